@@ -1,0 +1,99 @@
+"""The errors a user can meet, and the exit status each one ends with.
+
+    MillraceError            what happened, where, and what to do next
+    ├── UserError            2: a mistake in a file, an option or a request
+    │   └── InvalidInput     2: several mistakes of one file, reported together
+    ├── TrialFailed          3: a server or the load generator failed a step of a trial
+    ├── HostProblem          3: this machine cannot do it now (disk full, no such program)
+    └── Interrupted          130: Ctrl-C or SIGTERM
+
+Only these are shown without a traceback; anything else is a defect of millrace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class MillraceError(Exception):
+    """Something the user can understand and act on.
+
+    ``message`` says what happened and names the file, key or server; ``remedy`` says what to do.
+    """
+
+    exit_status = 3
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class UserError(MillraceError):
+    """A mistake of the user: a name, a file, an option. Exit status 2."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake in an input file.
+
+    ``where`` is a key path such as ``factors.server.levels[2]``, with ``line`` (1-based) where the
+    parser knows it; ``expected`` says what would have been right, ``nearest`` the likeliest name.
+    """
+
+    where: str
+    message: str
+    expected: str | None = None
+    nearest: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, {self.where}" if self.line is not None else self.where
+        text = f"{place}: {self.message}"
+        if self.expected:
+            text += f"; expected {self.expected}"
+        if self.nearest:
+            text += f"; did you mean {self.nearest!r}?"
+        return text
+
+
+class InvalidInput(UserError):
+    """Every mistake of one input file at once."""
+
+    def __init__(
+        self, source: str, mistakes: Sequence[Mistake], *, remedy: str | None = None
+    ) -> None:
+        noun = "mistake" if len(mistakes) == 1 else "mistakes"
+        lines = "\n".join(f"  {mistake}" for mistake in mistakes)
+        super().__init__(f"{source}: {len(mistakes)} {noun}\n{lines}", remedy=remedy)
+        self.source = source
+        self.mistakes = tuple(mistakes)
+
+
+class TrialFailed(MillraceError):
+    """A step of a trial failed; it becomes a result. ``log_tail`` is the end of the server's log."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        step: str | None = None,
+        log_tail: str | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.step = step
+        self.log_tail = log_tail
+
+
+class HostProblem(MillraceError):
+    """This host cannot do what was asked now: no space, no such program, no permission."""
+
+
+class Interrupted(MillraceError):
+    """The user or the system asked millrace to stop."""
+
+    exit_status = 130

@@ -1,0 +1,100 @@
+"""The checked form of an experiment, and the plan it expands to. Plain values, no I/O.
+
+An experiment varies *factors*. A factor is any name with levels: ``server``, ``configuration``,
+and whatever the workload offers (``engine``, ``load_mode``, later a page size or a protocol).
+Factors that belong to a *role* other than ``server`` carry it as a prefix: ``replica.server``,
+``replica.configuration``. A treatment is one level of each factor; nothing here knows which factors
+exist, so that new ones need no change of schema, ids or store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Level = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What an experiment varies.
+
+    ``levels`` are shown in reports, in this order. ``aliases`` maps a level's name to the level it
+    stands for (the same server twice under two names is an A/A experiment).
+    """
+
+    name: str
+    levels: tuple[Level, ...]
+    aliases: Mapping[str, Level] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Which factor is compared, and the level that is the base; the other factors are held."""
+
+    factor: str
+    base: Level
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment at one scale, fully checked; every reference in it exists.
+
+    ``workload`` is the workload's complete definition as plain data (see millrace.workloads);
+    ``configurations`` maps each configuration name used to its definition as plain data;
+    ``parameters`` are the workload's parameters at this scale (``rows``, ``data_seed`` ...);
+    ``published`` names the published study whose figures a report sets beside the user's own;
+    ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
+    """
+
+    name: str
+    title: str
+    scale: str
+    workload: Mapping[str, Any]
+    configurations: Mapping[str, Mapping[str, Any]]
+    factors: tuple[Factor, ...]
+    compare: Compare
+    parameters: Mapping[str, Any]
+    blocks: int
+    margin: float
+    seed: int | None
+    published: str | None
+    source: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """One combination of levels, one per factor. ``levels`` are as named by the user;
+    ``resolved`` has aliases replaced by what they stand for. ``id`` is the same in every plan."""
+
+    id: str
+    levels: Mapping[str, Level]
+    resolved: Mapping[str, Level]
+
+    @property
+    def label(self) -> str:
+        return " · ".join(str(level) for level in self.levels.values())
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One run of one treatment: in block ``block`` (from 0), ``position`` in the whole order."""
+
+    id: str
+    treatment: Treatment
+    block: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ordered trials. ``digest`` identifies what is measured (not the number of blocks), so
+    that an interrupted run is found again and a finished one can be given more blocks."""
+
+    experiment: Experiment
+    digest: str
+    seed: int
+    treatments: tuple[Treatment, ...]
+    trials: tuple[PlannedTrial, ...]

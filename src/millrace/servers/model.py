@@ -1,0 +1,152 @@
+"""What the rest of millrace knows about a server: plain values, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file that was downloaded or read: its coordinate, size and SHA-256 (hex)."""
+
+    coordinate: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a build comes from and how it was made; what cannot be told is None.
+
+    ``source`` is the coordinate that was really used; ``note`` says where it is not the one asked
+    for. ``async_io`` is ``libaio``, ``io_uring`` or ``none``; ``symbols`` is ``DWARF``,
+    ``symbol table`` or ``dynsym``.
+    """
+
+    source: str
+    artefacts: tuple[Artefact, ...]
+    program_sha256: str | None = None
+    build_id: str | None = None
+    compiler: str | None = None
+    allocator: str | None = None
+    libc: str | None = None
+    async_io: str | None = None
+    symbols: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class InstalledServer:
+    """A build on this machine, ready to boot.
+
+    ``argv`` starts the server program (with its own loader first where it needs one), ``env`` is
+    what its environment must have in addition, ``program`` is the ELF file of mysqld or mariadbd,
+    ``share_dir`` holds the error messages and the bootstrap SQL.
+    """
+
+    name: str
+    family: str
+    version: str
+    base_dir: Path
+    program: Path
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    share_dir: Path
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class AttachedServer:
+    """A running server that is not ours: measured, never started, stopped or reconfigured.
+
+    ``dsn`` is ``mysql://user:password@host:port/`` or ``mysql://user:password@/?socket=PATH``; the
+    password is never shown.
+    """
+
+    name: str
+    family: str
+    dsn: str
+
+
+Server = InstalledServer | AttachedServer
+
+
+@dataclass(frozen=True)
+class Option:
+    """One server option a configuration asks for.
+
+    ``name`` uses underscores (``innodb_buffer_pool_size``, ``skip_log_bin``); ``value`` is None for
+    a bare flag. ``optional`` options are left out where the server does not know them, others are
+    then refused. ``layer`` is the configuration it was written in.
+    """
+
+    name: str
+    value: str | None
+    optional: bool
+    layer: str
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A named option set with its layers applied, sizes already scaled to data and host."""
+
+    name: str
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An optional option that a server does not know."""
+
+    option: Option
+    reason: str
+
+
+@dataclass(frozen=True)
+class FittedOptions:
+    """A configuration fitted to one server: what it is started with, and what was left out."""
+
+    configuration: str
+    applied: tuple[Option, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def arguments(self) -> list[str]:
+        """The options as command-line arguments."""
+        return [
+            f"--{option.name}" if option.value is None else f"--{option.name}={option.value}"
+            for option in self.applied
+        ]
+
+
+def as_data(server: Server) -> dict[str, Any]:
+    """The build as plain data for the store (no password, no path that only this run has)."""
+    if isinstance(server, AttachedServer):
+        return {"attached": True}
+    provenance = server.provenance
+    return {
+        "attached": False,
+        "source": provenance.source,
+        "artefacts": [
+            {"coordinate": a.coordinate, "sha256": a.sha256, "size_bytes": a.size_bytes}
+            for a in provenance.artefacts
+        ],
+        "program_sha256": provenance.program_sha256,
+        "build_id": provenance.build_id,
+        "compiler": provenance.compiler,
+        "allocator": provenance.allocator,
+        "libc": provenance.libc,
+        "async_io": provenance.async_io,
+        "symbols": provenance.symbols,
+        "note": provenance.note,
+    }
+
+
+@dataclass(frozen=True)
+class KnownOptions:
+    """The options a server program says it has, with underscores; ``defaults`` as it prints them."""
+
+    names: frozenset[str]
+    defaults: Mapping[str, str] = field(default_factory=dict)

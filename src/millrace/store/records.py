@@ -1,0 +1,207 @@
+"""The records of the results store: plain values, written by the runner, read by the analysis.
+
+Units are in the names (``_s``, ``_bytes``); instants are UTC ISO 8601 text with ``Z``. Nothing that
+can be derived is stored: rates, ratios and verdicts come from ``millrace.analysis``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Level = str | int | float | bool
+
+Outcome = Literal["finished", "failed", "interrupted"]
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """Facts of the host (see millrace.runner.host): ``id`` is a digest of those that identify it,
+    ``facts`` holds everything, including doctor's findings at the time."""
+
+    id: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of an experiment on one host.
+
+    ``spec`` is the expanded experiment as plain data: keys ``workload``, ``configurations``,
+    ``factors`` (list of name, levels, aliases), ``compare`` (factor, base), ``parameters``,
+    ``published``; ``experiment_text`` is the TOML as written. ``versions`` holds ``millrace``,
+    ``load_generator`` and ``data`` (the version of the data set's definition).
+    """
+
+    id: str
+    digest: str
+    name: str
+    title: str
+    scale: str
+    created_utc: str
+    seed: int
+    blocks: int
+    margin: float
+    host: HostRecord
+    versions: Mapping[str, str]
+    spec: Mapping[str, Any]
+    experiment_text: str
+    millrace_command: str = ""
+
+
+@dataclass(frozen=True)
+class TreatmentRecord:
+    """One combination of levels; ``position`` is its place in the experiment's own order."""
+
+    id: str
+    position: int
+    levels: Mapping[str, Level]
+    resolved: Mapping[str, Level]
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One planned run of a treatment in a block (from 0), at ``position`` in the order."""
+
+    id: str
+    treatment_id: str
+    block: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that runs an attempt; ``started_ticks`` (field 22 of /proc/PID/stat) and
+    ``boot_id`` tell it from a later process with the same number."""
+
+    host_id: str
+    boot_id: str
+    pid: int
+    started_ticks: int
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of an attempt, in seconds from the attempt's start."""
+
+    position: int
+    name: str
+    started_s: float
+    duration_s: float
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class ServerRecord:
+    """A server as a trial saw it: ``version_reported`` is the server's own word. ``build`` is the
+    provenance as plain data. ``host_variables`` are names of variables that differ on every start
+    (paths, ports, host names) and never count as a difference."""
+
+    name: str
+    family: str
+    version: str
+    version_reported: str
+    build: Mapping[str, Any]
+    host_variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OptionRecord:
+    """An option that was asked for; ``left_out`` holds the reason where it was not applied."""
+
+    name: str
+    value: str | None
+    layer: str
+    optional: bool
+    left_out: str | None = None
+
+
+@dataclass(frozen=True)
+class InstanceRecord:
+    """The part a server played in an attempt: what was asked, and what was effective."""
+
+    role: str
+    server: ServerRecord
+    configuration: str
+    options: tuple[OptionRecord, ...]
+    effective: Mapping[str, str]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasurementRecord:
+    """One measured figure; the unit ends the name (``load_duration_s``, ``table_allocated_bytes``,
+    ``rows``). ``role`` names the instance it belongs to."""
+
+    name: str
+    value: float
+    role: str = "server"
+
+
+@dataclass(frozen=True)
+class ArtefactRecord:
+    """A file kept beside the store under its SHA-256: a log, a series, a histogram."""
+
+    kind: str
+    sha256: str
+    size_bytes: int
+    role: str = "server"
+
+
+@dataclass(frozen=True)
+class AttemptResult:
+    """How an attempt ended, written in one transaction after the trial is over.
+
+    ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
+    end of the server's own log. ``artefacts`` are (kind, role, bytes) to be kept.
+    """
+
+    outcome: Outcome
+    steps: tuple[StepRecord, ...] = ()
+    instances: tuple[InstanceRecord, ...] = ()
+    measurements: tuple[MeasurementRecord, ...] = ()
+    failed_step: str | None = None
+    reason: str | None = None
+    log_tail: str | None = None
+    artefacts: tuple[tuple[str, str, bytes], ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredAttempt:
+    """An attempt as read back; ``outcome`` is None while it runs (or when its process died)."""
+
+    id: int
+    trial_id: str
+    number: int
+    owner: Owner
+    started_utc: str
+    ended_utc: str | None
+    outcome: Outcome | None
+    failed_step: str | None
+    reason: str | None
+    log_tail: str | None
+    steps: tuple[StepRecord, ...]
+    instances: tuple[InstanceRecord, ...]
+    measurements: tuple[MeasurementRecord, ...]
+    artefacts: tuple[ArtefactRecord, ...]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """Everything about one run, as the analysis reads it."""
+
+    run: RunRecord
+    treatments: tuple[TreatmentRecord, ...]
+    trials: tuple[TrialRecord, ...]
+    attempts: tuple[StoredAttempt, ...]
+
+    def last_attempts(self) -> dict[str, StoredAttempt]:
+        """The newest ended attempt (finished or failed) of each trial, by trial id."""
+        last: dict[str, StoredAttempt] = {}
+        for attempt in self.attempts:
+            if attempt.outcome in ("finished", "failed"):
+                known = last.get(attempt.trial_id)
+                if known is None or attempt.number > known.number:
+                    last[attempt.trial_id] = attempt
+        return last
