@@ -205,3 +205,22 @@ class StoredRun:
                 if known is None or attempt.number > known.number:
                     last[attempt.trial_id] = attempt
         return last
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in one line. A trial counts as finished when an attempt finished, else as failed when
+    one failed, else as open."""
+
+    id: str
+    name: str
+    title: str
+    scale: str
+    created_utc: str
+    digest: str
+    seed: int
+    blocks: int
+    host_id: str
+    finished: int
+    failed: int
+    open: int

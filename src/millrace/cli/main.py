@@ -1,0 +1,76 @@
+"""The ``millrace`` command: assembles the commands, maps errors to exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from millrace import __version__
+from millrace.cli.console import err, show_error
+from millrace.errors import Interrupted, MillraceError
+
+# In the order of a user's work. Each is a module of this package that exports `command`; they are
+# imported when asked for, so that `millrace servers list` does not load the statistics.
+COMMANDS = {
+    "doctor": "What about this host makes results less trustworthy.",
+    "servers": "List, install, check and add servers.",
+    "config": "Show and compare server configurations.",
+    "plan": "Print the trials of an experiment, and what they will take.",
+    "run": "Carry an experiment out, or continue it.",
+    "report": "Show what a run found.",
+    "results": "List, show, move and remove stored runs.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"millrace.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="millrace")
+def cli() -> None:
+    """Did the database get slower, by how much, and why?
+
+    Start with `millrace run experiments/load-data.toml --scale demo`.
+    """
+
+
+def main() -> None:
+    """Run the command line; exit 0 done, 2 mistake of the user, 3 failed trial, 130 interrupted."""
+    try:
+        cli.main(prog_name="millrace", standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except MillraceError as error:
+        show_error(error)
+        sys.exit(error.exit_status)
+    except (KeyboardInterrupt, click.Abort):
+        err.print("interrupted")
+        sys.exit(Interrupted.exit_status)
+    except BrokenPipeError:
+        # The reader of our output has gone (`millrace ... | head`); that is not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Carries a plan out, one trial after another, and keeps what each one gave.
+
+Every trial is a row in the store before it runs and is claimed by this process; what an interrupted
+run left open is ended and taken up again, what is finished is never repeated. While a trial
+measures, nothing is written but lines in the run's event file beside the store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import Interrupted
+from millrace.experiment.model import Plan, PlannedTrial, Treatment
+from millrace.load import client as load
+from millrace.runner import phases
+from millrace.runner.trial import TrialInput, carry_out_trial
+from millrace.servers import processes
+from millrace.servers.model import FittedOptions, Server
+from millrace.store.events import EventLog
+from millrace.store.records import (
+    AttemptResult,
+    HostRecord,
+    Owner,
+    RunRecord,
+    TreatmentRecord,
+    TrialRecord,
+)
+from millrace.store.store import Store
+
+Watcher = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What a treatment runs on: its server, and its configuration fitted to that server."""
+
+    server: Server
+    options: FittedOptions
+
+
+@dataclass(frozen=True)
+class RunInput:
+    """All that a run needs. ``arms`` has one entry a treatment, by treatment id."""
+
+    plan: Plan
+    arms: Mapping[str, Arm]
+    expected: load.DataChecksum
+    data_file: phases.DataFile | None
+
+
+def new_run_record(
+    plan: Plan, host: HostRecord, versions: Mapping[str, str], command: str
+) -> RunRecord:
+    """The record of a run that starts now; its id begins with the experiment's name and the time."""
+    experiment = plan.experiment
+    created = utc_now()
+    stamp = created.replace("-", "").replace(":", "")[:15].replace("T", "-")
+    return RunRecord(
+        id=f"{experiment.name}-{stamp}-{os.urandom(2).hex()}",
+        digest=plan.digest,
+        name=experiment.name,
+        title=experiment.title,
+        scale=experiment.scale,
+        created_utc=created,
+        seed=plan.seed,
+        blocks=experiment.blocks,
+        margin=experiment.margin,
+        host=host,
+        versions=versions,
+        spec={
+            "workload": experiment.workload,
+            "configurations": experiment.configurations,
+            "factors": [
+                {
+                    "name": factor.name,
+                    "levels": list(factor.levels),
+                    "aliases": dict(factor.aliases),
+                }
+                for factor in experiment.factors
+            ],
+            "compare": {"factor": experiment.compare.factor, "base": experiment.compare.base},
+            "parameters": experiment.parameters,
+            "published": experiment.published,
+            "source": experiment.source,
+        },
+        experiment_text=experiment.text,
+        millrace_command=command,
+    )
+
+
+def utc_now() -> str:
+    """This instant, UTC, ISO 8601 with seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def begin(store: Store, run: RunRecord, plan: Plan) -> None:
+    """Write the run, its treatments and its trials; those that are there already stay."""
+    store.begin_run(
+        run,
+        [_treatment_record(position, each) for position, each in enumerate(plan.treatments)],
+        [_trial_record(run, trial) for trial in plan.trials],
+    )
+
+
+def _treatment_record(position: int, treatment: Treatment) -> TreatmentRecord:
+    return TreatmentRecord(treatment.id, position, dict(treatment.levels), dict(treatment.resolved))
+
+
+def _trial_record(run: RunRecord, trial: PlannedTrial) -> TrialRecord:
+    return TrialRecord(
+        stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position
+    )
+
+
+def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
+    """The trial's id in the store: a plan's ids are the same in every run of it."""
+    return f"{run.id}/{trial.id}"
+
+
+def carry_out(store: Store, run: RunRecord, given: RunInput, watch: Watcher) -> None:
+    """Carry out every trial of the plan that has no end yet.
+
+    ``watch`` and the run's event file get the events: those of a trial (see
+    runner.trial.carry_out_trial), and {"event": "trial" | "end", "trial", "treatment", "block",
+    "position", "outcome", "duration_s", "reason"} around it. Raises Interrupted after the open
+    attempt was recorded as interrupted.
+    """
+    owner = this_owner(run.host.id)
+    with EventLog(store.events_path(run.id)) as log:
+
+        def announce(event: Mapping[str, Any]) -> None:
+            log.append(event)
+            watch(event)
+
+        for trial in given.plan.trials:
+            attempt = store.claim(
+                stored_trial_id(run, trial), owner, utc_now(), is_alive=processes.is_owner_alive
+            )
+            if attempt is not None:
+                _attempt(store, attempt, trial, given, announce)
+
+
+def _attempt(
+    store: Store,
+    attempt: int,
+    trial: PlannedTrial,
+    given: RunInput,
+    announce: Watcher,
+) -> None:
+    about = {
+        "trial": trial.id,
+        "treatment": trial.treatment.label,
+        "treatment_id": trial.treatment.id,
+        "block": trial.block,
+        "position": trial.position,
+    }
+    arm = given.arms[trial.treatment.id]
+    announce({"event": "trial", **about})
+    try:
+        result = carry_out_trial(
+            TrialInput(
+                trial=trial,
+                server=arm.server,
+                options=arm.options,
+                workload=given.plan.experiment.workload,
+                parameters=given.plan.experiment.parameters,
+                expected=given.expected,
+                data_file=given.data_file if phases.reads_a_file(trial.treatment.resolved) else None,
+            ),
+            announce,
+        )
+    except BaseException as cause:
+        reason = str(cause) if isinstance(cause, Interrupted) else f"millrace stopped: {cause!r}"
+        store.finish(attempt, AttemptResult("interrupted", reason=reason), utc_now())
+        raise
+    store.finish(attempt, result, utc_now())
+    announce(
+        {
+            "event": "end",
+            **about,
+            "outcome": result.outcome,
+            "failed_step": result.failed_step,
+            "reason": result.reason,
+        }
+    )
+
+
+def this_owner(host_id: str) -> Owner:
+    """This process, told from any later one with the same number."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return Owner(host_id, boot_id, os.getpid(), processes.started_ticks(os.getpid()) or 0)

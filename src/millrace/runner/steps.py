@@ -1,0 +1,93 @@
+"""A trial is a declared list of steps, each with a time limit; what it opens is closed behind it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+
+import pymysql
+
+from millrace.errors import Interrupted, MillraceError, TrialFailed
+from millrace.store.records import StepRecord
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: ``action`` takes the step's time limit in seconds, and fails by raising.
+
+    An action may return finer steps it consisted of (the phases of a workload), with their times
+    in seconds from the action's own start; they are then recorded in its place.
+    """
+
+    name: str
+    action: Callable[[float], Sequence[StepRecord] | None]
+    limit_s: float
+
+
+# What a step may fail with; anything else is a defect of millrace and ends the run as one.
+EXPECTED_FAILURES = (MillraceError, OSError, pymysql.MySQLError)
+
+
+@dataclass(frozen=True)
+class CarriedOut:
+    """The steps that ran; ``failed`` and ``cause`` name the one that ended the trial, if any."""
+
+    steps: tuple[StepRecord, ...]
+    failed: str | None = None
+    cause: Exception | None = None
+
+
+def carry_out(steps: Sequence[Step], announce: Callable[[str], None]) -> CarriedOut:
+    """Carry steps out in order until one fails; times are seconds from the first step's start.
+
+    ``announce`` is called with each step's name before it starts. Raises Interrupted when the user
+    stops the run.
+    """
+    origin = time.monotonic()
+    done: list[StepRecord] = []
+    for step in steps:
+        announce(step.name)
+        started = time.monotonic()
+        offset_s = started - origin
+        try:
+            with time_limit(step.name, step.limit_s):
+                finer = step.action(step.limit_s)
+        except Interrupted:
+            raise
+        except EXPECTED_FAILURES as cause:
+            name = (cause.step if isinstance(cause, TrialFailed) else None) or step.name
+            done.append(StepRecord(len(done), name, offset_s, time.monotonic() - started, "failed"))
+            return CarriedOut(tuple(done), name, cause)
+        if finer is None:
+            duration_s = time.monotonic() - started
+            done.append(StepRecord(len(done), step.name, offset_s, duration_s, "finished"))
+        else:
+            done.extend(
+                replace(part, position=len(done) + number, started_s=offset_s + part.started_s)
+                for number, part in enumerate(finer)
+            )
+    return CarriedOut(tuple(done))
+
+
+@contextlib.contextmanager
+def time_limit(name: str, limit_s: float) -> Iterator[None]:
+    """Raise TrialFailed in the main thread when the block takes longer than ``limit_s`` seconds.
+
+    The alarm interrupts system calls, so that no action can hang for ever; actions that know their
+    limit end by themselves earlier, with a better message, hence the second of grace.
+    """
+
+    def expire(_number: int, _frame: FrameType | None) -> None:
+        raise TrialFailed(f"step {name} took longer than its limit of {limit_s:g} s", step=name)
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, limit_s + 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,69 @@
+"""What a treatment's trials look like on their own: level and spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from millrace.stats.ratio import paired_ratio
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Level and spread of n positive values, all in the values' unit but ``cv``.
+
+    ``low`` and ``high`` are the 95 % interval of the geometric mean across trials: it holds the
+    drift of the host too, so two of them that overlap do not mean that two treatments are alike.
+    ``sd`` (n - 1 in the denominator), ``cv`` (sd / mean, a fraction), ``low`` and ``high`` are None
+    for a single value.
+    """
+
+    n: int
+    mean: float
+    median: float
+    geometric_mean: float
+    low: float | None
+    high: float | None
+    minimum: float
+    maximum: float
+    lower_quartile: float
+    upper_quartile: float
+    sd: float | None
+    cv: float | None
+
+    @property
+    def range(self) -> float:
+        """Slowest to fastest: maximum - minimum."""
+        return self.maximum - self.minimum
+
+
+def summarise(values: Sequence[float], *, confidence: float = 0.95) -> Summary:
+    """Level and spread of ``values``, shape (n,), positive, in one unit.
+
+    Quartiles are linear between order statistics (Hyndman and Fan 1996, type 7). The geometric mean
+    and its interval are those of ``paired_ratio`` against a base of 1, so that the ratio of two
+    treatments' geometric means is their paired ratio when no trial is missing.
+
+    Raises ValueError for no value, or one that is not positive and finite.
+    """
+    level = paired_ratio([1.0] * len(values), values, confidence=confidence)
+    array = np.asarray(values, dtype=np.float64)
+    mean = float(np.mean(array))
+    sd = float(np.std(array, ddof=1)) if len(array) > 1 else None
+    lower, median, upper = (float(q) for q in np.quantile(array, [0.25, 0.5, 0.75]))
+    return Summary(
+        n=len(array),
+        mean=mean,
+        median=median,
+        geometric_mean=level.ratio,
+        low=level.low,
+        high=level.high,
+        minimum=float(np.min(array)),
+        maximum=float(np.max(array)),
+        lower_quartile=lower,
+        upper_quartile=upper,
+        sd=sd,
+        cv=None if sd is None else sd / mean,
+    )

@@ -1,0 +1,108 @@
+"""Files beside the store, named by the SHA-256 of their content: ``<store>.artefacts/aa/aa...``.
+
+A file appears complete or not at all, and is never changed; equal content is kept once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from millrace.errors import HostProblem, MillraceError, UserError
+
+
+def write_problem(path: Path, error: OSError) -> MillraceError:
+    """Why ``path`` could not be written, as something the user can act on."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return HostProblem(
+            f"{path}: the disk is full",
+            remedy="free some space and give the same command again; what was stored is intact",
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return UserError(
+            f"{path}: cannot be written ({os.strerror(error.errno)})",
+            remedy="make it writable for you, or name another place (--store PATH)",
+        )
+    return HostProblem(f"{path}: cannot be written ({error.strerror or error})")
+
+
+@contextlib.contextmanager
+def written_atomically(path: Path) -> Iterator[Path]:
+    """A temporary file beside ``path`` that takes its place when the block ends without error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise write_problem(path, error) from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        _make_durable(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+        _make_durable(path.parent)
+    except OSError as error:
+        raise write_problem(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _make_durable(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    # Read without setting it (which would be felt by other threads).
+    with Path("/proc/self/status").open() as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o022
+
+
+class Artefacts:
+    """The files of one store."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, sha256: str) -> Path:
+        return self.directory / sha256[:2] / sha256
+
+    def keep(self, content: bytes) -> str:
+        """Keep ``content`` and return its SHA-256 (hex). Nothing is written when it is there."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        path = self.path(sha256)
+        if not path.exists():
+            with written_atomically(path) as temporary:
+                temporary.write_bytes(content)
+        return sha256
+
+    def read(self, sha256: str) -> bytes:
+        """The content named ``sha256``; HostProblem when it is missing or was changed."""
+        path = self.path(sha256)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise HostProblem(f"{path}: a file of the store cannot be read ({error})") from error
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise HostProblem(f"{path}: a file of the store was changed; its name is its SHA-256")
+        return content
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove these files, and the directories this leaves empty."""
+        for sha256 in names:
+            path = self.path(sha256)
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()

@@ -1,0 +1,256 @@
+"""Opening the results store: SQLite in WAL mode, its schema brought up to date, its errors told.
+
+Procedure. Look (without writing) whether the file is a store and at which revision; migrate inside
+one transaction when it is older; only then hand out an engine. Two processes that open a new store
+at once both try: the second waits for the first one's transaction and finds nothing left to do.
+
+Transactions that write start with BEGIN IMMEDIATE, so that what was read in them is still true when
+they write. Connections are not pooled: when the last one closes, SQLite folds the write-ahead log
+into the file, and nothing is left to be written during a measurement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.store.artefacts import write_problem
+from millrace.store.schema import HEAD
+
+BUSY_TIMEOUT_S = 30.0
+
+_APPLICATION_ID = 0x4D494C4C  # "MILL", so that another program's database is never taken for ours
+_NEARLY_FULL_BYTES = 1 << 20
+
+
+def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
+    """An engine on the up-to-date store at ``path``; see ``Store.open`` for the errors."""
+    if path.is_dir():
+        raise UserError(f"{path}: is a directory, not a results store")
+    if not path.exists():
+        if read_only or not create:
+            raise UserError(
+                f"{path}: there is no results store here",
+                remedy="name one with --store PATH; `millrace run` makes one",
+            )
+        _make_parent(path)
+    with told(path):
+        if read_only:
+            uri = _readable_uri(path)
+            _require_current(path, uri)
+            return _engine(uri)
+        _require_writable(path)
+        _bring_up_to_date(path)
+        return _engine(_uri(path, "mode=rw"))
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn the database's own errors inside this block into errors a user can act on."""
+    try:
+        yield
+    except DBAPIError as error:
+        if not isinstance(error.orig, sqlite3.Error):
+            raise
+        problem = _problem(path, error.orig)
+        if problem is None:
+            raise
+        raise problem from error
+    except sqlite3.Error as error:
+        problem = _problem(path, error)
+        if problem is None:
+            raise
+        raise problem from error
+
+
+def reading(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
+    """A transaction that sees one state of the store."""
+    return engine.begin()
+
+
+def writing(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
+    """A transaction that is alone in writing from its first statement on."""
+    return engine.execution_options(millrace_begin="BEGIN IMMEDIATE").begin()
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_problem(path.parent, error) from error
+
+
+def _require_writable(path: Path) -> None:
+    # SQLite opens a file it may not write for reading, silently, and would fail at the first
+    # result; it also needs the directory, for its write-ahead log.
+    for place in (path, path.parent):
+        if place.exists() and not os.access(place, os.W_OK, effective_ids=True):
+            raise _read_only(path)
+
+
+def _read_only(path: Path) -> UserError:
+    return UserError(
+        f"{path}: the results store is read-only for you",
+        remedy="make the file and its directory writable, or name another store with --store PATH",
+    )
+
+
+def _uri(path: Path, parameters: str) -> str:
+    return f"file:{quote(str(path.absolute()))}?{parameters}"
+
+
+def _readable_uri(path: Path) -> str:
+    """A read-only URI. A directory without write permission holds no index of the write-ahead log,
+    and then only a store whose log is empty can be read: as a file that cannot change."""
+    uri = _uri(path, "mode=ro")
+    if os.access(path.parent, os.W_OK, effective_ids=True):
+        return uri
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size > 0:
+        return uri
+    return _uri(path, "mode=ro&immutable=1")
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    # isolation_level None: the driver starts no transactions by itself; the engine's event does.
+    return sqlite3.connect(
+        uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+    )
+
+
+def _engine(uri: str, *, foreign_keys: bool = True) -> Engine:
+    def connect() -> sqlite3.Connection:
+        connection = _connect(uri)
+        connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        connection.execute("PRAGMA synchronous = FULL")  # a result that was stored stays stored
+        return connection
+
+    engine = create_engine(
+        "sqlite://", creator=connect, poolclass=NullPool, json_serializer=_json_text
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        statement = connection.get_execution_options().get("millrace_begin", "BEGIN")
+        connection.exec_driver_sql(statement)
+
+    return engine
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
+    """The store's revision, None for an empty file; UserError for another program's database."""
+    tables = {
+        name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
+    }
+    if not tables:
+        return None
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != _APPLICATION_ID or "alembic_version" not in tables:
+        raise _not_a_store(path)
+    found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(found[0]) if found else None
+
+
+def _bring_up_to_date(path: Path) -> None:
+    with contextlib.closing(_connect(_uri(path, "mode=rwc"))) as connection:
+        revision = _revision(path, connection)
+        if revision == HEAD:
+            return
+        if revision is None:
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute("PRAGMA journal_mode = WAL")
+    # Only here: reading the migrations takes longer than everything else a command does.
+    from millrace.store import migrations  # noqa: PLC0415
+
+    if revision is not None and revision not in migrations.revisions():
+        raise _newer(path, revision)
+    # Foreign keys off: where SQLite has to copy a table, dropping the old one would cascade.
+    with writing(_engine(_uri(path, "mode=rw"), foreign_keys=False)) as transaction:
+        migrations.upgrade(transaction)
+        broken = transaction.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+        if broken:
+            raise UserError(f"{path}: rows refer to rows that do not exist: {broken[:3]}")
+
+
+def _require_current(path: Path, uri: str) -> None:
+    with contextlib.closing(_connect(uri)) as connection:
+        revision = _revision(path, connection)
+    if revision == HEAD:
+        return
+    if revision is None:
+        raise UserError(f"{path}: holds no results store; the file is empty")
+    from millrace.store import migrations  # noqa: PLC0415
+
+    if revision not in migrations.revisions():
+        raise _newer(path, revision)
+    _require_writable(path)
+    _bring_up_to_date(path)
+
+
+def _newer(path: Path, revision: str) -> UserError:
+    return UserError(
+        f"{path}: the results store is of a newer millrace (its schema is revision {revision}, "
+        f"this millrace knows up to {HEAD})",
+        remedy="use the newer millrace, or name another store with --store PATH",
+    )
+
+
+def _not_a_store(path: Path) -> UserError:
+    return UserError(
+        f"{path}: is not a results store of millrace",
+        remedy="name another file with --store PATH; this one was left as it is",
+    )
+
+
+def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
+    """What SQLite's error means to a user; None when it is a defect of ours."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return _not_a_store(path)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return _read_only(path)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return HostProblem(
+            f"{path}: another process has kept the results store locked for "
+            f"{BUSY_TIMEOUT_S:.0f} s",
+            remedy="end that process (a program that has the file open), then try again",
+        )
+    if code == sqlite3.SQLITE_CORRUPT:
+        return UserError(
+            f"{path}: the results store is damaged ({error})",
+            remedy="keep the file, save what can be read with `sqlite3 FILE .recover`, and name "
+            "another store with --store PATH",
+        )
+    if code == sqlite3.SQLITE_FULL or (
+        code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _disk_is_full(path)
+    ):
+        return HostProblem(
+            f"{path}: the disk is full",
+            remedy="free some space and give the same command again; what was stored is intact",
+        )
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+        return HostProblem(f"{path}: the results store cannot be read or written ({error})")
+    return None
+
+
+def _disk_is_full(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.parent).free < _NEARLY_FULL_BYTES
+    except OSError:
+        return False

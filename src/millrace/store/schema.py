@@ -1,0 +1,198 @@
+"""The tables of the results store, in SQLAlchemy Core types that every database has.
+
+    runs ─┬─ treatments
+          └─ trials ── attempts ─┬─ steps
+                                 ├─ measurements
+                                 ├─ attempt_artefacts     files beside the store, by hash
+                                 └─ instances ─┬─ servers          one row a build, shared
+                                               └─ variable_sets    one row a set, shared
+
+Trial and treatment ids are the same whenever an experiment is expanded again, so they identify a
+row only together with the run. Levels, options and host facts are JSON: a new factor, role or fact
+needs no new column. Effective variables are hundreds a start and nearly always the same, so those
+that do not differ on every start are stored once and found by their hash.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+HEAD = "0001"
+"""The revision these tables are; the newest one in ``migrations/versions``."""
+
+_NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = MetaData(naming_convention=_NAMES)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("digest", String(128), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("scale", Text, nullable=False),
+    Column("created_utc", String(32), nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("blocks", Integer, nullable=False),
+    Column("margin", Float, nullable=False),
+    Column("host_id", String(128), nullable=False),
+    Column("host_facts", JSON, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("experiment_text", Text, nullable=False),
+    Column("millrace_command", Text, nullable=False),
+    Index(None, "digest", "host_id"),
+)
+
+treatments = Table(
+    "treatments",
+    metadata,
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("id", String(128), primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("levels", JSON, nullable=False),
+    Column("resolved", JSON, nullable=False),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("id", String(128), primary_key=True),
+    Column("treatment_id", String(128), nullable=False),
+    Column("block", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    ForeignKeyConstraint(
+        ["run_id", "treatment_id"], ["treatments.run_id", "treatments.id"], ondelete="CASCADE"
+    ),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", String(128), nullable=False),
+    Column("trial_id", String(128), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("owner_host_id", String(128), nullable=False),
+    Column("owner_boot_id", String(128), nullable=False),
+    Column("owner_pid", BigInteger, nullable=False),
+    Column("owner_started_ticks", BigInteger, nullable=False),
+    Column("started_utc", String(32), nullable=False),
+    Column("ended_utc", String(32)),
+    Column("outcome", String(16)),
+    Column("failed_step", Text),
+    Column("reason", Text),
+    Column("log_tail", Text),
+    ForeignKeyConstraint(["run_id", "trial_id"], ["trials.run_id", "trials.id"], ondelete="CASCADE"),
+    UniqueConstraint("run_id", "trial_id", "number"),
+    sqlite_autoincrement=True,  # an id is never given twice, not even after a removal
+)
+
+# The ledger's two promises, kept by the database itself: one attempt at a time, one finished end.
+Index(
+    "uq_attempts_open",
+    attempts.c.run_id,
+    attempts.c.trial_id,
+    unique=True,
+    sqlite_where=text("outcome IS NULL"),
+    postgresql_where=text("outcome IS NULL"),
+)
+Index(
+    "uq_attempts_finished",
+    attempts.c.run_id,
+    attempts.c.trial_id,
+    unique=True,
+    sqlite_where=text("outcome = 'finished'"),
+    postgresql_where=text("outcome = 'finished'"),
+)
+
+
+def _of_attempt() -> Column[int]:
+    return Column("attempt_id", ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True)
+
+
+steps = Table(
+    "steps",
+    metadata,
+    _of_attempt(),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("started_s", Float, nullable=False),
+    Column("duration_s", Float, nullable=False),
+    Column("outcome", String(16), nullable=False),
+)
+
+measurements = Table(
+    "measurements",
+    metadata,
+    _of_attempt(),
+    Column("role", String(64), primary_key=True),
+    Column("name", String(128), primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("value", Float(53), nullable=False),
+)
+
+attempt_artefacts = Table(
+    "attempt_artefacts",
+    metadata,
+    _of_attempt(),
+    Column("position", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("role", String(64), nullable=False),
+    Column("sha256", String(64), nullable=False, index=True),
+    Column("size_bytes", BigInteger, nullable=False),
+)
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("family", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("version_reported", Text, nullable=False),
+    Column("build", JSON, nullable=False),
+    Column("host_variables", JSON, nullable=False),
+)
+
+variable_sets = Table(
+    "variable_sets",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("variables", JSON, nullable=False),
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    _of_attempt(),
+    Column("role", String(64), primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("server_sha256", ForeignKey("servers.sha256"), nullable=False, index=True),
+    Column("configuration", Text, nullable=False),
+    Column("options", JSON, nullable=False),
+    Column("variables_sha256", ForeignKey("variable_sets.sha256"), nullable=False, index=True),
+    Column("own_variables", JSON, nullable=False),
+    Column("facts", JSON, nullable=False),
+)

@@ -1,0 +1,71 @@
+"""Rules of the house that a linter does not know."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULE_LINES = 500
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listing.stdout.split() if (ROOT / name).is_file()]
+
+
+def test_modules_are_short_enough_to_have_one_purpose() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked("*.py", "*.rs")
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MODULE_LINES
+    }
+    assert not long
+
+
+def test_no_registry_is_named() -> None:
+    # Written in parts, so that this file does not name them either.
+    hosts = re.compile(
+        "|".join(
+            re.escape(".".join(parts))
+            for parts in (
+                ("repo", "maven", "apache", "org"), ("repo1", "maven", "org"),
+                ("registry", "npmjs", "org"), ("deb", "debian", "org"),
+                ("security", "debian", "org"), ("archive", "debian", "org"),
+                ("snapshot", "debian", "org"), ("ftp", "debian", "org"),
+                ("pypi", "org"), ("files", "pythonhosted", "org"), ("crates", "io"),
+            )
+        )
+    )  # fmt: skip
+    named = {
+        str(path.relative_to(ROOT)): match.group()
+        for path in tracked()
+        if (match := hosts.search(path.read_text(encoding="utf-8", errors="ignore")))
+    }
+    assert not named
+
+
+def test_every_cli_command_is_documented() -> None:
+    from millrace.cli.main import COMMANDS
+
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    text += (ROOT / "README.md").read_text(encoding="utf-8")
+    undocumented = [name for name in COMMANDS if f"millrace {name}" not in text]
+    assert not undocumented
+
+
+def test_local_links_in_documents_lead_somewhere() -> None:
+    broken = []
+    for path in tracked("*.md"):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            if "://" not in target and not (path.parent / target).exists():
+                broken.append(f"{path.relative_to(ROOT)}: {target}")
+    assert not broken
