@@ -12,8 +12,9 @@ Only these are shown without a traceback; anything else is a defect of millrace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 class MillraceError(Exception):
@@ -58,6 +59,12 @@ class Mistake:
         if self.nearest:
             text += f"; did you mean {self.nearest!r}?"
         return text
+
+
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name most like a mistyped one, or None when nothing is near."""
+    matches = get_close_matches(str(name), list(known), n=1)
+    return matches[0] if matches else None
 
 
 class InvalidInput(UserError):

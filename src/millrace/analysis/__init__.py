@@ -1,1 +1,1 @@
-""""""
+"""Pure functions from stored trials to comparisons and verdicts."""

@@ -1,4 +1,4 @@
-"""The run's progress on stderr: a bar on a terminal, else a line a trial; both with the time left."""
+"""A run's progress on stderr: a bar on a terminal, else a line a trial; with the time left."""
 
 from __future__ import annotations
 

@@ -23,9 +23,10 @@ from millrace.experiment import plan as plans
 from millrace.experiment.model import Experiment, Plan
 from millrace.load import client as load
 from millrace.report import html, terminal
-from millrace.runner import doctor, host, prepare, run as runner
-from millrace.runner.signals import orderly
+from millrace.runner import doctor, host, prepare
+from millrace.runner import run as runner
 from millrace.servers import processes
+from millrace.servers.signals import signals_as_errors
 from millrace.store.records import HostRecord, RunRecord
 from millrace.store.store import Store
 
@@ -42,7 +43,7 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool) -> None:
     """
     experiment = choice.read()
     with ExitStack() as stack:
-        stack.enter_context(orderly())
+        stack.enter_context(signals_as_errors())
         stack.enter_context(processes.host_lock(f"run {experiment.name}"))
         for left in processes.reap_orphans():
             err.print(f"ended what an earlier run left behind: {left}", markup=False)

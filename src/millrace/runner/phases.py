@@ -120,7 +120,7 @@ def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
 
 
 def measurements(result: LoadResult, expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
-    """What the phases yielded: a duration each, rows and bytes loaded, the client's own CPU time."""
+    """What the phases yielded: durations, rows and bytes loaded, the client's own CPU time."""
     found = [
         MeasurementRecord("rows", expected.rows),
         MeasurementRecord("data_bytes", expected.bytes),
@@ -162,7 +162,7 @@ def _cell(rows: Sequence[Sequence[str | None]], column: int) -> int:
 def _expect(phase: str, what: str, found: int, expected: int) -> None:
     if found != expected:
         raise TrialFailed(
-            f"the table holds other data than was generated: {what} {found:,}, expected {expected:,}",
+            f"the table holds other data than was made: {what} {found:,}, expected {expected:,}",
             remedy="look at the server's error log and warnings: rows were lost or changed",
             step=phase,
         )

@@ -6,8 +6,6 @@ Everything that can be refused is refused here, in one go, before anything is me
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,8 +16,9 @@ from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.load import client as load
 from millrace.runner import phases
 from millrace.runner.run import Arm
-from millrace.servers import configurations, options
+from millrace.servers import configurations, options, processes
 from millrace.servers.model import AttachedServer, Configuration, FittedOptions, Server
+from millrace.servers.signals import signals_held
 
 
 def arms(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Arm]:
@@ -83,15 +82,18 @@ def expected_data(experiment: Experiment) -> load.DataChecksum:
 
 @contextlib.contextmanager
 def data_file(plan: Plan, work_dir: Path) -> Iterator[phases.DataFile | None]:
-    """The data as a file, for as long as the run lasts, where a treatment has the server read it."""
+    """The data as a file, while the run lasts, where a treatment has the server read it."""
     if not any(phases.reads_a_file(each.resolved) for each in plan.treatments):
         yield None
         return
     experiment = plan.experiment
     name = experiment.workload["data"]["set"]
-    work_dir.mkdir(parents=True, exist_ok=True)
-    directory = Path(tempfile.mkdtemp(prefix="data-", dir=work_dir))
+    # Accounted for like an instance, so that a killed run does not leave gigabytes behind.
+    data_id = processes.new_id("data")
+    directory = work_dir / data_id
+    account = processes.open_account(data_id, server="data", role="data", directories=[directory])
     try:
+        directory.mkdir(parents=True)
         path = directory / f"{name}.tsv"
         load.write_data_file(
             path, name, int(experiment.parameters["rows"]), int(experiment.parameters["data_seed"])
@@ -99,4 +101,5 @@ def data_file(plan: Plan, work_dir: Path) -> Iterator[phases.DataFile | None]:
         path.chmod(0o644)
         yield phases.DataFile(path)
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        with signals_held():
+            processes.close_account(account)

@@ -11,21 +11,18 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from millrace.errors import Interrupted
 from millrace.experiment.model import Plan, PlannedTrial, Treatment
 from millrace.load import client as load
-from millrace.runner import phases
+from millrace.runner import ownership, phases
 from millrace.runner.trial import TrialInput, carry_out_trial
-from millrace.servers import processes
 from millrace.servers.model import FittedOptions, Server
 from millrace.store.events import EventLog
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
-    Owner,
     RunRecord,
     TreatmentRecord,
     TrialRecord,
@@ -56,7 +53,7 @@ class RunInput:
 def new_run_record(
     plan: Plan, host: HostRecord, versions: Mapping[str, str], command: str
 ) -> RunRecord:
-    """The record of a run that starts now; its id begins with the experiment's name and the time."""
+    """The record of a run that starts now; its id holds the experiment's name and the time."""
     experiment = plan.experiment
     created = utc_now()
     stamp = created.replace("-", "").replace(":", "")[:15].replace("T", "-")
@@ -112,9 +109,7 @@ def _treatment_record(position: int, treatment: Treatment) -> TreatmentRecord:
 
 
 def _trial_record(run: RunRecord, trial: PlannedTrial) -> TrialRecord:
-    return TrialRecord(
-        stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position
-    )
+    return TrialRecord(stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position)
 
 
 def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
@@ -130,7 +125,7 @@ def carry_out(store: Store, run: RunRecord, given: RunInput, watch: Watcher) -> 
     "position", "outcome", "duration_s", "reason"} around it. Raises Interrupted after the open
     attempt was recorded as interrupted.
     """
-    owner = this_owner(run.host.id)
+    owner = ownership.this_process(run.host.id)
     with EventLog(store.events_path(run.id)) as log:
 
         def announce(event: Mapping[str, Any]) -> None:
@@ -139,7 +134,7 @@ def carry_out(store: Store, run: RunRecord, given: RunInput, watch: Watcher) -> 
 
         for trial in given.plan.trials:
             attempt = store.claim(
-                stored_trial_id(run, trial), owner, utc_now(), is_alive=processes.is_owner_alive
+                stored_trial_id(run, trial), owner, utc_now(), is_alive=ownership.is_alive
             )
             if attempt is not None:
                 _attempt(store, attempt, trial, given, announce)
@@ -160,20 +155,19 @@ def _attempt(
         "position": trial.position,
     }
     arm = given.arms[trial.treatment.id]
+    data_file = given.data_file if phases.reads_a_file(trial.treatment.resolved) else None
+    trial_input = TrialInput(
+        trial=trial,
+        server=arm.server,
+        options=arm.options,
+        workload=given.plan.experiment.workload,
+        parameters=given.plan.experiment.parameters,
+        expected=given.expected,
+        data_file=data_file,
+    )
     announce({"event": "trial", **about})
     try:
-        result = carry_out_trial(
-            TrialInput(
-                trial=trial,
-                server=arm.server,
-                options=arm.options,
-                workload=given.plan.experiment.workload,
-                parameters=given.plan.experiment.parameters,
-                expected=given.expected,
-                data_file=given.data_file if phases.reads_a_file(trial.treatment.resolved) else None,
-            ),
-            announce,
-        )
+        result = carry_out_trial(trial_input, announce)
     except BaseException as cause:
         reason = str(cause) if isinstance(cause, Interrupted) else f"millrace stopped: {cause!r}"
         store.finish(attempt, AttemptResult("interrupted", reason=reason), utc_now())
@@ -188,9 +182,3 @@ def _attempt(
             "reason": result.reason,
         }
     )
-
-
-def this_owner(host_id: str) -> Owner:
-    """This process, told from any later one with the same number."""
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return Owner(host_id, boot_id, os.getpid(), processes.started_ticks(os.getpid()) or 0)

@@ -1,4 +1,4 @@
-"""A trial is a declared list of steps, each with a time limit; what it opens is closed behind it."""
+"""A trial is a declared list of steps, each with a time limit."""
 
 from __future__ import annotations
 
@@ -65,11 +65,9 @@ def carry_out(steps: Sequence[Step], announce: Callable[[str], None]) -> Carried
         if finer is None:
             duration_s = time.monotonic() - started
             done.append(StepRecord(len(done), step.name, offset_s, duration_s, "finished"))
-        else:
-            done.extend(
-                replace(part, position=len(done) + number, started_s=offset_s + part.started_s)
-                for number, part in enumerate(finer)
-            )
+            continue
+        for part in finer:
+            done.append(replace(part, position=len(done), started_s=offset_s + part.started_s))
     return CarriedOut(tuple(done))
 
 

@@ -281,7 +281,9 @@ def _instance_record(
     family = families.get(given.server.family)
     build = as_data(given.server)
     known_version = (
-        given.server.version if isinstance(given.server, InstalledServer) else version.split("-", 1)[0]
+        given.server.version
+        if isinstance(given.server, InstalledServer)
+        else version.split("-", 1)[0]
     )
     return InstanceRecord(
         role="server",

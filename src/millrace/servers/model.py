@@ -90,19 +90,24 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Configuration:
-    """A named option set with its layers applied, sizes already scaled to data and host."""
-
-    name: str
-    options: tuple[Option, ...]
-
-
-@dataclass(frozen=True)
 class LeftOut:
-    """An optional option that a server does not know."""
+    """An option that was not applied: optional and unknown to the server, or taken out."""
 
     option: Option
     reason: str
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A named option set with its layers applied, sizes already scaled to data and host.
+
+    ``left_out`` are options its layers take out for this server's version, each with its reason;
+    fitting passes them on.
+    """
+
+    name: str
+    options: tuple[Option, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)

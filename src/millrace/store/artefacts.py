@@ -19,16 +19,20 @@ from millrace.errors import HostProblem, MillraceError, UserError
 def write_problem(path: Path, error: OSError) -> MillraceError:
     """Why ``path`` could not be written, as something the user can act on."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return HostProblem(
-            f"{path}: the disk is full",
-            remedy="free some space and give the same command again; what was stored is intact",
-        )
+        return disk_full(path)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return UserError(
             f"{path}: cannot be written ({os.strerror(error.errno)})",
             remedy="make it writable for you, or name another place (--store PATH)",
         )
     return HostProblem(f"{path}: cannot be written ({error.strerror or error})")
+
+
+def disk_full(path: Path) -> HostProblem:
+    return HostProblem(
+        f"{path}: the disk is full",
+        remedy="free some space and give the same command again; what was stored is intact",
+    )
 
 
 @contextlib.contextmanager

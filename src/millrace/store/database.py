@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from millrace.errors import HostProblem, MillraceError, UserError
-from millrace.store.artefacts import write_problem
+from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.schema import HEAD
 
 BUSY_TIMEOUT_S = 30.0
@@ -221,32 +221,31 @@ def _not_a_store(path: Path) -> UserError:
 def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
     """What SQLite's error means to a user; None when it is a defect of ours."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    problem: MillraceError | None = None
     if code == sqlite3.SQLITE_NOTADB:
-        return _not_a_store(path)
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-        return _read_only(path)
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return HostProblem(
-            f"{path}: another process has kept the results store locked for "
-            f"{BUSY_TIMEOUT_S:.0f} s",
-            remedy="end that process (a program that has the file open), then try again",
+        problem = _not_a_store(path)
+    elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        problem = _read_only(path)
+    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        problem = HostProblem(
+            f"{path}: another process keeps the results store locked (waited for "
+            f"{BUSY_TIMEOUT_S:.0f} s)",
+            remedy="end the program that has the file open, then try again",
         )
-    if code == sqlite3.SQLITE_CORRUPT:
-        return UserError(
+    elif code == sqlite3.SQLITE_CORRUPT:
+        problem = UserError(
             f"{path}: the results store is damaged ({error})",
             remedy="keep the file, save what can be read with `sqlite3 FILE .recover`, and name "
             "another store with --store PATH",
         )
-    if code == sqlite3.SQLITE_FULL or (
-        code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _disk_is_full(path)
-    ):
-        return HostProblem(
-            f"{path}: the disk is full",
-            remedy="free some space and give the same command again; what was stored is intact",
-        )
-    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
-        return HostProblem(f"{path}: the results store cannot be read or written ({error})")
-    return None
+    elif code == sqlite3.SQLITE_FULL or (code in _INPUT_OUTPUT and _disk_is_full(path)):
+        problem = disk_full(path)
+    elif code in _INPUT_OUTPUT:
+        problem = HostProblem(f"{path}: the results store cannot be read or written ({error})")
+    return problem
+
+
+_INPUT_OUTPUT = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 def _disk_is_full(path: Path) -> bool:

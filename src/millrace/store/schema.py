@@ -7,10 +7,11 @@
                                  └─ instances ─┬─ servers          one row a build, shared
                                                └─ variable_sets    one row a set, shared
 
-Trial and treatment ids are the same whenever an experiment is expanded again, so they identify a
-row only together with the run. Levels, options and host facts are JSON: a new factor, role or fact
-needs no new column. Effective variables are hundreds a start and nearly always the same, so those
-that do not differ on every start are stored once and found by their hash.
+A treatment's id is the same in every run of an experiment, so it identifies a row only together
+with the run; a trial's id contains its run's and is unique. Levels, options and host facts are
+JSON: a new factor, role or fact needs no new column. Effective variables are hundreds a start and
+nearly always the same, so those that do not differ on every start are stored once and found by
+their hash.
 """
 
 from __future__ import annotations
@@ -77,22 +78,22 @@ treatments = Table(
 trials = Table(
     "trials",
     metadata,
-    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("id", String(128), primary_key=True),
+    Column("id", String(255), primary_key=True),
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("treatment_id", String(128), nullable=False),
     Column("block", Integer, nullable=False),
     Column("position", Integer, nullable=False),
     ForeignKeyConstraint(
         ["run_id", "treatment_id"], ["treatments.run_id", "treatments.id"], ondelete="CASCADE"
     ),
+    Index(None, "run_id", "position"),
 )
 
 attempts = Table(
     "attempts",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", String(128), nullable=False),
-    Column("trial_id", String(128), nullable=False),
+    Column("trial_id", ForeignKey("trials.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("owner_host_id", String(128), nullable=False),
     Column("owner_boot_id", String(128), nullable=False),
@@ -104,28 +105,24 @@ attempts = Table(
     Column("failed_step", Text),
     Column("reason", Text),
     Column("log_tail", Text),
-    ForeignKeyConstraint(["run_id", "trial_id"], ["trials.run_id", "trials.id"], ondelete="CASCADE"),
-    UniqueConstraint("run_id", "trial_id", "number"),
+    UniqueConstraint("trial_id", "number"),
     sqlite_autoincrement=True,  # an id is never given twice, not even after a removal
 )
 
-# The ledger's two promises, kept by the database itself: one attempt at a time, one finished end.
-Index(
-    "uq_attempts_open",
-    attempts.c.run_id,
-    attempts.c.trial_id,
-    unique=True,
-    sqlite_where=text("outcome IS NULL"),
-    postgresql_where=text("outcome IS NULL"),
-)
-Index(
-    "uq_attempts_finished",
-    attempts.c.run_id,
-    attempts.c.trial_id,
-    unique=True,
-    sqlite_where=text("outcome = 'finished'"),
-    postgresql_where=text("outcome = 'finished'"),
-)
+
+def _at_most_one(name: str, condition: str) -> None:
+    """At most one attempt of a trial may satisfy ``condition``; the database itself sees to it."""
+    Index(
+        name,
+        attempts.c.trial_id,
+        unique=True,
+        sqlite_where=text(condition),
+        postgresql_where=text(condition),
+    )
+
+
+_at_most_one("uq_attempts_open", "outcome IS NULL")
+_at_most_one("uq_attempts_finished", "outcome = 'finished'")
 
 
 def _of_attempt() -> Column[int]:

@@ -1,0 +1,99 @@
+//! What a server that holds a slice of the data must compute from it, in whatever order.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+
+use super::nodes::Nodes;
+
+const CHUNK_ROWS: usize = 4096;
+
+/// The order-independent checksum of some rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checksum {
+    pub rows: u64,
+    /// Length of the rows as text, newlines included.
+    pub bytes: u64,
+    /// The sum over the rows of the CRC-32 (ISO-HDLC, as zlib's and as the SQL function `CRC32`)
+    /// of a row's text without its newline.
+    pub sum: u128,
+}
+
+impl Checksum {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            bytes: self.bytes + other.bytes,
+            sum: self.sum + other.sum,
+        }
+    }
+}
+
+/// The checksum of the rows of `slice`, computed by `threads` threads.
+pub fn checksum(nodes: &Arc<Nodes>, slice: &Range<u64>, threads: usize) -> Checksum {
+    let rows = slice.end.saturating_sub(slice.start);
+    let share = rows.div_ceil(threads as u64).max(1);
+    thread::scope(|scope| {
+        let parts: Vec<_> = (0..threads as u64)
+            .map(|part| {
+                let from = slice.end.min(slice.start + part * share);
+                let to = slice.end.min(from + share);
+                scope.spawn(move || checksum_of_part(nodes, from, to))
+            })
+            .collect();
+        parts
+            .into_iter()
+            .map(|part| part.join().expect("a checksum thread does not panic"))
+            .fold(Checksum::default(), Checksum::plus)
+    })
+}
+
+fn checksum_of_part(nodes: &Nodes, from: u64, to: u64) -> Checksum {
+    let mut buffer = vec![0; Nodes::room_for(CHUNK_ROWS)];
+    let mut total = Checksum::default();
+    let mut row = from;
+    while row < to {
+        let next = to.min(row + CHUNK_ROWS as u64);
+        let length = nodes.write(row, next, &mut buffer);
+        total = total.plus(checksum_of_text(&buffer[..length]));
+        row = next;
+    }
+    total
+}
+
+fn checksum_of_text(text: &[u8]) -> Checksum {
+    let mut total = Checksum { bytes: text.len() as u64, ..Checksum::default() };
+    for row in text.split_inclusive(|&byte| byte == b'\n') {
+        total.rows += 1;
+        total.sum += u128::from(crc32fast::hash(&row[..row.len() - 1]));
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crc_is_the_one_of_sql() {
+        // SELECT CRC32('MySQL') gives 3259397556, as the manual of the function says.
+        let total = checksum_of_text(b"MySQL\n");
+        assert_eq!(total, Checksum { rows: 1, bytes: 6, sum: 3_259_397_556 });
+    }
+
+    #[test]
+    fn slices_add_up_for_any_number_of_threads() {
+        let nodes = Arc::new(Nodes::new(10_000, 9));
+        let whole = checksum(&nodes, &(0..10_000), 1);
+        assert_eq!(whole.rows, 10_000);
+        assert_eq!(checksum(&nodes, &(0..10_000), 3), whole);
+        let parts = checksum(&nodes, &(0..4_321), 2).plus(checksum(&nodes, &(4_321..10_000), 2));
+        assert_eq!(parts, whole);
+    }
+
+    #[test]
+    fn no_rows_have_the_checksum_zero() {
+        let nodes = Arc::new(Nodes::new(10, 9));
+        assert_eq!(checksum(&nodes, &(3..3), 2), Checksum::default());
+    }
+}

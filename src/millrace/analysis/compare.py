@@ -1,0 +1,107 @@
+"""Comparisons of a group's treatments with its base, paired within blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import Comparison, Failure, TreatmentAnalysis, Verdict
+from millrace.analysis.verdict import decide
+from millrace.stats import RatioEstimate, blocks_wanted, minimum_detectable_ratio, paired_ratio
+from millrace.stats.power import FEWEST_BLOCKS
+
+
+def compare_with_base(
+    base: TreatmentAnalysis,
+    candidates: Sequence[TreatmentAnalysis],
+    metrics: Sequence[Metric],
+    *,
+    margin: float,
+    confidence: float,
+    first_failures: Mapping[str, Failure],
+) -> tuple[Comparison, ...]:
+    """Each candidate against the base in each metric; candidates in their order, then metrics.
+
+    ``first_failures`` holds the first failed trial by treatment id, for the reason of a verdict.
+    """
+    return tuple(
+        _compare(base, candidate, metric, margin, confidence, first_failures)
+        for candidate in candidates
+        for metric in metrics
+    )
+
+
+def _compare(
+    base: TreatmentAnalysis,
+    candidate: TreatmentAnalysis,
+    metric: Metric,
+    margin: float,
+    confidence: float,
+    first_failures: Mapping[str, Failure],
+) -> Comparison:
+    base_values, candidate_values = _pairs(base, candidate, metric)
+    estimate = (
+        paired_ratio(base_values, candidate_values, confidence=confidence) if base_values else None
+    )
+    verdict, reason = _verdict(base, candidate, estimate, metric, margin, first_failures)
+    minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
+    return Comparison(
+        base_id=base.id,
+        candidate_id=candidate.id,
+        base=base.level,
+        candidate=candidate.level,
+        held=base.held,
+        metric=metric,
+        estimate=estimate,
+        n_blocks=len(base_values),
+        verdict=verdict,
+        reason=reason,
+        minimum_detectable=minimum_detectable,
+        blocks_wanted=wanted,
+        same=base.resolved == candidate.resolved,
+    )
+
+
+def _pairs(
+    base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
+) -> tuple[list[float], list[float]]:
+    """The values of the blocks in which both trials finished, in the order of the blocks."""
+    by_block = [
+        {trial.block: trial.value for trial in treatment.metrics[metric.name].trials}
+        if metric.name in treatment.metrics
+        else {}
+        for treatment in (base, candidate)
+    ]
+    blocks = sorted(by_block[0].keys() & by_block[1].keys())
+    return [by_block[0][block] for block in blocks], [by_block[1][block] for block in blocks]
+
+
+def _verdict(
+    base: TreatmentAnalysis,
+    candidate: TreatmentAnalysis,
+    estimate: RatioEstimate | None,
+    metric: Metric,
+    margin: float,
+    first_failures: Mapping[str, Failure],
+) -> tuple[Verdict | None, str]:
+    for treatment, name in ((base, f"the base {base.level}"), (candidate, str(candidate.level))):
+        if treatment.failed and not treatment.finished:
+            failure = first_failures[treatment.id]
+            return "failed", f"{name} failed at step {failure.step}: {failure.reason}"
+    if estimate is None:
+        return None, f"no block in which both have finished; at least {FEWEST_BLOCKS} are wanted"
+    verdict, reason = decide(estimate, metric.direction, margin)
+    lost = base.failed + candidate.failed
+    if verdict is None and lost:
+        reason += f" ({lost} failed {'trial' if lost == 1 else 'trials'} left out)"
+    return verdict, reason
+
+
+def _power(
+    estimate: RatioEstimate | None, margin: float, alpha: float
+) -> tuple[float | None, int | None]:
+    """The least detectable difference and the blocks wanted; two blocks cannot tell the spread."""
+    if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
+        return None, FEWEST_BLOCKS
+    seen = minimum_detectable_ratio(estimate.log_sd, estimate.n_pairs, alpha=alpha) - 1
+    return seen, blocks_wanted(estimate.log_sd, margin, alpha=alpha)

@@ -1,0 +1,167 @@
+"""From a stored run to comparisons and verdicts. Pure: no clock, no file, no server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millrace.analysis import variables
+from millrace.analysis.compare import compare_with_base
+from millrace.analysis.metrics import Metric, read_metrics, time_of
+from millrace.analysis.model import (
+    Failure,
+    Group,
+    RunAnalysis,
+    TreatmentAnalysis,
+    VariablesComparison,
+)
+from millrace.analysis.treatments import analyse_treatments, find_failures
+from millrace.errors import UserError
+from millrace.store.records import Level, ServerRecord, StoredRun
+
+CONFIDENCE = 0.95
+
+
+def judge(
+    stored: StoredRun,
+    *,
+    margin: float | None = None,
+    metric: str | None = None,
+    base: str | None = None,
+) -> RunAnalysis:
+    """Judge every treatment of a run against the base of its group, in every metric.
+
+    ``margin`` is a fraction, that of the experiment unless given; ``metric`` names the headline,
+    the workload's primary one unless given; ``base`` is another level of the compared factor to
+    compare with. Raises UserError for a margin, metric or base that cannot be.
+    """
+    run = stored.run
+    margin = run.margin if margin is None else margin
+    if not 0 < margin < 1:
+        raise UserError(
+            f"a margin of {margin:.4g} is no fraction between 0 and 1",
+            remedy="give the smallest difference that matters, such as 2 %",
+        )
+    metrics = read_metrics(run.spec["workload"])
+    headline = _headline(metrics, metric)
+    factor = str(run.spec["compare"]["factor"])
+    base_level = _base_level(run.spec, base)
+    levels = {f["name"]: tuple(f["levels"]) for f in run.spec["factors"]}
+    varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
+    treatments = analyse_treatments(
+        stored,
+        metrics,
+        factor=factor,
+        base=base_level,
+        label_factors=varied,
+        confidence=CONFIDENCE,
+    )
+    failures = find_failures(stored, {t.id: t.label for t in treatments})
+    groups = _groups(
+        treatments, metrics, [name for name in varied if name != factor], failures, margin
+    )
+    return RunAnalysis(
+        run=run,
+        margin=margin,
+        confidence=CONFIDENCE,
+        factor=factor,
+        base=base_level,
+        constants={name: of[0] for name, of in levels.items() if name not in varied},
+        metrics=metrics,
+        headline=headline,
+        time=time_of(headline, metrics),
+        groups=groups,
+        variables=tuple(c for group in groups for c in _compare_variables(group)),
+        servers=_servers(treatments),
+        failures=failures,
+        trials=tuple(sorted(stored.trials, key=lambda trial: trial.position)),
+    )
+
+
+def _headline(metrics: Sequence[Metric], name: str | None) -> Metric:
+    if name is None:
+        return metrics[0]
+    for metric in metrics:
+        if metric.name == name:
+            return metric
+    known = ", ".join(metric.name for metric in metrics)
+    raise UserError(f"the workload has no metric {name!r}", remedy=f"its metrics are: {known}")
+
+
+def _base_level(spec: Mapping[str, Any], name: str | None) -> Level:
+    compare = spec["compare"]
+    if name is None:
+        level: Level = compare["base"]
+        return level
+    levels: Sequence[Level] = next(
+        f["levels"] for f in spec["factors"] if f["name"] == compare["factor"]
+    )
+    for level in levels:
+        if str(level) == name:
+            return level
+    raise UserError(
+        f"{name!r} is no level of the compared factor {compare['factor']}",
+        remedy=f"its levels are: {', '.join(str(level) for level in levels)}",
+    )
+
+
+def _groups(
+    treatments: Sequence[TreatmentAnalysis],
+    metrics: Sequence[Metric],
+    label_factors: Sequence[str],
+    failures: Sequence[Failure],
+    margin: float,
+) -> tuple[Group, ...]:
+    """Treatments by the levels of their held factors, each group against its base."""
+    first_failures = {failure.treatment_id: failure for failure in reversed(failures)}
+    by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
+    for treatment in treatments:
+        by_held.setdefault(tuple(treatment.held.items()), []).append(treatment)
+    groups = []
+    for held_items, members in by_held.items():
+        held = dict(held_items)
+        bases = [treatment for treatment in members if treatment.is_base]
+        comparisons = [
+            comparison
+            for base in bases
+            for comparison in compare_with_base(
+                base,
+                [treatment for treatment in members if not treatment.is_base],
+                metrics,
+                margin=margin,
+                confidence=CONFIDENCE,
+                first_failures=first_failures,
+            )
+        ]
+        label = " · ".join(str(held[name]) for name in label_factors)
+        groups.append(Group(held, label, tuple(members), tuple(comparisons)))
+    return tuple(groups)
+
+
+def _compare_variables(group: Group) -> list[VariablesComparison]:
+    """The base's effective variables against each candidate's, role by role."""
+    found = []
+    for base in (t for t in group.treatments if t.is_base):
+        of_base = {instance.role: instance for instance in base.instances}
+        for candidate in (t for t in group.treatments if not t.is_base):
+            for b in candidate.instances:
+                a = of_base.get(b.role)
+                if a is None or not a.effective or not b.effective:
+                    continue
+                ignored = {*a.server.host_variables, *b.server.host_variables}
+                diff = variables.diff(a.effective, b.effective, ignored=ignored)
+                found.append(
+                    VariablesComparison(
+                        group.label, b.role, str(base.level), str(candidate.level), diff
+                    )
+                )
+    return found
+
+
+def _servers(treatments: Sequence[TreatmentAnalysis]) -> tuple[ServerRecord, ...]:
+    """Each server that was measured, once, in the order of the treatments."""
+    servers: dict[str, ServerRecord] = {}
+    for treatment in treatments:
+        for instance in treatment.instances:
+            servers.setdefault(instance.server.name, instance.server)
+    return tuple(servers.values())

@@ -1,0 +1,188 @@
+"""What the analysis of a run says: plain values, read by the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.variables import Mismatch, VariablesDiff
+from millrace.stats import RatioEstimate, Summary
+from millrace.store.records import Level, OptionRecord, RunRecord, ServerRecord, TrialRecord
+
+Verdict = Literal["regression", "improvement", "equivalent", "inconclusive", "failed"]
+
+
+@dataclass(frozen=True)
+class SingleTrial:
+    """One trial's value of one metric; ``block`` and ``position`` count from 0."""
+
+    trial_id: str
+    block: int
+    position: int
+    value: float
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """One metric over a treatment's finished trials; ``trials`` in the order of their blocks."""
+
+    metric: Metric
+    summary: Summary
+    trials: tuple[SingleTrial, ...]
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Mean time of a step over the trials that finished it."""
+
+    name: str
+    mean_s: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that failed: in which step, why, and the end of the server's own log."""
+
+    treatment_id: str
+    treatment: str
+    trial_id: str
+    block: int
+    step: str
+    reason: str
+    log_tail: str | None
+
+
+@dataclass(frozen=True)
+class TreatmentAnalysis:
+    """One treatment: its trials, what they measured, and how its servers were set.
+
+    ``level`` is its level of the compared factor, ``held`` those of the other factors. ``metrics``
+    lacks those without a finished trial; ``sizes`` are means in bytes by measurement name.
+    ``instances`` are as its last finished (or failed) trial recorded them.
+    """
+
+    id: str
+    label: str
+    level: Level
+    held: Mapping[str, Level]
+    resolved: Mapping[str, Level]
+    is_base: bool
+    planned: int
+    finished: int
+    failed: int
+    metrics: Mapping[str, MetricSummary]
+    steps: tuple[StepTime, ...]
+    sizes: Mapping[str, float]
+    instances: tuple[InstanceAnalysis, ...]
+
+    @property
+    def open(self) -> int:
+        """Trials that have not ended yet."""
+        return self.planned - self.finished - self.failed
+
+
+@dataclass(frozen=True)
+class InstanceAnalysis:
+    """How one role's server was set: what was asked and is not so, and what was left out.
+
+    ``limits`` says what cannot be controlled or observed there (an attached server).
+    """
+
+    role: str
+    server: ServerRecord
+    configuration: str
+    effective: Mapping[str, str]
+    mismatches: tuple[Mismatch, ...]
+    left_out: tuple[OptionRecord, ...]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two treatments side by side in one metric: effect, interval, verdict.
+
+    ``estimate`` is candidate / base, None without a pair; ``n_blocks`` is the number of blocks in
+    which both finished. ``verdict`` is None where there are too few, and ``reason`` says so.
+    ``minimum_detectable`` is the smallest relative difference (a fraction) these blocks would
+    detect, ``blocks_wanted`` how many would detect one of the margin, both with power 0.8; None
+    where that cannot be told. ``same`` marks a comparison of a thing with itself (A/A).
+    """
+
+    base_id: str
+    candidate_id: str
+    base: Level
+    candidate: Level
+    held: Mapping[str, Level]
+    metric: Metric
+    estimate: RatioEstimate | None
+    n_blocks: int
+    verdict: Verdict | None
+    reason: str
+    minimum_detectable: float | None
+    blocks_wanted: int | None
+    same: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """The treatments that share the levels of all held factors, and their comparisons.
+
+    ``treatments`` are in the experiment's order; ``comparisons`` hold every metric.
+    """
+
+    held: Mapping[str, Level]
+    label: str
+    treatments: tuple[TreatmentAnalysis, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True)
+class VariablesComparison:
+    """The effective variables of the base (A) and a candidate (B) of one group, in one role."""
+
+    group: str
+    role: str
+    base: str
+    candidate: str
+    diff: VariablesDiff
+
+
+@dataclass(frozen=True)
+class RunAnalysis:
+    """Everything a report says about one run.
+
+    ``headline`` is the metric of the answer; ``time`` is the time it divides by, if it is a rate.
+    ``factor`` is the compared one, ``base`` its base level; ``constants`` are factors with a single
+    level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan.
+    """
+
+    run: RunRecord
+    margin: float
+    confidence: float
+    factor: str
+    base: Level
+    constants: Mapping[str, Level]
+    metrics: tuple[Metric, ...]
+    headline: Metric
+    time: Metric | None
+    groups: tuple[Group, ...]
+    variables: tuple[VariablesComparison, ...]
+    servers: tuple[ServerRecord, ...]
+    failures: tuple[Failure, ...]
+    trials: tuple[TrialRecord, ...]
+
+    @property
+    def treatments(self) -> tuple[TreatmentAnalysis, ...]:
+        return tuple(treatment for group in self.groups for treatment in group.treatments)
+
+    def comparisons(self, metric: Metric | None = None) -> tuple[Comparison, ...]:
+        """The comparisons in one metric (the headline unless named), group by group."""
+        wanted = metric or self.headline
+        return tuple(
+            comparison
+            for group in self.groups
+            for comparison in group.comparisons
+            if comparison.metric.name == wanted.name
+        )

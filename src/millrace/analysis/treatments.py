@@ -1,0 +1,172 @@
+"""What each treatment's trials measured, and how its servers were set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import (
+    Failure,
+    InstanceAnalysis,
+    MetricSummary,
+    SingleTrial,
+    StepTime,
+    TreatmentAnalysis,
+)
+from millrace.analysis.variables import asked_against_effective
+from millrace.stats import summarise
+from millrace.store.records import (
+    InstanceRecord,
+    Level,
+    StoredAttempt,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
+
+Ended = tuple[TrialRecord, StoredAttempt]
+
+
+def analyse_treatments(
+    stored: StoredRun,
+    metrics: Sequence[Metric],
+    *,
+    factor: str,
+    base: Level,
+    label_factors: Sequence[str],
+    confidence: float,
+) -> tuple[TreatmentAnalysis, ...]:
+    """Every treatment in the experiment's order, from the newest ended attempt of its trials.
+
+    A treatment's label is its levels of ``label_factors``.
+    """
+    trials = _by_treatment(stored)
+    last = stored.last_attempts()
+    return tuple(
+        _analyse(
+            treatment,
+            planned=trials.get(treatment.id, ()),
+            last=last,
+            metrics=metrics,
+            factor=factor,
+            base=base,
+            label=label_of(treatment, label_factors),
+            confidence=confidence,
+        )
+        for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)
+    )
+
+
+def label_of(treatment: TreatmentRecord, factors: Sequence[str]) -> str:
+    """The treatment's levels of ``factors``, as its name in reports."""
+    return " · ".join(str(treatment.levels[name]) for name in factors)
+
+
+def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:
+    """The trials whose newest ended attempt failed, in the order they were run."""
+    last = stored.last_attempts()
+    return tuple(
+        Failure(
+            treatment_id=trial.treatment_id,
+            treatment=labels[trial.treatment_id],
+            trial_id=trial.id,
+            block=trial.block,
+            step=attempt.failed_step or "unknown",
+            reason=attempt.reason or "no reason was recorded",
+            log_tail=attempt.log_tail,
+        )
+        for trial in sorted(stored.trials, key=lambda trial: trial.position)
+        if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
+    )
+
+
+def _by_treatment(stored: StoredRun) -> dict[str, list[TrialRecord]]:
+    trials: dict[str, list[TrialRecord]] = {}
+    for trial in sorted(stored.trials, key=lambda trial: (trial.block, trial.position)):
+        trials.setdefault(trial.treatment_id, []).append(trial)
+    return trials
+
+
+def _analyse(
+    treatment: TreatmentRecord,
+    *,
+    planned: Sequence[TrialRecord],
+    last: Mapping[str, StoredAttempt],
+    metrics: Sequence[Metric],
+    factor: str,
+    base: Level,
+    label: str,
+    confidence: float,
+) -> TreatmentAnalysis:
+    ended: list[Ended] = [(trial, last[trial.id]) for trial in planned if trial.id in last]
+    finished = [(trial, attempt) for trial, attempt in ended if attempt.outcome == "finished"]
+    summaries = {
+        metric.name: summary
+        for metric in metrics
+        if (summary := _summarise(metric, finished, confidence)) is not None
+    }
+    told = (finished or ended)[-1:]
+    return TreatmentAnalysis(
+        id=treatment.id,
+        label=label,
+        level=treatment.levels[factor],
+        held={name: level for name, level in treatment.levels.items() if name != factor},
+        resolved=treatment.resolved,
+        is_base=treatment.levels[factor] == base,
+        planned=len(planned),
+        finished=len(finished),
+        failed=len(ended) - len(finished),
+        metrics=summaries,
+        steps=_step_times(attempt for _, attempt in ended),
+        sizes=_mean_sizes([attempt for _, attempt in finished]),
+        instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
+    )
+
+
+def _summarise(
+    metric: Metric, finished: Sequence[Ended], confidence: float
+) -> MetricSummary | None:
+    trials = tuple(
+        SingleTrial(trial.id, trial.block, trial.position, value)
+        for trial, attempt in finished
+        if (value := metric.value(attempt)) is not None
+    )
+    if not trials:
+        return None
+    values = [trial.value for trial in trials]
+    return MetricSummary(metric, summarise(values, confidence=confidence), trials)
+
+
+def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:
+    durations: dict[str, list[float]] = {}
+    for attempt in attempts:
+        for step in sorted(attempt.steps, key=lambda step: step.position):
+            if step.outcome == "finished":
+                durations.setdefault(step.name, []).append(step.duration_s)
+    return tuple(StepTime(name, fmean(values)) for name, values in durations.items())
+
+
+def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
+    """Mean bytes by measurement name, of what the server holds on disk."""
+    sizes: dict[str, list[float]] = {}
+    for attempt in finished:
+        for measurement in attempt.measurements:
+            if measurement.role == "server" and measurement.name.endswith(
+                ("_apparent_bytes", "_allocated_bytes")
+            ):
+                sizes.setdefault(measurement.name, []).append(measurement.value)
+    return {name: fmean(values) for name, values in sizes.items()}
+
+
+def _instance(instance: InstanceRecord) -> InstanceAnalysis:
+    applied = [option for option in instance.options if option.left_out is None]
+    return InstanceAnalysis(
+        role=instance.role,
+        server=instance.server,
+        configuration=instance.configuration,
+        effective=instance.effective,
+        mismatches=asked_against_effective(applied, instance.effective),
+        left_out=tuple(option for option in instance.options if option.left_out is not None),
+        facts=instance.facts,
+    )

@@ -1,0 +1,44 @@
+"""The verdict rule, on an estimate alone.
+
+A difference is *real* when the interval excludes 1, and *matters* when the estimate is beyond the
+margin; a verdict of regression or improvement wants both. Equivalence wants the whole interval
+inside the margin (the two one-sided tests of Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987, with
+an interval of 95 % instead of 90 %, which is the stricter). The margin is symmetric in the
+logarithm, 1 / (1 + m) to 1 + m, so that rows/s and seconds of the same trials agree.
+"""
+
+from __future__ import annotations
+
+from millrace.analysis.metrics import Direction
+from millrace.analysis.model import Verdict
+from millrace.stats import RatioEstimate
+from millrace.stats.power import FEWEST_BLOCKS
+
+
+def decide(
+    estimate: RatioEstimate, direction: Direction, margin: float
+) -> tuple[Verdict | None, str]:
+    """The verdict on candidate / base, and the reason in words; None for too few blocks."""
+    low, high = estimate.low, estimate.high
+    if estimate.n_pairs < FEWEST_BLOCKS or low is None or high is None:
+        blocks = "1 block" if estimate.n_pairs == 1 else f"{estimate.n_pairs} blocks"
+        return None, f"{blocks}; at least {FEWEST_BLOCKS} are wanted"
+    least, most = 1 / (1 + margin), 1 + margin
+    margin_text = f"{margin * 100:g} %"
+    excludes_1 = low > 1 or high < 1
+    beyond = estimate.ratio > most or estimate.ratio < least
+    if excludes_1 and beyond:
+        better = (estimate.ratio > 1) == (direction == "higher")
+        verdict: Verdict = "improvement" if better else "regression"
+        return verdict, f"the interval excludes 1 and the estimate is beyond {margin_text}"
+    if least < low and high < most:
+        inside = f"the interval lies inside {margin_text}"
+        return "equivalent", f"{inside}, though it excludes 1" if excludes_1 else inside
+    if excludes_1:
+        return "inconclusive", (
+            f"a real difference, since the interval excludes 1, but the estimate is within "
+            f"{margin_text} and the interval reaches beyond"
+        )
+    return "inconclusive", (
+        f"the interval includes no difference and differences beyond {margin_text}"
+    )

@@ -1,0 +1,188 @@
+"""``millrace results``: list, show, move and remove stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from millrace.cli.console import err, out, print_json
+from millrace.cli.store_option import store_option
+from millrace.servers import processes
+from millrace.store.records import StoredAttempt, StoredRun
+from millrace.store.store import Store
+
+_STYLES = {"finished": "green", "failed": "red", "interrupted": "yellow", "open": "cyan"}
+
+
+@click.group()
+def command() -> None:
+    """List, show, move and remove stored runs.
+
+    RUN is the beginning of a run's id, or `latest`.
+    """
+
+
+@command.command("list")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(store: Path, as_json: bool) -> None:
+    """List the runs of the store, the newest first."""
+    with Store.open(store, read_only=True) as opened:
+        runs = opened.list_runs()
+    if as_json:
+        print_json([asdict(run) for run in runs])
+        return
+    if not runs:
+        err.print(f"{store} holds no runs yet", markup=False)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("id", "name", "scale", "created", "host"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("finished", "failed", "open"):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        texts = (run.id, run.name, run.scale, run.created_utc, run.host_id)
+        failed = f"[red]{run.failed}[/]" if run.failed else "0"
+        table.add_row(*map(escape, texts), str(run.finished), failed, str(run.open))
+    out.print(table)
+
+
+@command.command()
+@click.argument("run")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print everything that is stored, as JSON.")
+def show(run: str, store: Path, as_json: bool) -> None:
+    """Show a run's trials: how each ended, its steps and its measurements."""
+    with Store.open(store, read_only=True) as opened:
+        stored = opened.load_run(opened.find_run(run).id)
+        if as_json:
+            print_json(asdict(stored))
+            return
+        _print_header(stored)
+        _print_trials(stored)
+        _print_failures(stored, opened)
+
+
+@command.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file."
+)
+@store_option
+def export(runs: tuple[str, ...], output: Path, store: Path) -> None:
+    """Write runs with all their files into one file that another machine imports."""
+    with Store.open(store, read_only=True) as opened:
+        ids = _ids(opened, runs)
+        opened.export_runs(ids, output)
+    err.print(f"wrote {len(ids)} {_runs(ids)} to {output}", markup=False)
+
+
+@command.command("import")
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@store_option
+def import_(files: tuple[Path, ...], store: Path) -> None:
+    """Add the runs of exported files to the store; runs that are there already stay as they are."""
+    with Store.open(store) as opened:
+        for file in files:
+            imported = opened.import_file(file)
+            for run_id in imported.present:
+                err.print(f"{file}: run {run_id} is in the store already: skipped", markup=False)
+            for run_id in imported.added:
+                err.print(f"{file}: added run {run_id}", markup=False)
+
+
+@command.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
+    """Remove runs with everything they yielded. What was removed cannot be had back."""
+    with Store.open(store, create=False) as opened:
+        ids = _ids(opened, runs)
+        for run_id in ids:
+            err.print(run_id, markup=False)
+        if not yes:
+            click.confirm(f"Remove {len(ids)} {_runs(ids)} for good?", abort=True, err=True)
+        opened.remove_runs(ids, is_alive=processes.is_owner_alive)
+    err.print(f"removed {len(ids)} {_runs(ids)}", markup=False)
+
+
+def _ids(store: Store, wanted: Sequence[str]) -> list[str]:
+    """The ids of the runs that were named, each once."""
+    return list(dict.fromkeys(store.find_run(name).id for name in wanted))
+
+
+def _runs(ids: Sequence[str]) -> str:
+    return "run" if len(ids) == 1 else "runs"
+
+
+def _print_header(stored: StoredRun) -> None:
+    run = stored.run
+    out.print(f"[bold]{escape(run.title)}[/]")
+    facts = {
+        "run": run.id,
+        "scale": run.scale,
+        "created": run.created_utc,
+        "host": run.host.id,
+        "blocks": run.blocks,
+        "seed": run.seed,
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "command": run.millrace_command,
+    }
+    for name, value in facts.items():
+        out.print(f"  {name:<9} {value}", markup=False)
+
+
+def _print_trials(stored: StoredRun) -> None:
+    last = {attempt.trial_id: attempt for attempt in stored.attempts}
+    labels = {
+        treatment.id: " · ".join(str(level) for level in treatment.levels.values())
+        for treatment in stored.treatments
+    }
+    for trial in stored.trials:
+        attempt = last.get(trial.id)
+        outcome = (attempt.outcome if attempt else None) or "open"
+        out.print(
+            f"\n[bold]{trial.position + 1}[/] block {trial.block + 1}  "
+            f"{escape(labels[trial.treatment_id])}  [{_STYLES[outcome]}]{outcome}[/]"
+            + (f"  (attempt {attempt.number})" if attempt and attempt.number > 1 else "")
+        )
+        if attempt is not None:
+            _print_yield(attempt)
+
+
+def _print_yield(attempt: StoredAttempt) -> None:
+    if attempt.steps:
+        steps = (f"{step.name} {step.duration_s:.3g} s" for step in attempt.steps)
+        out.print(f"  steps: {', '.join(steps)}", markup=False)
+    for role in dict.fromkeys(measurement.role for measurement in attempt.measurements):
+        values = (f"{m.name} {_number(m.value)}" for m in attempt.measurements if m.role == role)
+        out.print(f"  {role}: {', '.join(values)}", markup=False)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+
+
+def _print_failures(stored: StoredRun, store: Store) -> None:
+    for attempt in stored.attempts:
+        if attempt.outcome in ("finished", None):
+            continue
+        out.print(
+            f"\n[bold {_STYLES[attempt.outcome]}]{attempt.outcome}[/]: trial "
+            f"{escape(attempt.trial_id)}, attempt {attempt.number}"
+            + (f", step {escape(attempt.failed_step)}" if attempt.failed_step else "")
+        )
+        out.print(f"  {attempt.reason or 'no reason was given'}", markup=False)
+        for line in (attempt.log_tail or "").splitlines():
+            out.print(f"  | {line}", markup=False)
+        for artefact in attempt.artefacts:
+            path = store.artefacts.path(artefact.sha256)
+            out.print(f"  {artefact.kind} of the {artefact.role}: {path}", markup=False)

@@ -1,0 +1,126 @@
+"""The line each key and list element of a TOML text is written on.
+
+The standard parser keeps no positions, and a mistake without its line is a mistake to search for.
+The text has been parsed already, so only its outline is read here: strings, brackets, comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+_GAP = re.compile(r"(?:[\s,]|#[^\n]*)*")
+_KEY = re.compile(r"""\s*(?:([A-Za-z0-9_-]+)|"((?:\\.|[^"\\])*)"|'([^']*)')\s*(\.?)""")
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|'
+    r"'''.*?'{3,5}|"
+    r'"(?:\\.|[^"\\])*"|'
+    r"'[^']*'",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"[^,\]}#\n]+")
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Lines (from 1) by place, such as ``factors.server[2]``, of a valid TOML text."""
+    reader = _Reader(text)
+    reader.document()
+    return reader.lines
+
+
+def line_of(where: str, lines: dict[str, int]) -> int | None:
+    """The line of ``where``, or of the nearest enclosing place that has one."""
+    while where:
+        if where in lines:
+            return lines[where]
+        where = re.sub(r"(?:^|\.)[^.\[]*$|\[\d+\]$", "", where)
+    return None
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.lines: dict[str, int] = {}
+
+    def document(self) -> None:
+        table = ""
+        tables_in: Counter[str] = Counter()
+        while self._skip_gap():
+            if self.text.startswith("[[", self.position):
+                table = self._header(2, tables_in)
+                table = f"{table}[{tables_in[table] - 1}]"
+                self._note(table)
+            elif self.text.startswith("[", self.position):
+                table = self._header(1, tables_in)
+                self._note(table)
+            else:
+                self._assignment(table)
+
+    def _header(self, brackets: int, tables_in: Counter[str]) -> str:
+        """A header's place; inside a list of tables that is the last table of the list."""
+        self.position += brackets
+        place = ""
+        keys = self._keys()
+        for index, key in enumerate(keys):
+            place = _join(place, key)
+            last = index == len(keys) - 1
+            if last and brackets == 2:
+                tables_in[place] += 1
+            elif place in tables_in:
+                place = f"{place}[{tables_in[place] - 1}]"
+        self.position += brackets
+        return place
+
+    def _assignment(self, table: str) -> None:
+        place, start = table, self.position
+        for key in self._keys():
+            place = _join(place, key)
+            self._note(place, start)
+        self.position += 1  # the equals sign
+        self._value(place)
+
+    def _value(self, place: str) -> None:
+        self._skip_gap()
+        opening = self.text[self.position]
+        if opening == "[":
+            self.position += 1
+            index = 0
+            while self._skip_gap() and self.text[self.position] != "]":
+                self._note(f"{place}[{index}]")
+                self._value(f"{place}[{index}]")
+                index += 1
+            self.position += 1
+        elif opening == "{":
+            self.position += 1
+            while self._skip_gap() and self.text[self.position] != "}":
+                self._assignment(place)
+            self.position += 1
+        else:
+            pattern = _STRING if opening in "\"'" else _SCALAR
+            matched = pattern.match(self.text, self.position)
+            assert matched is not None
+            self.position = matched.end()
+
+    def _keys(self) -> list[str]:
+        keys = []
+        while matched := _KEY.match(self.text, self.position):
+            self.position = matched.end()
+            keys.append(next(part for part in matched.groups()[:3] if part is not None))
+            if not matched[4]:
+                break
+        return keys
+
+    def _skip_gap(self) -> bool:
+        matched = _GAP.match(self.text, self.position)
+        assert matched is not None
+        self.position = matched.end()
+        return self.position < len(self.text)
+
+    def _note(self, place: str, position: int | None = None) -> None:
+        at = self.position if position is None else position
+        self.lines.setdefault(place, self.text.count("\n", 0, at) + 1)
+
+
+def _join(place: str, key: str) -> str:
+    return f"{place}.{key}" if place else key

@@ -1,0 +1,73 @@
+"""Numbers as text: one place for digits, units and thousands."""
+
+from __future__ import annotations
+
+import math
+
+from millrace.analysis.metrics import Metric
+
+MISSING = "–"
+
+
+def ratio_text(ratio: float) -> str:
+    """``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large ratios."""
+    decimals = 3 if ratio < 10 else 2 if ratio < 100 else 0
+    return f"{ratio:,.{decimals}f}"
+
+
+def percent_text(fraction: float, *, signed: bool = False) -> str:
+    """``9.8 %``; ``+9.8 %`` or ``−9.8 %`` when signed, and never ``−0.0 %``."""
+    percent = round(fraction * 100, 1)
+    sign = ("−" if percent < 0 else "+" if percent > 0 else "±") if signed else ""
+    return f"{sign}{abs(percent) if signed else percent + 0.0:,.1f} %"
+
+
+def margin_text(margin: float) -> str:
+    """``2 %``, ``0.5 %``: as the user wrote it."""
+    return f"{margin * 100:g} %"
+
+
+def percent_of_base_text(ratio: float) -> str:
+    """``90.2``: without the sign, for a column that is headed with it."""
+    return f"{ratio * 100:,.1f}"
+
+
+def value_text(value: float, metric: Metric) -> str:
+    """A value in the metric's unit, without the unit."""
+    return seconds_text(value) if metric.unit == "s" else count_text(value)
+
+
+def count_text(value: float) -> str:
+    """``241,709``; a few significant digits below 100."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def seconds_text(seconds: float) -> str:
+    """``193.4``, ``8.31``, ``0.0421``: about three digits, without the unit."""
+    if seconds >= 10:
+        return f"{seconds:,.1f}"
+    if seconds >= 1:
+        return f"{seconds:.2f}"
+    if seconds <= 0:
+        return "0"
+    decimals = min(2 - math.floor(math.log10(seconds)), 6)
+    return f"{seconds:.{decimals}f}"
+
+
+def range_text(difference: float, beside: float, metric: Metric) -> str:
+    """A difference of values with as many decimals as the value it stands beside."""
+    decimals = len(value_text(beside, metric).partition(".")[2])
+    return f"{difference:,.{decimals}f}"
+
+
+def bytes_text(size: float) -> str:
+    """``128.0 MB``: SI units, as everywhere."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size:,.0f} B"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 block``, ``5 blocks``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,134 @@
+"""Verdicts in plain English: the answer to the run's question, and a sentence a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.report.formatting import counted, margin_text, percent_text, ratio_text
+
+FEW = 4  # up to so many comparisons the answer names each
+
+PLURALS = {
+    "regression": "regressions",
+    "improvement": "improvements",
+    "equivalent": "equivalent",
+    "inconclusive": "inconclusive",
+    "failed": "failed",
+    None: "without a verdict",
+}
+
+
+def verdict_text(comparison: Comparison) -> str:
+    return comparison.verdict or "no verdict"
+
+
+def answer(analysis: RunAnalysis) -> str:
+    """The run's question answered in one or two sentences, about the headline metric."""
+    comparisons = analysis.comparisons()
+    if not comparisons:
+        return f"Nothing was compared: {analysis.base} is the only level of {analysis.factor}."
+    if len(comparisons) == 1:
+        return sentence(comparisons[0], analysis)
+    if all(comparison.estimate is None for comparison in comparisons):
+        reasons = {first_line(comparison.reason) for comparison in comparisons}
+        return f"No comparison could be made: {'; '.join(sorted(reasons))}."
+    if len(comparisons) <= FEW:
+        parts = [_brief(comparison, analysis) for comparison in comparisons]
+        return f"Compared with {analysis.base}, {_listed(parts)}."
+    return _counts(comparisons, analysis)
+
+
+def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """One comparison in full: effect, ratio, interval, blocks, verdict and what it lacks."""
+    held = held_text(comparison, analysis)
+    base, candidate = str(comparison.base), str(comparison.candidate)
+    estimate = comparison.estimate
+    if estimate is None:
+        reason = first_line(comparison.reason)
+        return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."
+    text = f"{candidate} {effect(estimate.ratio, comparison.metric)} than {base}{held}: "
+    if comparison.same:
+        text = f"{candidate} is the same as {base}{held}, measured twice (A/A): "
+    text += f"ratio {ratio_text(estimate.ratio)}"
+    if estimate.low is not None and estimate.high is not None:
+        text += (
+            f", {estimate.confidence * 100:g} % interval "
+            f"{ratio_text(estimate.low)} to {ratio_text(estimate.high)}"
+        )
+    text += f" over {counted(comparison.n_blocks, 'block')}: {verdict_text(comparison)}"
+    if comparison.verdict in ("regression", "improvement"):
+        return f"{text}."
+    if comparison.verdict == "inconclusive":
+        return f"{text}, {comparison.reason}{_wanted(comparison, analysis.margin)}."
+    return f"{text}, {comparison.reason}."
+
+
+def effect(ratio: float, metric: Metric) -> str:
+    """``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT count(*))``."""
+    size = percent_text(abs(ratio - 1))
+    if metric.unit.endswith("/s"):
+        return f"gives {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}"
+    if metric.unit == "s":
+        return f"takes {size} {'more' if ratio >= 1 else 'less'} time ({metric.title})"
+    return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}"
+
+
+def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """`` (wmf · MyISAM)``: the held levels, of factors that vary in this run."""
+    shown = [
+        str(level) for name, level in comparison.held.items() if name not in analysis.constants
+    ]
+    return f" ({' · '.join(shown)})" if shown else ""
+
+
+def first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0].rstrip(".")
+
+
+def _wanted(comparison: Comparison, margin: float) -> str:
+    if comparison.blocks_wanted is None:
+        return f"; this host is too noisy to see a difference of {margin_text(margin)}"
+    if comparison.blocks_wanted > comparison.n_blocks:
+        blocks = counted(comparison.blocks_wanted, "block")
+        return f"; about {blocks} are wanted to see a difference of {margin_text(margin)}"
+    return ""
+
+
+def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """``mysql-5.7.22 gives 9.8 % fewer rows/s (regression)``."""
+    name = f"{comparison.candidate}{held_text(comparison, analysis)}"
+    if comparison.estimate is None:
+        return f"{name} has no result ({first_line(comparison.reason)})"
+    verdict = comparison.verdict or f"no verdict: {comparison.reason}"
+    return f"{name} {effect(comparison.estimate.ratio, comparison.metric)} ({verdict})"
+
+
+def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
+    parts = []
+    for verdict, plural in PLURALS.items():
+        of_verdict = [c for c in comparisons if c.verdict == verdict]
+        if not of_verdict:
+            continue
+        noun = verdict if len(of_verdict) == 1 and verdict else plural
+        part = f"{len(of_verdict)} {noun}"
+        if verdict in ("regression", "improvement"):
+            part += f" (largest: {_largest(of_verdict, analysis)})"
+        parts.append(part)
+    return f"Of {len(comparisons)} comparisons with {analysis.base}: {_listed(parts)}."
+
+
+def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
+    def size(comparison: Comparison) -> float:
+        ratio = comparison.estimate.ratio if comparison.estimate else 1.0
+        return max(ratio, 1 / ratio)
+
+    largest = max(comparisons, key=size)
+    ratio = largest.estimate.ratio if largest.estimate else 1.0
+    name = f"{largest.candidate}{held_text(largest, analysis)}"
+    return f"{name} {effect(ratio, largest.metric)}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

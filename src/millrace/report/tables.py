@@ -1,0 +1,352 @@
+"""The tables of a report as plain text cells; each format only draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import Comparison, Group, MetricSummary, RunAnalysis, TreatmentAnalysis
+from millrace.report.formatting import (
+    MISSING,
+    bytes_text,
+    percent_of_base_text,
+    percent_text,
+    range_text,
+    ratio_text,
+    seconds_text,
+    value_text,
+)
+from millrace.report.published import PublishedStudy
+from millrace.report.sentences import verdict_text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's head; ``secondary`` ones may be dropped where there is no room."""
+
+    title: str
+    numeric: bool = True
+    secondary: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells as shown; ``verdict`` colours the last one, ``is_base`` marks the base's row."""
+
+    cells: tuple[str, ...]
+    verdict: str | None = None
+    is_base: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows under one heading, which is empty where there is only one section."""
+
+    heading: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in sections (a group of the experiment each)."""
+
+    title: str
+    columns: tuple[Column, ...]
+    sections: tuple[Section, ...]
+
+
+def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) -> Table:
+    """Average, median, rate, percent of base with its interval, spread, verdict.
+
+    ``time`` is the metric that average, median and spread are of, where ``metric`` is a rate.
+    """
+    spread_of = time or metric
+    unit = spread_of.unit
+    rate = (Column(metric.unit),) if time is not None else ()
+    columns = (
+        Column(analysis.factor, numeric=False),
+        Column(f"average, {unit}"),
+        Column(f"median, {unit}"),
+        *rate,
+        Column("% of base"),
+        Column(f"{analysis.confidence * 100:g} % interval"),
+        Column("CV"),
+        Column(f"range, {unit}", secondary=True),
+        Column("trials", secondary=True),
+        Column("verdict", numeric=False),
+    )
+    return Table(
+        metric.title,
+        columns,
+        tuple(
+            Section(group.label, tuple(_result_rows(group, metric, time)))
+            for group in analysis.groups
+        ),
+    )
+
+
+def _result_rows(group: Group, metric: Metric, time: Metric | None) -> list[Row]:
+    comparisons = {c.candidate_id: c for c in group.comparisons if c.metric.name == metric.name}
+    return [
+        _result_row(treatment, comparisons.get(treatment.id), metric, time)
+        for treatment in group.treatments
+    ]
+
+
+def _result_row(
+    treatment: TreatmentAnalysis, comparison: Comparison | None, metric: Metric, time: Metric | None
+) -> Row:
+    spread_of = time or metric
+    spread = treatment.metrics.get(spread_of.name)
+    level = treatment.metrics.get(metric.name)
+    rate = () if time is None else (_value(level, "geometric_mean"),)
+    verdict = None
+    if comparison is not None:
+        verdict = verdict_text(comparison)
+    elif treatment.failed and not treatment.finished:
+        verdict = "failed"
+    percent, interval = _percent_of_base(treatment, comparison)
+    cells = (
+        str(treatment.level),
+        _value(spread, "mean"),
+        _value(spread, "median"),
+        *rate,
+        percent,
+        interval,
+        _cv(spread),
+        _range(spread),
+        trials_text(treatment),
+        verdict or "base",
+    )
+    return Row(cells, verdict, treatment.is_base)
+
+
+def _value(summary: MetricSummary | None, statistic: str) -> str:
+    if summary is None:
+        return MISSING
+    return value_text(float(getattr(summary.summary, statistic)), summary.metric)
+
+
+def _cv(summary: MetricSummary | None) -> str:
+    if summary is None or summary.summary.cv is None:
+        return MISSING
+    return percent_text(summary.summary.cv)
+
+
+def _range(summary: MetricSummary | None) -> str:
+    if summary is None or summary.summary.n < 2:
+        return MISSING
+    return range_text(summary.summary.range, summary.summary.mean, summary.metric)
+
+
+def _percent_of_base(
+    treatment: TreatmentAnalysis, comparison: Comparison | None
+) -> tuple[str, str]:
+    if comparison is None:
+        return ("100.0" if treatment.finished else MISSING), MISSING
+    estimate = comparison.estimate
+    if estimate is None:
+        return MISSING, MISSING
+    percent = percent_of_base_text(estimate.ratio)
+    if estimate.low is None or estimate.high is None:
+        return percent, MISSING
+    interval = f"{percent_of_base_text(estimate.low)} to {percent_of_base_text(estimate.high)}"
+    return percent, interval
+
+
+def trials_text(treatment: TreatmentAnalysis) -> str:
+    """``5``, or ``4 of 5`` where some failed or have not run yet."""
+    if treatment.finished == treatment.planned:
+        return str(treatment.planned)
+    return f"{treatment.finished} of {treatment.planned}"
+
+
+def ratios_table(analysis: RunAnalysis, metric: Metric) -> Table:
+    """Each comparison's ratio with its interval, blocks, and what the blocks can see."""
+    columns = (
+        Column("candidate", numeric=False),
+        Column("base", numeric=False),
+        Column("ratio"),
+        Column("low"),
+        Column("high"),
+        Column("blocks"),
+        Column("detectable", secondary=True),
+        Column("blocks wanted", secondary=True),
+        Column("verdict", numeric=False),
+    )
+    sections = []
+    for group in analysis.groups:
+        of_metric = [c for c in group.comparisons if c.metric.name == metric.name]
+        sections.append(Section(group.label, tuple(_ratio_row(c) for c in of_metric)))
+    return Table(metric.title, columns, tuple(sections))
+
+
+def _ratio_row(comparison: Comparison) -> Row:
+    estimate = comparison.estimate
+    seen, wanted = comparison.minimum_detectable, comparison.blocks_wanted
+    bounds = (estimate.ratio, estimate.low, estimate.high) if estimate else (None, None, None)
+    cells = (
+        str(comparison.candidate),
+        str(comparison.base),
+        *(MISSING if bound is None else ratio_text(bound) for bound in bounds),
+        str(comparison.n_blocks),
+        MISSING if seen is None else percent_text(seen),
+        MISSING if wanted is None else f"{wanted:,}",
+        verdict_text(comparison),
+    )
+    return Row(cells, verdict_text(comparison))
+
+
+def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric) -> Table | None:
+    """The study's figures beside the user's own, in one metric; None where nothing matches."""
+    figures = {f.treatment_id: f for f in study.figures if f.metric.name == metric.name}
+    ratios = {c.candidate_id: c.estimate for c in analysis.comparisons(metric)}
+    sections = []
+    for group in analysis.groups:
+        rows = []
+        for treatment in group.treatments:
+            figure = figures.get(treatment.id)
+            if figure is None:
+                continue
+            estimate = ratios.get(treatment.id)
+            ours = 1.0 if treatment.is_base and treatment.finished else None
+            ours = estimate.ratio if estimate is not None else ours
+            cells = (
+                str(treatment.level),
+                _value(treatment.metrics.get(metric.name), "geometric_mean"),
+                MISSING if ours is None else percent_of_base_text(ours),
+                figure.version + (f" ({figure.note})" if figure.note else ""),
+                value_text(figure.value, metric),
+                MISSING if figure.ratio is None else percent_of_base_text(figure.ratio),
+            )
+            rows.append(Row(cells, is_base=treatment.is_base))
+        if rows:
+            sections.append(Section(group.label, tuple(rows)))
+    if not sections:
+        return None
+    columns = (
+        Column(analysis.factor, numeric=False),
+        Column(f"measured here, {metric.unit}"),
+        Column("% of base"),
+        Column(f"published ({study.name})", numeric=False),
+        Column(f"published, {metric.unit}"),
+        Column("% of base"),
+    )
+    return Table(metric.title, columns, tuple(sections))
+
+
+def sizes_table(analysis: RunAnalysis) -> Table | None:
+    """Mean sizes on disk after a clean stop, apparent and allocated."""
+    names = _in_order(name for t in analysis.treatments for name in t.sizes)
+    if not names:
+        return None
+    titles = [name.removesuffix("_bytes").replace("_", " ") for name in names]
+    return Table(
+        "Size on disk",
+        (Column(analysis.factor, numeric=False), *(Column(title) for title in titles)),
+        tuple(
+            Section(
+                group.label,
+                tuple(
+                    Row(
+                        (
+                            str(t.level),
+                            *(bytes_text(t.sizes[n]) if n in t.sizes else MISSING for n in names),
+                        ),
+                        is_base=t.is_base,
+                    )
+                    for t in group.treatments
+                ),
+            )
+            for group in analysis.groups
+        ),
+    )
+
+
+def steps_table(analysis: RunAnalysis) -> Table:
+    """Mean seconds of each step of a trial."""
+    names = _in_order(step.name for t in analysis.treatments for step in t.steps)
+    sections = []
+    for group in analysis.groups:
+        rows = []
+        for treatment in group.treatments:
+            times = {step.name: step.mean_s for step in treatment.steps}
+            cells = [seconds_text(times[name]) if name in times else MISSING for name in names]
+            rows.append(Row((str(treatment.level), *cells), is_base=treatment.is_base))
+        sections.append(Section(group.label, tuple(rows)))
+    columns = (Column(analysis.factor, numeric=False), *(Column(name) for name in names))
+    return Table("Time of each step, s (mean)", columns, tuple(sections))
+
+
+def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
+    """Every single trial's value, a column a block."""
+    blocks = range(analysis.run.blocks)
+    columns = (
+        Column(analysis.factor, numeric=False),
+        *(Column(f"block {block + 1}") for block in blocks),
+    )
+    sections = []
+    for group in analysis.groups:
+        rows = []
+        for treatment in group.treatments:
+            summary = treatment.metrics.get(metric.name)
+            values = {trial.block: trial.value for trial in summary.trials} if summary else {}
+            cells = [value_text(values[b], metric) if b in values else MISSING for b in blocks]
+            rows.append(Row((str(treatment.level), *cells), is_base=treatment.is_base))
+        sections.append(Section(group.label, tuple(rows)))
+    return Table(f"Every trial, {metric.unit}", columns, tuple(sections))
+
+
+def provenance_table(analysis: RunAnalysis) -> Table:
+    """Where each server's build comes from and how it was made."""
+    keys = ("source", "compiler", "allocator", "libc", "async_io", "symbols")
+    columns = (
+        Column("server", numeric=False),
+        Column("version", numeric=False),
+        *(Column(key.replace("_", " "), numeric=False) for key in keys),
+        Column("sha256 of the program", numeric=False),
+    )
+    rows = []
+    for server in analysis.servers:
+        build = server.build
+        source = "attached: a running server that is not ours" if build.get("attached") else None
+        texts = [source or str(build.get("source") or MISSING)]
+        if build.get("note"):
+            texts[0] += f" ({build['note']})"
+        texts += [str(build.get(key) or MISSING) for key in keys[1:]]
+        digest = str(build.get("program_sha256") or MISSING)
+        rows.append(Row((server.name, server.version_reported, *texts, digest)))
+    return Table("Servers", columns, (Section("", tuple(rows)),))
+
+
+def options_table(analysis: RunAnalysis) -> Table | None:
+    """What was asked for and is not effective, or was left out; None where all is as asked."""
+    rows = [
+        row
+        for treatment in analysis.treatments
+        for instance in treatment.instances
+        for row in (
+            *(
+                Row((treatment.label, m.name, _shown(m.asked), _shown(m.effective), m.layer))
+                for m in instance.mismatches
+            ),
+            *(
+                Row((treatment.label, o.name, _shown(o.value), f"left out: {o.left_out}", o.layer))
+                for o in instance.left_out
+            ),
+        )
+    ]
+    if not rows:
+        return None
+    titles = ("treatment", "option", "asked", "effective", "layer")
+    columns = tuple(Column(title, numeric=False) for title in titles)
+    return Table("Asked and effective", columns, (Section("", tuple(rows)),))
+
+
+def _shown(value: str | None) -> str:
+    return "(set)" if value is None else value or "(empty)"
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

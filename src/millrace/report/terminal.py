@@ -1,0 +1,114 @@
+"""The report in a terminal: the answer, the table, a sentence a verdict."""
+
+from __future__ import annotations
+
+import io
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from millrace.analysis.model import RunAnalysis
+from millrace.report import notes
+from millrace.report.published import published_beside
+from millrace.report.sentences import answer, sentence
+from millrace.report.tables import Row, Section, Table, published_table, results_table
+
+STYLES = {
+    "regression": "bold red",
+    "improvement": "bold green",
+    "equivalent": "cyan",
+    "inconclusive": "yellow",
+    "failed": "bold red",
+}
+
+
+def show(analysis: RunAnalysis, console: Console) -> None:
+    """Print the report: the answer first, then what it rests on."""
+    run = analysis.run
+    console.print()
+    console.print(Text(run.title or run.name, style="bold"), soft_wrap=False)
+    console.print(Text(notes.subtitle(analysis), style="dim"), soft_wrap=False)
+    console.print()
+    console.print(Text(answer(analysis), style="bold"), soft_wrap=False)
+    console.print()
+    _show_table(results_table(analysis, analysis.headline, analysis.time), console)
+    _show_sentences(analysis, console)
+    _show_published(analysis, console)
+    _show_notes(analysis, console)
+
+
+def as_text(analysis: RunAnalysis) -> str:
+    """The same without colour, 120 columns wide."""
+    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+    show(analysis, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def _show_table(table: Table, console: Console) -> None:
+    """The table, without its secondary columns where the terminal is too narrow for all."""
+    drawn = _draw(table, with_secondary=True)
+    if console.measure(drawn).maximum > console.width:
+        drawn = _draw(table, with_secondary=False)
+    console.print(drawn, soft_wrap=False)
+
+
+def _draw(table: Table, *, with_secondary: bool) -> RichTable:
+    kept = [n for n, c in enumerate(table.columns) if with_secondary or not c.secondary]
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for number in kept:
+        column = table.columns[number]
+        drawn.add_column(
+            Text(column.title),
+            justify="right" if column.numeric else "left",
+            overflow="fold",
+            no_wrap=column.numeric,
+        )
+    for section in table.sections:
+        _add_section(drawn, section, kept)
+    return drawn
+
+
+def _add_section(drawn: RichTable, section: Section, kept: list[int]) -> None:
+    if section.heading:
+        drawn.add_section()
+        drawn.add_row(Text(section.heading, style="bold"), *("" for _ in kept[1:]))
+    for row in section.rows:
+        drawn.add_row(*(_cell(row, number) for number in kept))
+
+
+def _cell(row: Row, number: int) -> Text:
+    is_verdict = row.verdict is not None and number == len(row.cells) - 1
+    style = STYLES.get(row.verdict or "", "dim") if is_verdict else "dim" if row.is_base else ""
+    return Text(row.cells[number], style=style)
+
+
+def _show_sentences(analysis: RunAnalysis, console: Console) -> None:
+    for comparison in analysis.comparisons():
+        text = Text(sentence(comparison, analysis))
+        if comparison.verdict is not None:
+            text.highlight_words([comparison.verdict], STYLES[comparison.verdict])
+        console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
+
+
+def _show_published(analysis: RunAnalysis, console: Console) -> None:
+    study = published_beside(analysis)
+    table = published_table(analysis, study, analysis.headline) if study else None
+    if study is None or table is None:
+        return
+    console.print()
+    console.print(Text(f"Published beside measured: {study.title} ({study.host})", style="bold"))
+    _show_table(table, console)
+
+
+def _show_notes(analysis: RunAnalysis, console: Console) -> None:
+    lines = notes.warnings(analysis)
+    if lines:
+        console.print()
+    for line in lines:
+        console.print(Text.assemble(("note: ", "yellow"), line), soft_wrap=False)
+    for line in notes.failure_lines(analysis):
+        console.print(Text.assemble(("failed: ", "bold red"), line), soft_wrap=False)

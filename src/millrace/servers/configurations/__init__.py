@@ -1,0 +1,30 @@
+"""Named, layered option sets: the shipped TOML files, their checks, and their resolution.
+
+The format, in a shipped file or under ``[configurations.NAME]`` of an experiment:
+
+    title = "..."
+    extends = "default"            # the configuration it is laid over
+
+    [options]                      # refused when a server does not know one of them
+    max_connections = 500          # text, number, or true for a bare flag (--skip-name-resolve)
+    innodb_buffer_pool_size = { published = "12G", per_data_byte = 3.5, minimum = "128M" }
+
+    [optional]                     # left out, and reported, where a server does not know them
+    query_cache_size = 0
+
+    [mariadb.options]              # only for that family; also [mariadb.optional]
+
+    [[when]]                       # only for some versions of a family
+    family = "mariadb"
+    from = "10.6"                  # this version and later; below = "10.6": earlier ones
+    why = "the value was removed"  # shown in reports
+    options = { ... }              # also: optional
+    without = ["innodb_checksum_algorithm"]
+"""
+
+from millrace.servers.configurations.check import check
+from millrace.servers.configurations.library import load_builtin
+from millrace.servers.configurations.resolve import lineage, resolve
+from millrace.servers.configurations.scaling import scaled
+
+__all__ = ["check", "lineage", "load_builtin", "resolve", "scaled"]

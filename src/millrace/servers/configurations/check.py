@@ -1,0 +1,186 @@
+"""Every mistake in a set of configuration definitions, before any server is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from millrace import sizes
+from millrace.errors import Mistake, nearest
+
+FAMILIES = ("mysql", "mariadb")
+VERSION = re.compile(r"\d+(\.\d+)*")
+
+# What an instance sets for itself; a configuration that set them too would break it.
+ADMINISTRATIVE = frozenset(
+    {
+        "basedir",
+        "bind_address",
+        "character_sets_dir",
+        "daemonize",
+        "datadir",
+        "defaults_extra_file",
+        "defaults_file",
+        "initialize",
+        "initialize_insecure",
+        "init_file",
+        "lc_messages_dir",
+        "local_infile",
+        "log_error",
+        "mysqlx",
+        "no_defaults",
+        "pid_file",
+        "plugin_dir",
+        "port",
+        "secure_file_priv",
+        "socket",
+        "tmpdir",
+        "user",
+    }
+)
+
+_SECTIONS = ("options", "optional")
+_TOP_KEYS = ("name", "title", "extends", *_SECTIONS, *FAMILIES, "when")
+_WHEN_KEYS = ("family", "from", "below", "why", *_SECTIONS, "without")
+_SIZE_KEYS = ("published", "per_data_byte", "minimum", "host_memory_share")
+_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+def canonical(name: str) -> str:
+    """An option's name with underscores, in lower case."""
+    return name.replace("-", "_").lower()
+
+
+def base_name(name: str) -> str:
+    """The option a spelling is about: ``skip_log_bin`` and ``log_bin`` are the same one."""
+    return re.sub(r"^(loose_)?((skip|disable|enable)_)?", "", canonical(name))
+
+
+def check(
+    definitions: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Mistake]:
+    """Mistakes of ``definitions``, which may also extend those in ``known``.
+
+    ``where`` starts with ``configurations.NAME``, as in an experiment file.
+    """
+    everything = {**(known or {}), **definitions}
+    mistakes: list[Mistake] = []
+    for name, definition in definitions.items():
+        where = f"configurations.{name}"
+        mistakes += _definition(where, definition)
+        mistakes += _lineage(where, name, everything)
+    return mistakes
+
+
+def _definition(where: str, definition: Mapping[str, Any]) -> Iterator[Mistake]:
+    yield from _unknown(where, definition, _TOP_KEYS)
+    for key in ("name", "title", "extends"):
+        if key in definition and not isinstance(definition[key], str):
+            yield Mistake(f"{where}.{key}", "is not text", "text in quotes")
+    yield from _sections(where, definition)
+    for family in FAMILIES:
+        table = definition.get(family, {})
+        if not isinstance(table, dict):
+            yield Mistake(f"{where}.{family}", "is not a table", f"[{where}.{family}.options]")
+            continue
+        yield from _unknown(f"{where}.{family}", table, _SECTIONS)
+        yield from _sections(f"{where}.{family}", table)
+    whens = definition.get("when", [])
+    if not isinstance(whens, list) or not all(isinstance(when, dict) for when in whens):
+        yield Mistake(f"{where}.when", "is not a list of tables", f"[[{where}.when]]")
+        return
+    for index, when in enumerate(whens):
+        yield from _when(f"{where}.when[{index}]", when)
+
+
+def _when(where: str, when: Mapping[str, Any]) -> Iterator[Mistake]:
+    yield from _unknown(where, when, _WHEN_KEYS)
+    if when.get("family") not in FAMILIES:
+        yield Mistake(f"{where}.family", "is missing or unknown", " or ".join(FAMILIES))
+    if not isinstance(when.get("why"), str) or not when["why"].strip():
+        yield Mistake(f"{where}.why", "is missing", "the reason in words; reports show it")
+    if not {"from", "below"} & when.keys():
+        yield Mistake(where, "names no version", "from or below, or a table of the family instead")
+    for key in ("from", "below"):
+        version = when.get(key, "0")
+        if not isinstance(version, str) or not VERSION.fullmatch(version):
+            yield Mistake(f"{where}.{key}", f"{version!r} is no version", 'such as "10.6"')
+    yield from _sections(where, when)
+    without = when.get("without", [])
+    if not isinstance(without, list) or not all(isinstance(name, str) for name in without):
+        yield Mistake(f"{where}.without", "is not a list of names", "a list of option names")
+
+
+def _sections(where: str, tables: Mapping[str, Any]) -> Iterator[Mistake]:
+    seen: dict[str, str] = {}
+    for section in _SECTIONS:
+        table = tables.get(section, {})
+        if not isinstance(table, dict):
+            yield Mistake(f"{where}.{section}", "is not a table", "option = value lines")
+            continue
+        for name, value in table.items():
+            place = f"{where}.{section}.{name}"
+            yield from _option(place, name, value)
+            if (base := base_name(name)) in seen:
+                yield Mistake(place, f"sets the same option as {seen[base]}", "one of the two")
+            seen[base] = f"{section}.{name}"
+
+
+def _option(place: str, name: str, value: object) -> Iterator[Mistake]:
+    if not _OPTION.fullmatch(name):
+        yield Mistake(place, "is no option name", "letters, digits and underscores")
+    if canonical(name) in ADMINISTRATIVE:
+        yield Mistake(place, "is set by millrace for each instance", "no such line")
+    if value is False:
+        yield Mistake(place, "false is ambiguous", '"OFF", or skip_... = true for a bare flag')
+    elif isinstance(value, dict):
+        yield from _size_rule(place, value)
+    elif not isinstance(value, str | int | float):
+        yield Mistake(place, "has a value of the wrong type", "text, a number, or true for a flag")
+
+
+def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Mistake]:
+    yield from _unknown(place, rule, _SIZE_KEYS)
+    for key in ("published", "minimum"):
+        try:
+            sizes.parse(rule.get(key, ""))
+        except (ValueError, AttributeError):
+            yield Mistake(f"{place}.{key}", "is missing or not a size", 'a size such as "128M"')
+    for key, upper in (("per_data_byte", 1e6), ("host_memory_share", 1.0)):
+        if key == "host_memory_share" and key not in rule:
+            continue
+        number = rule.get(key)
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            yield Mistake(f"{place}.{key}", "is missing or not a number", f"0 to {upper:g}")
+        elif not 0 < number <= upper:
+            yield Mistake(f"{place}.{key}", f"{number} is out of range", f"above 0, to {upper:g}")
+
+
+def _lineage(
+    where: str, name: str, definitions: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Mistake]:
+    seen = [name]
+    while isinstance(parent := definitions[seen[-1]].get("extends"), str):
+        if parent not in definitions:
+            if len(seen) == 1:
+                yield Mistake(
+                    f"{where}.extends",
+                    f"there is no configuration {parent!r}",
+                    f"one of {', '.join(sorted(definitions))}",
+                    nearest(parent, definitions),
+                )
+            return
+        if parent in seen:
+            circle = " extends ".join((*seen, parent))
+            yield Mistake(f"{where}.extends", f"goes in a circle: {circle}", "a chain that ends")
+            return
+        seen.append(parent)
+
+
+def _unknown(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Mistake]:
+    for key in table:
+        if key not in known:
+            near = nearest(key, known)
+            yield Mistake(f"{where}.{key}", "unknown key", f"one of {', '.join(known)}", near)

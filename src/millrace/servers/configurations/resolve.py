@@ -1,0 +1,107 @@
+"""A configuration's options for one server: layers applied, sizes scaled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from millrace.errors import UserError, nearest
+from millrace.servers.configurations.check import base_name, canonical
+from millrace.servers.configurations.scaling import scaled
+from millrace.servers.model import Configuration, LeftOut, Option
+
+
+@dataclass(frozen=True)
+class _Section:
+    """One part of a definition that applies to the server: ``label`` becomes the options' layer."""
+
+    label: str
+    tables: Mapping[str, Any]
+    why: str = ""
+
+
+@dataclass
+class _Draft:
+    """Options while layers are laid over each other, by the option they are about."""
+
+    options: dict[str, Option] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+
+
+def lineage(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """The configuration's name and those it extends, lowest first."""
+    if name not in definitions:
+        near = nearest(name, definitions)
+        raise UserError(
+            f"there is no configuration {name!r}" + (f"; did you mean {near!r}?" if near else ""),
+            remedy=f"use one of: {', '.join(sorted(definitions))}",
+        )
+    parent = definitions[name].get("extends")
+    return (*lineage(parent, definitions), name) if parent else (name,)
+
+
+def resolve(
+    name: str,
+    *,
+    family: str,
+    version: str,
+    definitions: Mapping[str, Mapping[str, Any]],
+    data_bytes: int,
+    host_memory_bytes: int,
+) -> Configuration:
+    """The options ``name`` asks of a server of ``family`` and ``version`` (``10.11.19``).
+
+    ``definitions`` are checked (see ``check``); ``data_bytes`` is the length of the data as sent.
+    Options keep the place where they were first written; a higher layer replaces the value of a
+    lower one, also across spellings (``skip_log_bin`` over ``log_bin``). What a ``when`` takes out
+    is in ``left_out``, with its reason.
+    """
+    draft = _Draft()
+    for layer in lineage(name, definitions):
+        for section in _sections(layer, definitions[layer], family, version):
+            _lay(draft, section, data_bytes, host_memory_bytes)
+    return Configuration(name, tuple(draft.options.values()), tuple(draft.left_out.values()))
+
+
+def _sections(
+    layer: str, definition: Mapping[str, Any], family: str, version: str
+) -> Iterator[_Section]:
+    yield _Section(layer, definition)
+    if family in definition:
+        yield _Section(f"{layer}, {family}", definition[family])
+    for when in definition.get("when", ()):
+        if when["family"] == family and _holds(when, version):
+            bounds = " ".join(f"{key} {when[key]}" for key in ("from", "below") if key in when)
+            yield _Section(f"{layer}, {family} {bounds}", when, when["why"])
+
+
+def _lay(draft: _Draft, section: _Section, data_bytes: int, host_memory_bytes: int) -> None:
+    for kind in ("options", "optional"):
+        for name, value in section.tables.get(kind, {}).items():
+            if isinstance(value, Mapping):
+                text: str | None = scaled(
+                    value, data_bytes=data_bytes, host_memory_bytes=host_memory_bytes
+                )
+            else:
+                text = None if value is True else str(value)
+            option = Option(canonical(name), text, kind == "optional", section.label)
+            draft.options[base_name(name)] = option
+            draft.left_out.pop(base_name(name), None)
+    for name in section.tables.get("without", ()):
+        if (removed := draft.options.pop(base_name(name), None)) is not None:
+            draft.left_out[base_name(name)] = LeftOut(removed, section.why)
+
+
+def _holds(when: Mapping[str, Any], version: str) -> bool:
+    ours = version_key(version)
+    return ours >= version_key(when.get("from", "0")) and (
+        "below" not in when or ours < version_key(when["below"])
+    )
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """A dotted version for comparing: ``10.11.19-deb12`` is (10, 11, 19)."""
+    numbers = re.split("[-+]", version, maxsplit=1)[0].split(".")
+    return tuple(int(number) for number in numbers if number.isdigit())

@@ -1,0 +1,94 @@
+"""A server's error log: its end, its own words for a failure, and signs of trouble."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_TAIL_LIMIT_BYTES = 256 * 1024
+_ERROR_LINES_MAX = 6
+
+# A line that tells of an error, in the styles of all versions.
+_ERROR_LINE = re.compile(rb"\[ERROR\]|\[FATAL\]|^ERROR: |Fatal error|mysqld: |mariadbd: ", re.I)
+
+# What a server cannot go on after, or waits on for ever.
+_TROUBLE = re.compile(
+    rb"disk is full|no space left on device|disk full|errcode: 28\b|error number 28\b"
+    rb"|\bgot (?:signal|exception)|assertion failure|\[FATAL\]|intentionally generate a (?:memory|seg)"
+    rb"|cannot continue operation|\bis marked as crashed|database page corruption",
+    re.I,
+)
+
+# (what the log says, what that means). The first that fits is the reason.
+_REASONS = (
+    (
+        re.compile(rb"bind on tcp/ip port.*address already in use|server running on port", re.I),
+        "the port {port} is taken by another process",
+    ),
+    (
+        re.compile(
+            rb"bind on unix socket|is using unix socket|server running on socket"
+            rb"|setup unix socket lock file",
+            re.I,
+        ),
+        "the socket {socket} is taken by another process",
+    ),
+    (re.compile(rb"errcode: 28\b|no space left|disk (?:is )?full", re.I), "the disk is full"),
+)
+
+
+def size(log: Path) -> int:
+    """The log's length in bytes; 0 where there is none yet."""
+    try:
+        return log.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def tail(log: Path, n_lines: int) -> str:
+    """The last lines of the log."""
+    return "\n".join(_text(_read(log, 0)).splitlines()[-n_lines:])
+
+
+def errors(log: Path, since: int) -> list[str]:
+    """The lines that tell of errors after ``since`` (bytes), the first and most telling ones."""
+    lines = [line.strip() for line in _read(log, since).splitlines()]
+    return [_text(line) for line in lines if _ERROR_LINE.search(line)][:_ERROR_LINES_MAX]
+
+
+def reason(log: Path, since: int, *, port: int, socket: Path) -> str | None:
+    """What the log after ``since`` (bytes) means, where that is known."""
+    text = _read(log, since)
+    for pattern, meaning in _REASONS:
+        if pattern.search(text):
+            return meaning.format(port=port, socket=socket)
+    return None
+
+
+def trouble(log: Path, since: int) -> tuple[str | None, int]:
+    """The first line after ``since`` (bytes) that says the server cannot go on, if any, and where
+    to look from next time: the end of the last complete line."""
+    start, text = _read_from(log, since)
+    complete = text[: text.rfind(b"\n") + 1]
+    found = [line for line in complete.splitlines() if _TROUBLE.search(line)]
+    return (_text(found[0].strip()) if found else None), start + len(complete)
+
+
+def _read(log: Path, since: int) -> bytes:
+    return _read_from(log, since)[1]
+
+
+def _read_from(log: Path, since: int) -> tuple[int, bytes]:
+    """The log after ``since``, at most its last quarter of a megabyte, and where that begins."""
+    try:
+        with log.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            start = file.seek(max(since, end - _TAIL_LIMIT_BYTES))
+            return start, file.read()
+    except FileNotFoundError:
+        return since, b""
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", errors="replace")

@@ -1,0 +1,96 @@
+"""One measurement at a time on a host, whoever runs it: two would disturb each other."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import HostProblem, UserError
+
+# Not the user's own temporary directory: all users of the host have to meet at the same file.
+HOST_LOCK = Path("/tmp/millrace-host.lock")  # noqa: S108 - opened without following links
+
+
+@contextmanager
+def host_lock(purpose: str, *, file: Path = HOST_LOCK) -> Iterator[None]:
+    """Keep this host to ourselves; ``purpose`` is told to whoever is refused meanwhile.
+
+    The kernel frees the lock with the process, however that ends. Raises UserError, naming the
+    holder, when another process has it, and HostProblem when the file cannot be used.
+    """
+    descriptor = _open(file)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another millrace measures on this host: {_holder(descriptor)}",
+                remedy="wait until it has finished, or end it; "
+                "two measurements at a time would disturb each other",
+            ) from None
+        _tell(descriptor, purpose)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(file: Path) -> int:
+    """The lock file, made if need be.
+
+    /tmp is writable by all, so a link is not followed and only a plain file with one name is used.
+    An existing file is opened without O_CREAT, which kernels refuse (fs.protected_regular) on a
+    file of another user.
+    """
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        try:
+            descriptor = os.open(file, flags)
+        except FileNotFoundError:
+            try:
+                descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666)
+                os.fchmod(descriptor, 0o666)
+            except FileExistsError:
+                descriptor = os.open(file, flags)
+    except OSError as error:
+        raise HostProblem(
+            f"{file}: cannot be opened as the lock of this host: {error.strerror}",
+            remedy=f"look at {file} and remove it if no millrace runs",
+        ) from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(descriptor)
+        raise HostProblem(
+            f"{file}: is not a plain file with one name, so it is not used as the lock of this host",
+            remedy=f"look at {file} and remove it if no millrace runs",
+        )
+    return descriptor
+
+
+def _tell(descriptor: int, purpose: str) -> None:
+    holder = {
+        "pid": os.getpid(),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
+        "purpose": purpose[:200],
+        "since_utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+
+
+def _holder(descriptor: int) -> str:
+    """What the holder said of itself, without characters that would act on a terminal."""
+    try:
+        said: dict[str, Any] = json.loads(os.pread(descriptor, 4096, 0))
+        text = f"process {said['pid']}, {said['command']!r}, {said['purpose']}"
+        text += f", since {said['since_utc']}"
+    except (ValueError, KeyError, TypeError):
+        return "it has not said which process it is"
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,424 @@
+"""Instances: a server of ours with its own data directory, socket and port, from nothing to gone.
+
+    with create(server, options) as instance:
+        instance.initialise(limit_s=60)
+        instance.start(limit_s=30)
+        instance.query("SELECT 1")
+        instance.stop(limit_s=30)
+
+Leaving the context ends the server and removes everything, whatever happened; see
+millrace.servers.processes for what happens when millrace itself is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket as sockets
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from millrace import paths
+from millrace.errors import HostProblem, TrialFailed
+from millrace.servers import asking, error_log, families, launch, processes
+from millrace.servers.families.model import Initialisation, Site
+from millrace.servers.model import FittedOptions, InstalledServer
+from millrace.servers.signals import signals_held
+
+_SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
+_SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
+_END_LIMIT_S = 15.0
+_POLL_S = 0.02
+
+# What a client says while a server is not there yet: no socket, refused, or gone while it spoke.
+_NOT_YET = frozenset({2002, 2003, 2006, 2013})
+_ACCESS_DENIED = 1045
+
+
+class Instance:
+    """A server of ours; made by ``create``.
+
+    ``load_dir`` is the directory that secure_file_priv names: a file there must be readable by all
+    for LOAD DATA INFILE to take it. ``pid`` is None while no server runs.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        options: FittedOptions,
+        *,
+        role: str,
+        runs_as: launch.RunsAs,
+        account: processes.Account,
+    ) -> None:
+        self.id = account.id
+        self.server = site.server
+        self.role = role
+        self.options = options
+        self.directory = site.directory
+        self.data_dir = site.data_dir
+        self.load_dir = site.load_dir
+        self.error_log = site.directory / "error.log"
+        self.socket = site.socket
+        self.port = site.port
+        self.user = "root"
+        self.password = site.password
+        self.runs_as = runs_as.name
+        self._site = site
+        self._family = families.get(site.server.family)
+        self._runs_as = runs_as
+        self._account = account
+        self._process: subprocess.Popen[bytes] | None = None
+        self._phase_began_at = 0
+        self._trouble_seen_to = 0
+        self._address = asking.Address(
+            server=site.server.name,
+            user=self.user,
+            password=self.password,
+            port=site.port,
+            socket=site.socket,
+        )
+
+    @property
+    def pid(self) -> int | None:
+        if self._process is None or self._process.poll() is not None:
+            return None
+        return self._process.pid
+
+    def initialise(self, limit_s: float) -> None:
+        """Make the data directory, with root@localhost and root@127.0.0.1 as its only accounts.
+
+        Raises TrialFailed, with the server's own words, when that fails or takes too long.
+        """
+        shaping = self._family.shaping_options
+        options = tuple(o for o in self.options.applied if o.name in shaping)
+        todo = self._family.initialisation(self._site, options)
+        for name in todo.directories:
+            (self.data_dir / name).mkdir()
+            launch.give(self.data_dir / name, self._runs_as)
+        with self._init_file(todo) as arguments:
+            process = self._spawn(arguments, stdin=subprocess.PIPE)
+            try:
+                process.communicate(todo.stdin, timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise self._failure("initialise", f"not finished after {limit_s:g} s") from None
+        if process.returncode != 0:
+            raise self._failure("initialise", _ending(process.returncode))
+        self._process = None
+
+    def start(self, limit_s: float) -> None:
+        """Start the server and return when it lets us log in.
+
+        Raises TrialFailed at once when the process ends or its log says that it cannot go on, and
+        after ``limit_s`` when it does neither.
+        """
+        self._refuse_foreign_socket()
+        self._spawn([*self._family.start_arguments(self._site), *self.options.arguments()])
+        self._trouble_seen_to = self._phase_began_at
+        deadline = time.monotonic() + limit_s
+        while not self._answers():
+            self.check_alive(step="start")
+            if (line := self.trouble()) is not None:
+                self.kill()
+                raise self._failure("start", line)
+            if time.monotonic() > deadline:
+                self.kill()
+                raise self._failure("start", f"not ready after {limit_s:g} s")
+            time.sleep(_POLL_S)
+        self._refuse_foreign_answer()
+
+    def connect(self, database: str | None = None) -> Connection[Any]:
+        """A session with autocommit and UTC, over the socket; the caller closes it."""
+        return asking.connect(self._address, database)
+
+    def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
+        """The rows of one statement, every value as text. Raises TrialFailed."""
+        return asking.query(self._address, sql, limit_s=limit_s)
+
+    def version(self) -> str:
+        """The version as the server itself says it."""
+        return asking.version(self._address)
+
+    def effective(self) -> dict[str, str]:
+        """Every global variable and its value."""
+        return asking.effective(self._address)
+
+    def log_tail(self, n_lines: int = 40) -> str:
+        """The last lines of the error log."""
+        return error_log.tail(self.error_log, n_lines)
+
+    def trouble(self) -> str | None:
+        """A line of the error log, new since the last call, that says that the server cannot go on
+        or waits for disk space; None if there is none. Cheap enough to be asked every second."""
+        line, self._trouble_seen_to = error_log.trouble(self.error_log, self._trouble_seen_to)
+        return line
+
+    def check_alive(self, *, step: str | None = None) -> None:
+        """Raises TrialFailed, with how it ended and the end of its log, if the server is gone."""
+        if self._process is None:
+            raise TrialFailed(f"{self.server.name} is not running", step=step)
+        status = self._process.poll()
+        if status is not None:
+            raise self._failure(step, _ending(status))
+
+    def stop(self, limit_s: float) -> None:
+        """Ask the server to end (SIGTERM) and wait for it.
+
+        Afterwards it is gone in any case. Raises TrialFailed when it crashed, or had to be killed
+        after ``limit_s``.
+        """
+        self.check_alive(step="stop")
+        self._phase_began_at = error_log.size(self.error_log)
+        if not self._end(signal.SIGTERM, limit_s):
+            self.kill()
+            raise self._failure("stop", f"not gone {limit_s:g} s after SIGTERM, so it was killed")
+        status = self._process.returncode if self._process is not None else 0
+        self._process = None
+        if status != 0:
+            raise self._failure("stop", _ending(status))
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, if it runs."""
+        self._end(signal.SIGKILL, _END_LIMIT_S)
+
+    def run_program(
+        self, arguments: list[str], limit_s: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run the server program for what it prints (``--verbose --help``), beside our files."""
+        output = self.directory / "output"
+        with output.open("w+b") as file:
+            process = launch.spawn(
+                self.server,
+                [*self._family.program_arguments(self._site), *arguments],
+                instance_id=self.id,
+                directory=self.directory,
+                runs_as=self._runs_as,
+                log=file,
+            )
+            try:
+                status = process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                status = process.wait()
+            file.seek(0)
+            return subprocess.CompletedProcess(arguments, status, stdout=file.read())
+
+    def _spawn(
+        self, arguments: list[str] | tuple[str, ...], *, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        self._phase_began_at = error_log.size(self.error_log)
+        with self.error_log.open("ab") as log, signals_held():
+            self._process = launch.spawn(
+                self.server,
+                arguments,
+                instance_id=self.id,
+                directory=self.directory,
+                runs_as=self._runs_as,
+                log=log,
+                stdin=stdin,
+            )
+            identity = processes.ProcessId.of(self._process.pid)
+            if identity is not None:
+                self._account = processes.record_process(self._account, identity)
+        return self._process
+
+    def _end(self, with_signal: signal.Signals, limit_s: float) -> bool:
+        """Send a signal to our process; whether it has ended within the limit."""
+        process = self._process
+        if process is None:
+            return True
+        # Our own child cannot be confused with another process: its number is ours until waited.
+        process.send_signal(with_signal)
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _init_file(self, todo: Initialisation) -> Iterator[list[str]]:
+        """The arguments of an initialisation; its init file exists only inside."""
+        if todo.init_file is None:
+            yield list(todo.arguments)
+            return
+        file = self.directory / "init.sql"
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "wb") as writer:
+                writer.write(todo.init_file)
+            launch.give(file, self._runs_as)
+            yield [argument.replace("{init_file}", str(file)) for argument in todo.arguments]
+        finally:
+            file.unlink()
+
+    def _answers(self) -> bool:
+        """Whether the server lets us log in now."""
+        if not self.socket.exists():
+            return False
+        try:
+            with contextlib.closing(self.connect()):
+                return True
+        except pymysql.MySQLError as error:
+            if error.args and error.args[0] in _NOT_YET:
+                return False
+            said = asking.words_of(error)
+            self.check_alive(step="start")
+            self.kill()
+            raise self._failure("start", f"it does not let us log in: {said}") from error
+
+    def _refuse_foreign_socket(self) -> None:
+        """Old servers take a socket away from whoever listens on it, so look first."""
+        if not self.socket.exists():
+            return
+        with sockets.socket(sockets.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.socket))
+            except OSError:
+                return
+        raise TrialFailed(
+            f"{self.server.name}: the socket {self.socket} is taken by another process",
+            remedy="end that process, or use another socket",
+            step="start",
+        )
+
+    def _refuse_foreign_answer(self) -> None:
+        """Whoever answers on our socket must have our data directory."""
+        answered = self.query("SELECT @@datadir", limit_s=asking.ASK_LIMIT_S)[0][0] or ""
+        if Path(answered).resolve() != self.data_dir.resolve():
+            self.kill()
+            raise TrialFailed(
+                f"{self.server.name}: another server, with the data directory {answered}, "
+                f"answers on the socket {self.socket}",
+                step="start",
+            )
+
+    def _failure(self, step: str | None, what: str) -> TrialFailed:
+        """The error of this phase: what we saw, what that means, and the server's own words."""
+        meaning = error_log.reason(
+            self.error_log, self._phase_began_at, port=self.port, socket=self.socket
+        )
+        doing = {"initialise": " (initialising)", "start": " (starting)", "stop": " (stopping)"}
+        message = f"{self.server.name}{doing.get(step or '', '')}: "
+        message += f"{meaning}; {what}" if meaning else what
+        quoted = error_log.errors(self.error_log, self._phase_began_at)
+        if quoted:
+            message += "\n" + "\n".join(f"  {line}" for line in quoted)
+        return TrialFailed(message, step=step, log_tail=self.log_tail())
+
+    def _discard(self) -> None:
+        """End the server and remove every trace."""
+        if self._process is not None and not self._end(signal.SIGTERM, _END_LIMIT_S):
+            self.kill()
+        processes.close_account(self._account)
+
+
+@contextlib.contextmanager
+def create(
+    server: InstalledServer,
+    options: FittedOptions,
+    *,
+    role: str = "server",
+    work_dir: Path | None = None,
+    port: int | None = None,
+    socket: Path | None = None,
+) -> Iterator[Instance]:
+    """An instance with an empty data directory under ``work_dir`` (or millrace's own).
+
+    Port and socket are chosen unless given; a port that was chosen stays reserved while the
+    instance exists. Leaving the context ends the server and removes everything.
+    Raises HostProblem when the directory cannot be made.
+    """
+    instance_id = processes.new_id(server.name)
+    directory = (work_dir or paths.work_dir()) / instance_id
+    chosen_socket = socket or _own_socket(directory, instance_id)
+    directories = [directory]
+    if socket is None and chosen_socket.parent != directory:
+        directories.append(chosen_socket.parent)
+    account = processes.open_account(
+        instance_id, server=server.name, role=role, directories=directories
+    )
+    with contextlib.ExitStack() as undo:
+        undo.callback(_discard_account, account)
+        runs_as = _make_directories(server, directories)
+        reserved = undo.enter_context(_reserved_port()) if port is None else port
+        site = Site(
+            server=server,
+            directory=directory,
+            data_dir=directory / "data",
+            tmp_dir=directory / "tmp",
+            load_dir=directory / "load",
+            socket=chosen_socket,
+            port=reserved,
+            user_argument=runs_as.argument,
+            password=secrets.token_hex(16),
+        )
+        instance = Instance(site, options, role=role, runs_as=runs_as, account=account)
+        try:
+            yield instance
+        finally:
+            with signals_held():
+                instance._discard()
+
+
+def _discard_account(account: processes.Account) -> None:
+    with signals_held():
+        processes.close_account(account)
+
+
+def _own_socket(directory: Path, instance_id: str) -> Path:
+    """A socket in the instance's directory, or in a short one where that is too deep."""
+    near = directory / "mysqld.sock"
+    if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
+        return near
+    return _SHORT_PLACE / f"millrace-{instance_id}" / "mysqld.sock"
+
+
+def _make_directories(server: InstalledServer, directories: list[Path]) -> launch.RunsAs:
+    """Make the instance's directories and give them to the user the server will run under."""
+    directory = directories[0]
+    parts = [directory / name for name in ("data", "tmp", "load")]
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        for path in directories:
+            path.mkdir(mode=0o755 if path == directory else 0o700)
+        runs_as = launch.choose_user(server, [directory.parent])
+        for path in parts:
+            path.mkdir(mode=0o755 if path.name == "load" else 0o700)
+        for path in [*directories, *parts]:
+            launch.give(path, runs_as)
+    except OSError as error:
+        raise HostProblem(
+            f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
+            remedy="free space or get the right to write there, "
+            "or name another place with MILLRACE_WORK",
+        ) from error
+    return runs_as
+
+
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[int]:
+    """A port of 127.0.0.1 that the kernel gives to nobody else.
+
+    The socket is bound, never listens and may be shared (SO_REUSEADDR): a server, which sets that
+    too, can listen there, while the kernel hands the port out to no one who asks for any port.
+    """
+    with sockets.socket(sockets.AF_INET) as holder:
+        holder.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
+
+
+def _ending(status: int) -> str:
+    """How a process ended, in words."""
+    if status < 0:
+        return f"ended by signal {-status} ({signal.Signals(-status).name})"
+    return f"ended with exit status {status}"

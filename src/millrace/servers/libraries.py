@@ -1,0 +1,115 @@
+"""Finds every shared library a program needs, and lays those that the host must not supply beside it.
+
+A library is looked for first in what the vendor bundled, then in the packages that were fetched for
+the server, and is otherwise left to the host. The C library and its kin are a set of their own:
+they fit only their own loader, so that they are taken together with it, and only when they are newer
+than the host's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.servers import elf
+
+_LOADER = re.compile(r"ld-linux.*\.so\.\d+|ld64\.so\.\d+")
+_C_LIBRARY = re.compile(
+    r"(ld-linux.*|ld64|lib(c|m|mvec|pthread|dl|rt|util|resolv|anl|nss_\w+|thread_db))\.so\.\d+"
+)
+_GLIBC_VERSION = re.compile(rb"GNU C Library [^\n]*?version (\d+)\.(\d+)")
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A package that was fetched for its libraries, and the directory it is unpacked in."""
+
+    package: Path
+    directory: Path
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The libraries of a server.
+
+    ``loader`` is the name of the loader in the library directory, None where the host's is used;
+    ``bundled_dirs`` are the vendor's own directories that are needed; ``packages`` those of the
+    fetched packages that supplied something.
+    """
+
+    loader: str | None
+    bundled_dirs: tuple[Path, ...]
+    packages: tuple[Path, ...]
+
+
+def lay(program: Path, tree: Path, fetched: Iterable[Fetched], into: Path) -> Laid:
+    """Put what ``program`` and the plugins in ``tree`` need from ``fetched`` into ``into``."""
+    supplied = {name: path for each in fetched for name, path in _libraries(each.directory).items()}
+    bundled = _libraries(tree)
+    own_libc = _newer_than_host(supplied.get("libc.so.6"))
+    if not own_libc:
+        supplied = {k: path for k, path in supplied.items() if not _C_LIBRARY.fullmatch(k)}
+    needed_of_program = _closure([program], {**supplied, **bundled})
+    needed_of_plugins = _closure(bundled.values(), {**supplied, **bundled})
+    wanted = {k: supplied[k] for k in needed_of_plugins | needed_of_program if k in supplied}
+    loader = None
+    if own_libc:
+        loader = next((name for name in supplied if _LOADER.fullmatch(name)), None)
+        wanted |= {k: path for k, path in supplied.items() if _C_LIBRARY.fullmatch(k)}
+    into.mkdir(mode=0o755, exist_ok=True)
+    for name, path in wanted.items():
+        if name not in bundled:
+            shutil.copyfile(path, into / name)
+            (into / name).chmod(0o755)
+    used = [e.package for e in fetched if any(p.is_relative_to(e.directory) for p in wanted.values())]
+    directories = {bundled[name].parent for name in needed_of_program if name in bundled}
+    return Laid(loader, tuple(sorted(directories)), tuple(used))
+
+
+def glibc_version(library: Path) -> tuple[int, int] | None:
+    """The version a libc.so.6 says it has."""
+    match = _GLIBC_VERSION.search(library.read_bytes())
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def host_glibc_version() -> tuple[int, int] | None:
+    """The version of the host's C library; None where it is another one than glibc."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (OSError, ValueError):
+        return None
+    major, _, minor = version.partition(".")
+    return (int(major), int(minor)) if name == "glibc" else None
+
+
+def _newer_than_host(libc: Path | None) -> bool:
+    if libc is None:
+        return False
+    version, host = glibc_version(libc), host_glibc_version()
+    return version is not None and (host is None or version > host)
+
+
+def _libraries(directory: Path) -> dict[str, Path]:
+    """The shared libraries below a directory by name; one in a plugin directory is not for others."""
+    found: dict[str, Path] = {}
+    for path in sorted(directory.rglob("*.so*")):
+        if path.is_file() and path.resolve().is_relative_to(directory.resolve()):
+            found.setdefault(path.name, path)
+    return found
+
+
+def _closure(roots: Iterable[Path], known: Mapping[str, Path]) -> set[str]:
+    """The names of the libraries that ``roots`` need, directly or through others."""
+    names: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        for name in elf.needed(waiting.pop()):
+            if name not in names:
+                names.add(name)
+                if name in known:
+                    waiting.append(known[name])
+    return names

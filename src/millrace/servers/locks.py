@@ -1,0 +1,31 @@
+"""Locks between processes: one installs or asks a package client, the others wait."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from millrace.servers.progress import Progress
+
+
+@contextmanager
+def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
+    """Hold the lock file ``path``; when another process holds it, say so and wait for it.
+
+    The kernel drops the lock with the process, so that a killed one never blocks the next. The file
+    stays: removing it would let two processes hold two different files of one name.
+    """
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.say(f"another process is busy with {purpose}; waiting for it")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,112 @@
+"""The manifest of an unpacked server (``server.json``): everything to use it again.
+
+Paths inside the server's directory are kept relative to it, so that the cache can be moved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import HostProblem
+from millrace.servers.model import Artefact, InstalledServer, Provenance
+
+FILE = "server.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parts of a server lie: paths relative to its directory, or absolute.
+
+    ``loader`` is the server's own dynamic loader, None where the host's is used; ``library_dirs``
+    are searched before the host's.
+    """
+
+    base_dir: str
+    program: str
+    share_dir: str
+    loader: str | None = None
+    library_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is written down of a server."""
+
+    name: str
+    family: str
+    version: str
+    layout: Layout
+    provenance: Provenance
+
+
+def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The arguments that start the server program, and what its environment must have in addition.
+
+    With an own loader the libraries are named to it alone, so that no child sees them.
+    """
+    program = str(directory / layout.program)
+    libraries = ":".join(str(directory / each) for each in layout.library_dirs)
+    if layout.loader is not None:
+        loader = str(directory / layout.loader)
+        return (loader, "--inhibit-cache", "--library-path", libraries, program), {}
+    return (program,), {"LD_LIBRARY_PATH": libraries} if libraries else {}
+
+
+def server(manifest: Manifest, directory: Path) -> InstalledServer:
+    """The server that lies in ``directory``."""
+    argv, env = launch(manifest.layout, directory)
+    return InstalledServer(
+        name=manifest.name,
+        family=manifest.family,
+        version=manifest.version,
+        base_dir=directory / manifest.layout.base_dir,
+        program=directory / manifest.layout.program,
+        argv=argv,
+        env=env,
+        share_dir=directory / manifest.layout.share_dir,
+        provenance=manifest.provenance,
+    )
+
+
+def write(manifest: Manifest, directory: Path) -> None:
+    """Write the manifest; it appears whole or not at all."""
+    part = directory / f".{FILE}.{os.getpid()}"
+    document = {"manifest_version": _VERSION, **asdict(manifest)}
+    part.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.chmod(0o644)
+    part.replace(directory / FILE)
+
+
+def read(directory: Path) -> Manifest | None:
+    """The manifest in a directory, None where there is none. Raises HostProblem when damaged."""
+    try:
+        document = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        return _manifest(document)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HostProblem(
+            f"{directory / FILE} cannot be read: {error!r}",
+            remedy=f"remove {directory} and install the server again",
+        ) from error
+
+
+def _manifest(document: Mapping[str, Any]) -> Manifest:
+    if document["manifest_version"] != _VERSION:
+        raise ValueError(f"manifest version {document['manifest_version']}, not {_VERSION}")
+    layout, provenance = dict(document["layout"]), dict(document["provenance"])
+    layout["library_dirs"] = tuple(layout["library_dirs"])
+    provenance["artefacts"] = tuple(Artefact(**each) for each in provenance["artefacts"])
+    return Manifest(
+        name=document["name"],
+        family=document["family"],
+        version=document["version"],
+        layout=Layout(**layout),
+        provenance=Provenance(**provenance),
+    )

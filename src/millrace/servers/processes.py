@@ -1,0 +1,285 @@
+"""Which instances are whose: every process and directory is accounted for before it exists.
+
+Problem. A server outlives the millrace that started it when that one is killed with SIGKILL. The
+next millrace has to end exactly what was left, never the server of another millrace that is at
+work, and never a process that was merely given the same number.
+
+Account. A file ``<state>/instances/<id>.json`` is written before the instance's directory is made
+and removed after the directory is gone. It names the owner (process number, start time in ticks,
+boot and process namespace), the directories, and each server process as soon as it is started.
+Every server process also carries ``MILLRACE_INSTANCE=<id>`` in its environment, so that one
+that was forked, but not yet recorded, is found as well.
+
+Reaping. An account whose owner is gone is an orphan: its processes (recorded with their start
+times, or found by environment) get SIGKILL through a pidfd, then its directories are removed, then
+the account. A directory is removed only when its name contains the id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from millrace import paths
+from millrace.errors import HostProblem
+from millrace.servers.host_lock import host_lock
+
+__all__ = [
+    "ENVIRONMENT_VARIABLE",
+    "Account",
+    "ProcessId",
+    "close_account",
+    "end",
+    "host_lock",
+    "open_account",
+    "reap_orphans",
+    "record_process",
+    "running",
+]
+
+ENVIRONMENT_VARIABLE = "MILLRACE_INSTANCE"
+
+_END_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process, told from a later one with the same number by its start (field 22 of
+    /proc/PID/stat, in ticks since boot)."""
+
+    pid: int
+    started_ticks: int
+
+    @staticmethod
+    def of(pid: int) -> ProcessId | None:
+        """The identity of a process that runs now; None where none does."""
+        ticks = _started_ticks(pid)
+        return None if ticks is None else ProcessId(pid, ticks)
+
+    def exists(self) -> bool:
+        return _started_ticks(self.pid) == self.started_ticks
+
+
+@dataclass(frozen=True)
+class Account:
+    """What is known about one instance; see the module's text."""
+
+    id: str
+    server: str
+    role: str
+    command: str
+    created_utc: str
+    boot_id: str
+    pid_namespace: str
+    owner: ProcessId
+    directories: tuple[str, ...]
+    processes: tuple[ProcessId, ...] = ()
+
+    def owner_is_gone(self) -> bool:
+        """Whether nobody answers for it any more.
+
+        An owner in another process namespace of the same boot (a container that shares the state
+        directory) cannot be seen from here, so it counts as alive.
+        """
+        if self.boot_id != _boot_id():
+            return True
+        return self.pid_namespace == _pid_namespace() and not self.owner.exists()
+
+    def live_processes(self) -> list[ProcessId]:
+        """Its processes that exist now: the recorded ones, and those that carry its id."""
+        if self.boot_id != _boot_id():
+            return []
+        recorded = {process for process in self.processes if process.exists()}
+        return sorted(recorded | _carriers(self.id), key=lambda process: process.pid)
+
+
+def new_id(server: str) -> str:
+    """An id for an instance, readable in a process list and usable as a file name."""
+    return f"{re.sub(r'[^A-Za-z0-9.-]', '_', server)}-{secrets.token_hex(4)}"
+
+
+def open_account(instance_id: str, *, server: str, role: str, directories: list[Path]) -> Account:
+    """Answer for an instance, before any of its directories is made."""
+    owner = ProcessId.of(os.getpid())
+    assert owner is not None
+    account = Account(
+        id=instance_id,
+        server=server,
+        role=role,
+        command=" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        created_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        boot_id=_boot_id(),
+        pid_namespace=_pid_namespace(),
+        owner=owner,
+        directories=tuple(str(directory) for directory in directories),
+    )
+    _write(account)
+    return account
+
+
+def record_process(account: Account, process: ProcessId) -> Account:
+    """The account with a server process that was just started; processes that ended are dropped."""
+    living = tuple(known for known in account.processes if known.exists())
+    account = replace(account, processes=(*living, process))
+    _write(account)
+    return account
+
+
+def close_account(account: Account) -> None:
+    """End what is left of an instance, remove its directories, then the account."""
+    for process in account.live_processes():
+        end(process, signal.SIGKILL, limit_s=_END_LIMIT_S)
+    for directory in map(Path, account.directories):
+        if account.id in directory.name:
+            shutil.rmtree(directory, ignore_errors=True)
+            if directory.exists():
+                raise HostProblem(
+                    f"{directory}, the directory of an instance, cannot be removed",
+                    remedy="remove it by hand, with the rights of the user who made it",
+                )
+    _file_of(account.id).unlink(missing_ok=True)
+
+
+def running() -> list[Account]:
+    """The instances of this state directory, orphans included, oldest first."""
+    accounts = [_read(file) for file in _folder().glob("*.json")]
+    return sorted((a for a in accounts if a is not None), key=lambda a: (a.created_utc, a.id))
+
+
+def reap_orphans() -> list[str]:
+    """End and remove the instances whose millrace is gone, and nothing else.
+
+    Returns a sentence for each. Raises HostProblem where a directory cannot be removed.
+    """
+    sentences = []
+    for account in running():
+        if not account.owner_is_gone():
+            continue
+        pids = [str(process.pid) for process in account.live_processes()]
+        close_account(account)
+        ended = f"ended {account.server} (process {', '.join(pids)})" if pids else "no process ran"
+        sentences.append(
+            f"removed the instance {account.id} that process {account.owner.pid} left: {ended}"
+        )
+    return sentences
+
+
+def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> bool:
+    """Send a signal to exactly this process and wait for its end; False if it lives on.
+
+    The start time is compared after the pidfd is open, so that the signal cannot reach a later
+    process with the same number.
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if not process.exists():
+            return True
+        try:
+            signal.pidfd_send_signal(descriptor, with_signal)
+        except ProcessLookupError:
+            return True
+        except PermissionError as error:
+            raise HostProblem(
+                f"process {process.pid} belongs to another user and cannot be ended",
+                remedy="end it with the rights of that user",
+            ) from error
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        return bool(poller.poll(limit_s * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _carriers(instance_id: str) -> set[ProcessId]:
+    """Processes whose environment names the instance; those we may not look at are not ours."""
+    wanted = f"{ENVIRONMENT_VARIABLE}={instance_id}".encode()
+    found = set()
+    for pid in _pids():
+        if pid == os.getpid():
+            continue
+        process = ProcessId.of(pid)
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if process is not None and wanted in environment:
+            found.add(process)
+    return found
+
+
+def _pids() -> Iterator[int]:
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            yield int(entry.name)
+
+
+def _started_ticks(pid: int) -> int | None:
+    """When the process started; None if there is none, or only a zombie is left of it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The second field is the program's name in brackets and may hold anything, brackets included.
+    state, *fields = stat[stat.rindex(b")") + 2 :].split()
+    return None if state in (b"Z", b"X") else int(fields[18])
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _pid_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())
+
+
+def _folder() -> Path:
+    return paths.state_dir() / "instances"
+
+
+def _file_of(instance_id: str) -> Path:
+    return _folder() / f"{instance_id}.json"
+
+
+def _write(account: Account) -> None:
+    """Replace the account's file in one step: a reader sees the old one or the new one."""
+    file = _file_of(account.id)
+    draft = file.with_suffix(".draft")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(asdict(account), indent=1), encoding="utf-8")
+        draft.replace(file)
+    except OSError as error:
+        raise HostProblem(
+            f"{file}: the account of an instance cannot be written: {error.strerror}",
+            remedy="free space there, or name another place with MILLRACE_STATE",
+        ) from error
+
+
+def _read(file: Path) -> Account | None:
+    """An account, or None if it is gone by now or is not one (then it is left alone)."""
+    try:
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return Account(
+            **{
+                **data,
+                "owner": ProcessId(**data["owner"]),
+                "directories": tuple(data["directories"]),
+                "processes": tuple(ProcessId(**process) for process in data["processes"]),
+            }
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,100 @@
+"""How a server program was built, read from the program and the libraries it would load."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from millrace.servers import elf, libraries
+from millrace.servers.elf import Elf
+from millrace.servers.model import Provenance
+
+
+def observe(
+    provenance: Provenance, program: Path, library_dirs: Sequence[Path], *, own_loader: bool
+) -> Provenance:
+    """``provenance`` with what the program and its libraries say about themselves."""
+    build = elf.read(program)
+    reachable = frozenset(_reachable(build.needed, library_dirs))
+    return replace(
+        provenance,
+        program_sha256=file_sha256(program),
+        build_id=build.build_id,
+        compiler=_compiler(build),
+        allocator=_allocator(build, reachable),
+        libc=_libc(library_dirs, own_loader=own_loader),
+        async_io=_async_io(build, reachable),
+        symbols=_symbols(build),
+    )
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _reachable(needed: Sequence[str], library_dirs: Sequence[Path]) -> set[str]:
+    """The names of the libraries needed, directly or through those that lie beside the server."""
+    names: set[str] = set()
+    waiting = list(needed)
+    while waiting:
+        name = waiting.pop()
+        if name in names:
+            continue
+        names.add(name)
+        path = next((each / name for each in library_dirs if (each / name).is_file()), None)
+        if path is not None:
+            waiting.extend(elf.needed(path))
+    return names
+
+
+def _compiler(build: Elf) -> str | None:
+    """The compilers named in .comment; several where libraries were linked in."""
+    return "; ".join(build.comment) or None
+
+
+def _allocator(build: Elf, reachable: frozenset[str]) -> str:
+    for name in ("jemalloc", "tcmalloc", "mimalloc"):
+        if any(library.startswith(f"lib{name}") for library in reachable):
+            return name
+    if build.has_symbol("je_malloc") or build.has_symbol("je_mallctl"):
+        return "jemalloc (linked in)"
+    if build.has_symbol("MallocExtension_Initialize") or build.has_symbol("tc_malloc"):
+        return "tcmalloc (linked in)"
+    return "libc"
+
+
+def _libc(library_dirs: Sequence[Path], *, own_loader: bool) -> str | None:
+    if own_loader:
+        carried = next(
+            (each / "libc.so.6" for each in library_dirs if (each / "libc.so.6").is_file()), None
+        )
+        version = libraries.glibc_version(carried) if carried is not None else None
+        return "glibc {}.{} (its own)".format(*version) if version else None
+    version = libraries.host_glibc_version()
+    return "glibc {}.{} (the host's)".format(*version) if version else None
+
+
+def _async_io(build: Elf, reachable: frozenset[str]) -> str:
+    if any(name.startswith("liburing.") for name in reachable) or build.has_symbol(
+        "io_uring_queue_init"
+    ):
+        return "io_uring"
+    if any(name.startswith("libaio.") for name in reachable) or build.has_symbol("io_submit"):
+        return "libaio"
+    return "none"
+
+
+def _symbols(build: Elf) -> str:
+    if {".debug_info", ".zdebug_info"} & build.sections:
+        return "DWARF"
+    return "symbol table" if ".symtab" in build.sections else "dynsym"
+
+
+def size_bytes(path: Path) -> int:
+    """The size of a file."""
+    return os.stat(path).st_size  # noqa: PTH116

@@ -1,0 +1,1 @@
+"""Where servers come from: coordinates, and one module a kind of source."""

@@ -1,0 +1,126 @@
+"""Runs the user's own package clients: they know the mirrors, proxies and passwords of this host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from millrace.errors import HostProblem
+from millrace.servers.progress import Progress, Silent
+
+_PACKAGE_OF = {
+    "mvn": "maven",
+    "npm": "npm",
+    "apt-get": "apt",
+    "apt-cache": "apt",
+    "dpkg-deb": "dpkg",
+    "zstd": "zstd",
+}
+_POLL_S = 0.2
+_GRACE_S = 10
+
+
+def require(program: str, purpose: str) -> str:
+    """The path of a program; HostProblem names it and the package to install when it is missing."""
+    path = shutil.which(program)
+    if path is None:
+        raise HostProblem(
+            f"{program} is needed {purpose}, and is not on this host",
+            remedy=f"install it (on Debian: apt install {_PACKAGE_OF[program]}) and try again",
+        )
+    return path
+
+
+def run(
+    command: Sequence[str],
+    *,
+    purpose: str,
+    env: Mapping[str, str] | None = None,
+    watch: Callable[[], None] = lambda: None,
+) -> str:
+    """Run a client to its end and return its stdout; ``watch`` is called a few times a second.
+
+    Raises HostProblem with the client's own words when it is missing or fails. The client is ended
+    when this process is interrupted.
+    """
+    program = require(command[0], purpose)
+    with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+        client = subprocess.Popen(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
+        )
+        try:
+            _wait(client, watch)
+        finally:
+            _end(client)
+        stdout.seek(0)
+        stderr.seek(0)
+        output, complaints = stdout.read(), stderr.read()
+    if client.returncode != 0:
+        words = _last_words(complaints) or _last_words(output)
+        raise HostProblem(
+            f"{command[0]} failed {purpose} (exit status {client.returncode}): {words}",
+            remedy=f"check that {command[0]} works on this host (network, proxy, mirror settings)",
+        )
+    return output
+
+
+def watch_growth(
+    directory: Path, what: str, total_bytes: int | None, progress: Progress
+) -> Callable[[], None]:
+    """A ``watch`` that reports how many bytes have come into ``directory`` since now."""
+    if isinstance(progress, Silent):
+        return lambda: None
+    before = tree_bytes(directory)
+
+    def report() -> None:
+        done = tree_bytes(directory) - before
+        progress.moved(what, min(done, total_bytes) if total_bytes else done, total_bytes)
+
+    return report
+
+
+def tree_bytes(directory: Path) -> int:
+    """Bytes of all files below a directory that others may be changing."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118
+            except OSError:
+                continue
+    return total
+
+
+def _wait(client: subprocess.Popen[bytes], watch: Callable[[], None]) -> None:
+    while True:
+        try:
+            client.wait(timeout=_POLL_S)
+        except subprocess.TimeoutExpired:
+            watch()
+        else:
+            return
+
+
+def _end(client: subprocess.Popen[bytes]) -> None:
+    if client.poll() is not None:
+        return
+    client.terminate()
+    try:
+        client.wait(timeout=_GRACE_S)
+    except subprocess.TimeoutExpired:
+        client.kill()
+        client.wait()
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "ERR" in line.upper() or line.startswith("E:")]
+    return " / ".join((errors or lines)[:3])

@@ -1,0 +1,121 @@
+"""Coordinates: where a server comes from, as one word that names no host.
+
+    maven:group:artifact:version[:classifier]:extension
+    npm:name@version
+    deb:suite:package[=version]
+    tarball:URL-or-path
+    dir:path
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from millrace.errors import UserError
+
+
+@dataclass(frozen=True)
+class Maven:
+    """An artefact of the Maven repository the user's ``mvn`` is set to."""
+
+    group: str
+    artifact: str
+    version: str
+    extension: str
+    classifier: str | None = None
+
+    def __str__(self) -> str:
+        classifier = () if self.classifier is None else (self.classifier,)
+        parts = (self.group, self.artifact, self.version, *classifier, self.extension)
+        return ":".join(("maven", *parts))
+
+
+@dataclass(frozen=True)
+class Npm:
+    """A package of the registry the user's ``npm`` is set to."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"npm:{self.name}@{self.version}"
+
+
+@dataclass(frozen=True)
+class Deb:
+    """A Debian package of a suite, with what it depends on; without a version, the newest."""
+
+    suite: str
+    package: str
+    version: str | None = None
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else f"={self.version}"
+        return f"deb:{self.suite}:{self.package}{version}"
+
+
+@dataclass(frozen=True)
+class Tarball:
+    """An archive at a URL or a path."""
+
+    location: str
+
+    def __str__(self) -> str:
+        return f"tarball:{self.location}"
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory that already holds a server, such as a build tree."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"dir:{self.path}"
+
+
+Coordinate = Maven | Npm | Deb | Tarball | Directory
+
+# What these words may consist of: they become arguments of the package clients and parts of paths.
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+_MAVEN = re.compile(rf"({_WORD}):({_WORD}):({_WORD})(?::({_WORD}))?:({_WORD})")
+_NPM = re.compile(rf"((?:@{_WORD}/)?{_WORD})@({_WORD})")
+_DEB = re.compile(rf"({_WORD}):({_WORD})(?:=([A-Za-z0-9][A-Za-z0-9.+~:-]*))?")
+
+_SHAPES = {
+    "maven": "maven:group:artifact:version[:classifier]:extension",
+    "npm": "npm:name@version",
+    "deb": "deb:suite:package[=version]",
+    "tarball": "tarball:URL-or-path",
+    "dir": "dir:path",
+}
+
+
+def parse(text: str) -> Coordinate:
+    """The coordinate ``text`` names; ``str`` gives the text back. Raises UserError."""
+    kind, _, rest = text.partition(":")
+    if kind not in _SHAPES:
+        raise UserError(
+            f"{text!r} is not a source: it begins with none of {', '.join(_SHAPES)}",
+            remedy="write, for example, " + " or ".join(list(_SHAPES.values())[:2]),
+        )
+    coordinate = _parse_kind(kind, rest)
+    if coordinate is None:
+        raise UserError(f"{text!r} is not a source", remedy=f"write it as {_SHAPES[kind]}")
+    return coordinate
+
+
+def _parse_kind(kind: str, rest: str) -> Coordinate | None:
+    if kind == "maven" and (match := _MAVEN.fullmatch(rest)):
+        group, artifact, version, classifier, extension = match.groups()
+        return Maven(group, artifact, version, extension, classifier)
+    if kind == "npm" and (match := _NPM.fullmatch(rest)):
+        return Npm(*match.groups())
+    if kind == "deb" and (match := _DEB.fullmatch(rest)):
+        return Deb(*match.groups())
+    if kind == "tarball" and rest:
+        return Tarball(rest)
+    if kind == "dir" and rest:
+        return Directory(rest)
+    return None

@@ -1,0 +1,201 @@
+"""Debian packages with what they depend on, through ``apt``, without installing anything.
+
+apt gets a root of its own for each suite: own package lists, own archive directory, and an empty
+list of installed packages, so that it resolves and fetches the whole closure. It checks the
+signatures of the lists and the hashes of the packages as it does for the host. The mirror and the
+keyring are those of the host's own apt sources; other suites are looked for on the same mirror.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.errors import HostProblem
+from millrace.servers.progress import Progress
+from millrace.servers.sources import clients
+from millrace.servers.sources.coordinates import Deb
+
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_SUITES_WITHOUT_SECURITY = ("sid", "unstable", "experimental")
+
+# Hooks of the host (caches, desktop catalogues) are none of our business, hence the #clear lines.
+# Old suites are no longer signed anew: their lists are past their date but still authentic.
+_CONFIGURATION = """\
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear APT::Default-Release;
+Dir::State "{root}/state";
+Dir::State::status "{root}/status";
+Dir::Cache "{root}/cache";
+Dir::Cache::archives "{archives}";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+Dir::Etc::sourcelist "{root}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+APT::Sandbox::User "root";
+APT::Install-Recommends "false";
+APT::Install-Suggests "false";
+Acquire::Languages "none";
+Acquire::Check-Valid-Until "false";
+Acquire::Retries "3";
+Debug::NoLocking "true";
+"""
+
+
+@dataclass(frozen=True)
+class Packages:
+    """What was fetched: the package asked for, and every other package of its closure.
+
+    ``used`` is the coordinate with the version that was really had; ``note`` says why it is another
+    one than asked for.
+    """
+
+    main: Path
+    others: tuple[Path, ...]
+    used: Deb
+    note: str | None
+
+
+def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Packages:
+    """Bring a package and its closure into ``archives``.
+
+    ``root`` is the directory of apt's lists for this suite; the caller sees to it that only one
+    process uses it at a time. Raises HostProblem: no apt, no Debian mirror, no such package.
+    """
+    configuration = _prepare(coordinate, root, archives)
+    apt = ("apt-get", "-c", str(configuration))
+    purpose = f"to download {coordinate}"
+    progress.say(f"asking apt for {coordinate.package} of {coordinate.suite}")
+    clients.run([*apt, "update", "--error-on=any"], purpose=purpose)
+    used, note = _choose(coordinate, configuration)
+    if note is not None:
+        progress.say(note)
+    install = ["install", "--yes", f"{used.package}={used.version}"]
+    missing = _sizes(clients.run([*apt, "--print-uris", *install], purpose=purpose))
+    clients.run(
+        [*apt, "--download-only", *install],
+        purpose=purpose,
+        watch=clients.watch_growth(archives, str(used), sum(missing.values()), progress),
+    )
+    return _arrived(used, note, archives)
+
+
+def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
+    for directory in (root / "state/lists/partial", root / "cache", archives / "partial"):
+        directory.mkdir(parents=True, exist_ok=True)
+    (root / "status").write_text("")
+    (root / "sources.list").write_text(_sources_list(coordinate.suite, root))
+    configuration = archives / "apt.conf"
+    configuration.write_text(_CONFIGURATION.format(root=root, archives=archives))
+    return configuration
+
+
+def _sources_list(suite: str, root: Path) -> str:
+    """The suite and its security suite, on the mirrors this host uses for its own."""
+    mirrors = _host_mirrors(root)
+    host_suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    mirror = main_mirror(mirrors, host_suite)
+    if mirror is None:
+        raise HostProblem(
+            f"packages of the Debian suite {suite} cannot be had: "
+            "the apt sources of this host name no Debian mirror",
+            remedy="use a Debian host, or add the vendor's tarball: "
+            "millrace servers add NAME --family FAMILY --tarball PATH",
+        )
+    base = suite.removesuffix("-security")
+    options = f"[target=Packages{f' signed-by={_KEYRING}' if _KEYRING.exists() else ''}]"
+    lines = [f"deb {options} {mirror} {base} main"]
+    security = security_mirror(mirrors, host_suite, mirror)
+    if base not in _SUITES_WITHOUT_SECURITY and security is not None:
+        lines.append(f"deb {options} {security} {base}-security main")
+    return "\n".join(lines) + "\n"
+
+
+def _host_mirrors(root: Path) -> list[tuple[str, str]]:
+    """The (URI, suite) pairs of the host's own sources, as apt itself reads them."""
+    nothing = root / "no-lists"
+    (nothing / "partial").mkdir(parents=True, exist_ok=True)
+    listed = clients.run(
+        ["apt-get", "-o", f"Dir::State::lists={nothing}", "update", "--print-uris"],
+        purpose="to find the Debian mirror of this host",
+    )
+    return re.findall(r"^'(\S+?)/?/dists/(\S+)/InRelease'", listed, re.MULTILINE)
+
+
+def main_mirror(mirrors: list[tuple[str, str]], host_suite: str) -> str | None:
+    """Of the (URI, suite) pairs, the URI of the host's distribution itself.
+
+    Third parties publish suites of the same name; only the distribution has ``-updates`` beside.
+    """
+    serving = [uri for uri, suite in mirrors if suite == host_suite]
+    updated = [uri for uri in serving if (uri, f"{host_suite}-updates") in mirrors]
+    likely = updated or [uri for uri in serving if uri.endswith("/debian")]
+    return likely[0] if likely else None
+
+
+def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str) -> str | None:
+    """The URI of the security suites: the host's own, or where it lies beside a full mirror."""
+    for uri, suite in mirrors:
+        if suite == f"{host_suite}-security":
+            return uri
+    return f"{mirror}-security" if mirror.endswith("/debian") else None
+
+
+def _choose(coordinate: Deb, configuration: Path) -> tuple[Deb, str | None]:
+    listed = clients.run(
+        ["apt-cache", "-c", str(configuration), "madison", coordinate.package],
+        purpose=f"to find {coordinate}",
+    )
+    rows = [line.split("|") for line in listed.splitlines() if line.count("|") >= 2]
+    versions = [row[1].strip() for row in rows]
+    version = choose_version(coordinate.version, versions)
+    if version is None:
+        has = f"it has {', '.join(versions)}" if versions else "it has no package of that name"
+        raise HostProblem(
+            f"{coordinate} is not in the Debian suite {coordinate.suite} any more; {has}",
+            remedy="add a build you have: millrace servers add NAME --family FAMILY --tarball PATH",
+        )
+    used = Deb(coordinate.suite, coordinate.package, version)
+    if coordinate.version is None or version == coordinate.version:
+        return used, None
+    return used, f"{coordinate} has been superseded; used {version} instead"
+
+
+def choose_version(wanted: str | None, offered: list[str]) -> str | None:
+    """The wanted version, else the newest of its series; ``offered`` has the newest first."""
+    if wanted is None:
+        return offered[0] if offered else None
+    if wanted in offered:
+        return wanted
+    return next((each for each in offered if _series(each) == _series(wanted)), None)
+
+
+def _series(version: str) -> str:
+    """Of ``1:10.11.19-0+deb12u1`` the ``10.11``."""
+    upstream = version.partition(":")[2] or version
+    return ".".join(upstream.split(".")[:2])
+
+
+def _sizes(print_uris: str) -> Mapping[str, int]:
+    return {
+        name: int(size)
+        for name, size in re.findall(r"^'\S+' (\S+\.deb) (\d+)", print_uris, re.MULTILINE)
+    }
+
+
+def _arrived(used: Deb, note: str | None, archives: Path) -> Packages:
+    debs = sorted(archives.glob("*.deb"))
+    version = (used.version or "").replace(":", "%3a")
+    main = [each for each in debs if each.name.startswith(f"{used.package}_{version}_")]
+    if not main:
+        held = ", ".join(os.listdir(archives)) or "nothing"
+        raise HostProblem(f"apt says that it downloaded {used}, but {archives} holds {held}")
+    return Packages(main[0], tuple(each for each in debs if each != main[0]), used, note)

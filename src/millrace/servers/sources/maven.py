@@ -1,0 +1,57 @@
+"""Artefacts of a Maven repository, through ``mvn``: its settings name the mirror and the proxy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millrace.errors import HostProblem
+from millrace.servers.progress import Progress
+from millrace.servers.sources import clients
+from millrace.servers.sources.coordinates import Maven
+
+# Pinned, so that every host asks in the same way; it needs no project and reads no pom of ours.
+_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get"
+
+
+def fetch(
+    coordinate: Maven, repository: Path, size_bytes: int | None, progress: Progress
+) -> Path:
+    """Bring one artefact into the local ``repository`` (a directory of ours) and return its path.
+
+    ``mvn`` keeps the plugin it works with in the same repository for the next time. Raises
+    HostProblem in the words of ``mvn``.
+    """
+    arrived = repository / _path(coordinate)
+    if arrived.is_file():
+        return arrived
+    arrived.parent.mkdir(parents=True, exist_ok=True)
+    clients.run(
+        [
+            "mvn",
+            "--batch-mode",
+            "--quiet",
+            _GET,
+            f"-Dartifact={_argument(coordinate)}",
+            "-Dtransitive=false",
+            f"-Dmaven.repo.local={repository}",
+        ],
+        purpose=f"to download {coordinate}",
+        watch=clients.watch_growth(arrived.parent, str(coordinate), size_bytes, progress),
+    )
+    if not arrived.is_file():
+        raise HostProblem(f"mvn says that it downloaded {coordinate}, but {arrived} is not there")
+    return arrived
+
+
+def _argument(coordinate: Maven) -> str:
+    words = [coordinate.group, coordinate.artifact, coordinate.version, coordinate.extension]
+    if coordinate.classifier is not None:
+        words.append(coordinate.classifier)
+    return ":".join(words)
+
+
+def _path(coordinate: Maven) -> Path:
+    """Where the standard layout of a Maven repository has the artefact."""
+    classifier = "" if coordinate.classifier is None else f"-{coordinate.classifier}"
+    name = f"{coordinate.artifact}-{coordinate.version}{classifier}.{coordinate.extension}"
+    return Path(*coordinate.group.split("."), coordinate.artifact, coordinate.version, name)

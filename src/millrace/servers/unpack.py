@@ -1,0 +1,202 @@
+"""Unpacks archives without trusting them: nothing is ever written outside the target directory.
+
+Members with absolute names, with ``..``, or that are neither file, directory nor link are refused.
+Links are made last, after every file, so that no file is written through one; then every link is
+followed, and one that leads out of the directory is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from millrace.errors import HostProblem
+from millrace.servers.sources import clients
+
+Keep = Callable[[PurePosixPath], bool]
+
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+    EOFError,
+    NotImplementedError,
+)
+
+
+def everything(path: PurePosixPath) -> bool:
+    """Keep every member."""
+    return bool(path.parts)
+
+
+def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything) -> None:
+    """Unpack the members below the directory ``root`` of the archive that ``keep`` wants.
+
+    Knows zip and jar, deb, and tar that is plain or compressed with gzip, bzip2, xz or zstd, by
+    their content. ``keep`` is asked with the path below ``root``. Files become readable by
+    everybody, because servers run as an unprivileged user. Raises HostProblem for an archive that
+    is damaged or reaches outside; ``into`` then holds a part, which the caller removes.
+    """
+    into.mkdir(mode=0o755, parents=True, exist_ok=True)
+    target = _Target(archive, into.resolve(), PurePosixPath(root), keep)
+    try:
+        if zipfile.is_zipfile(archive):
+            _unpack_zip(archive, target)
+        else:
+            _unpack_tar(archive, target)
+    except _DAMAGED as error:
+        raise HostProblem(
+            f"{archive.name} is damaged or no archive that millrace knows: {error}",
+            remedy="download it again; zip, deb and tar (gzip, bzip2, xz, zstd) are known",
+        ) from error
+    target.make_links()
+
+
+def extract_member(archive: Path, member: str, into: Path) -> Path:
+    """Bring one file of an archive into a directory; HostProblem when it has no such member."""
+    name = PurePosixPath(member).name
+    unpack(
+        archive,
+        into,
+        root=str(PurePosixPath(member).parent),
+        keep=lambda path: path == PurePosixPath(name),
+    )
+    if not (into / name).is_file():
+        raise HostProblem(f"{archive.name} has no member {member}")
+    return into / name
+
+
+@dataclass
+class _Target:
+    archive: Path
+    into: Path
+    root: PurePosixPath
+    keep: Keep
+    links: list[tuple[Path, str]] = field(default_factory=list)
+    hard_links: list[tuple[Path, Path]] = field(default_factory=list)
+
+    def place(self, member: str) -> Path | None:
+        """Where a member goes; None when it is not wanted."""
+        path = PurePosixPath(member)
+        if path.is_absolute() or ".." in path.parts or "\0" in member:
+            raise self.outside(member)
+        if path.parts[: len(self.root.parts)] != self.root.parts:
+            return None
+        below = PurePosixPath(*path.parts[len(self.root.parts) :])
+        return self.into / below if self.keep(below) else None
+
+    def write(self, place: Path, content: IO[bytes], executable: bool) -> None:
+        place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        with place.open("xb") as file:
+            shutil.copyfileobj(content, file, 1 << 20)
+        place.chmod(0o755 if executable else 0o644)
+
+    def make_links(self) -> None:
+        """The hard links as copies of the name, then the symbolic ones; dangling ones are left out."""
+        for place, source in self.hard_links:
+            if source.is_file():
+                place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                place.unlink(missing_ok=True)
+                place.hardlink_to(source)
+        for place, text in self.links:
+            self._inside(place.parent, text)
+            place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._inside(place.parent / text, text)
+            if not place.exists():
+                place.symlink_to(text)
+        for place, text in self.links:  # again: a later link may have led an earlier one away
+            self._inside(place, text)
+        for place, _ in self.links:
+            if not place.exists():
+                place.unlink(missing_ok=True)
+
+    def _inside(self, path: Path, text: str) -> None:
+        if not path.resolve().is_relative_to(self.into):
+            raise self.outside(text)
+
+    def outside(self, member: str) -> HostProblem:
+        return HostProblem(
+            f"{self.archive.name} is not safe to unpack: {member!r} leaves its directory",
+            remedy="get the archive from its publisher, and compare its checksum",
+        )
+
+
+def _unpack_zip(archive: Path, target: _Target) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        for member in opened.infolist():
+            place = target.place(member.filename)
+            if place is None or member.is_dir():
+                continue
+            mode = member.external_attr >> 16
+            with opened.open(member) as content:
+                if stat.S_ISLNK(mode):
+                    target.links.append((place, content.read().decode()))
+                else:
+                    target.write(place, content, bool(mode & 0o111))
+
+
+def _unpack_tar(archive: Path, target: _Target) -> None:
+    with _tar_stream(archive) as stream, tarfile.open(fileobj=stream, mode="r|*") as opened:
+        for member in opened:
+            if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
+                raise target.outside(f"{member.name} (a device or pipe)")
+            place = target.place(member.name)
+            if place is None or member.isdir():
+                continue
+            if member.issym():
+                target.links.append((place, member.linkname))
+            elif member.islnk():
+                source = target.place(member.linkname)
+                if source is not None:
+                    target.hard_links.append((place, source))
+            else:
+                content = opened.extractfile(member)
+                assert content is not None, "a file has content"
+                target.write(place, content, bool(member.mode & 0o111))
+
+
+@contextmanager
+def _tar_stream(archive: Path) -> Iterator[IO[bytes]]:
+    """The archive as a stream that tarfile can read; other programs undo what it cannot."""
+    with archive.open("rb") as file:
+        magic = file.read(8)
+    purpose = f"to unpack {archive.name}"
+    if magic == b"!<arch>\n":
+        command = [clients.require("dpkg-deb", purpose), "--fsys-tarfile", str(archive)]
+    elif magic.startswith(b"\x28\xb5\x2f\xfd"):
+        command = [clients.require("zstd", purpose), "-dcq", str(archive)]
+    else:
+        with archive.open("rb") as file:
+            yield file
+        return
+    with tempfile.TemporaryFile() as complaints:
+        reader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints)
+        assert reader.stdout is not None
+        try:
+            yield reader.stdout
+            # tarfile stops at the end mark; a reader that cannot write the padding would fail.
+            while reader.stdout.read(1 << 20):
+                pass
+        finally:
+            reader.stdout.close()
+            status = reader.wait()
+        if status != 0:
+            complaints.seek(0)
+            words = complaints.read().decode(errors="replace").strip()
+            raise tarfile.ReadError(f"{os.path.basename(command[0])}: {words}")  # noqa: PTH119

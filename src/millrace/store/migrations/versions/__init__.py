@@ -1,0 +1,1 @@
+"""Each file brings the schema one revision on."""

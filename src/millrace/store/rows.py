@@ -1,0 +1,351 @@
+"""Records to rows and back. Only this module and ``schema`` know how a record is spread out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, Table, insert, select
+
+from millrace.store import schema
+from millrace.store.records import (
+    ArtefactRecord,
+    AttemptResult,
+    HostRecord,
+    InstanceRecord,
+    MeasurementRecord,
+    OptionRecord,
+    Owner,
+    RunRecord,
+    ServerRecord,
+    StepRecord,
+    StoredAttempt,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
+
+T = TypeVar("T")
+AnyRow = Row[Any]
+
+
+def run_row(run: RunRecord) -> dict[str, Any]:
+    row = {name: getattr(run, name) for name in _RUN_COLUMNS}
+    return row | {
+        "host_id": run.host.id,
+        "host_facts": dict(run.host.facts),
+        "versions": dict(run.versions),
+        "spec": dict(run.spec),
+    }
+
+
+def run_record(row: AnyRow) -> RunRecord:
+    return RunRecord(
+        **{name: getattr(row, name) for name in _RUN_COLUMNS},
+        host=HostRecord(row.host_id, row.host_facts),
+        versions=row.versions,
+        spec=row.spec,
+    )
+
+
+_RUN_COLUMNS = (
+    "id", "digest", "name", "title", "scale", "created_utc", "seed", "blocks", "margin",
+    "experiment_text", "millrace_command",
+)  # fmt: skip
+
+
+def treatment_row(run_id: str, treatment: TreatmentRecord) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "id": treatment.id,
+        "position": treatment.position,
+        "levels": dict(treatment.levels),
+        "resolved": dict(treatment.resolved),
+    }
+
+
+def trial_row(run_id: str, trial: TrialRecord) -> dict[str, Any]:
+    return {"run_id": run_id, **asdict(trial)}
+
+
+def owner_columns(owner: Owner) -> dict[str, Any]:
+    return {f"owner_{name}": value for name, value in asdict(owner).items()}
+
+
+def owner_record(row: AnyRow) -> Owner:
+    return Owner(row.owner_host_id, row.owner_boot_id, row.owner_pid, row.owner_started_ticks)
+
+
+def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
+    """Insert an attempt with all it yielded under a new id of this store; return that id."""
+    attempt_id = insert_open_attempt(
+        connection,
+        trial_id=attempt.trial_id,
+        number=attempt.number,
+        owner=attempt.owner,
+        started_utc=attempt.started_utc,
+    )
+    if attempt.outcome is not None:
+        end_attempt(
+            connection,
+            attempt_id,
+            ended_utc=attempt.ended_utc,
+            outcome=attempt.outcome,
+            failed_step=attempt.failed_step,
+            reason=attempt.reason,
+            log_tail=attempt.log_tail,
+        )
+    insert_yield(connection, attempt_id, attempt, attempt.artefacts)
+    return attempt_id
+
+
+def insert_open_attempt(
+    connection: Connection,
+    *,
+    trial_id: str,
+    number: int,
+    owner: Owner,
+    started_utc: str,
+) -> int:
+    result = connection.execute(
+        insert(schema.attempts).values(
+            trial_id=trial_id,
+            number=number,
+            started_utc=started_utc,
+            **owner_columns(owner),
+        )
+    )
+    (attempt_id,) = result.inserted_primary_key or (None,)
+    assert attempt_id is not None
+    return int(attempt_id)
+
+
+def end_attempt(
+    connection: Connection,
+    attempt_id: int,
+    *,
+    ended_utc: str | None,
+    outcome: str,
+    failed_step: str | None = None,
+    reason: str | None = None,
+    log_tail: str | None = None,
+) -> None:
+    attempts = schema.attempts
+    connection.execute(
+        attempts.update()
+        .where(attempts.c.id == attempt_id)
+        .values(
+            ended_utc=ended_utc,
+            outcome=outcome,
+            failed_step=failed_step,
+            reason=_storable(reason),
+            log_tail=_storable(log_tail),
+        )
+    )
+
+
+def _storable(text: str | None) -> str | None:
+    """Text from a log may hold what is not Unicode (lone surrogates); the rest of it is kept."""
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def insert_yield(
+    connection: Connection,
+    attempt_id: int,
+    result: AttemptResult | StoredAttempt,
+    artefacts: Sequence[ArtefactRecord],
+) -> None:
+    """Insert the steps, measurements, artefacts and instances of an attempt."""
+    own = {"attempt_id": attempt_id}
+    _insert_all(connection, schema.steps, [own | asdict(step) for step in result.steps])
+    _insert_all(
+        connection,
+        schema.measurements,
+        [
+            own | {"position": position} | asdict(measurement)
+            for position, measurement in enumerate(result.measurements)
+        ],
+    )
+    _insert_all(
+        connection,
+        schema.attempt_artefacts,
+        [
+            own | {"position": position} | asdict(artefact)
+            for position, artefact in enumerate(artefacts)
+        ],
+    )
+    for position, instance in enumerate(result.instances):
+        _insert_instance(connection, own | {"position": position}, instance)
+
+
+def _insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def _insert_instance(connection: Connection, own: dict[str, Any], instance: InstanceRecord) -> None:
+    server = instance.server
+    differs_on_every_start = frozenset(server.host_variables)
+    shared = {
+        name: instance.effective[name]
+        for name in sorted(instance.effective)
+        if name not in differs_on_every_start
+    }
+    alone = {
+        name: value for name, value in instance.effective.items() if name in differs_on_every_start
+    }
+    server_row = asdict(server) | {"host_variables": list(server.host_variables)}
+    connection.execute(
+        insert(schema.instances).values(
+            **own,
+            role=instance.role,
+            server_sha256=_shared_row(connection, schema.servers, server_row),
+            configuration=instance.configuration,
+            options=[asdict(option) for option in instance.options],
+            variables_sha256=_shared_row(connection, schema.variable_sets, {"variables": shared}),
+            own_variables=alone,
+            facts=dict(instance.facts),
+        )
+    )
+
+
+def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> str:
+    """Insert ``row`` unless its like is there; return the hash that is its key."""
+    canonical = json.dumps(row, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    sha256 = hashlib.sha256(canonical.encode()).hexdigest()
+    known = connection.execute(select(table.c.sha256).where(table.c.sha256 == sha256)).first()
+    if known is None:
+        connection.execute(insert(table).values(sha256=sha256, **row))
+    return sha256
+
+
+def stored_run(connection: Connection, run_id: str) -> StoredRun:
+    """Everything about one run, each kind of row read once."""
+    runs, treatments, trials = schema.runs, schema.treatments, schema.trials
+    run = connection.execute(select(runs).where(runs.c.id == run_id)).one()
+    return StoredRun(
+        run=run_record(run),
+        treatments=tuple(
+            TreatmentRecord(row.id, row.position, row.levels, row.resolved)
+            for row in connection.execute(
+                select(treatments)
+                .where(treatments.c.run_id == run_id)
+                .order_by(treatments.c.position, treatments.c.id)
+            )
+        ),
+        trials=tuple(
+            TrialRecord(row.id, row.treatment_id, row.block, row.position)
+            for row in connection.execute(
+                select(trials)
+                .where(trials.c.run_id == run_id)
+                .order_by(trials.c.position, trials.c.id)
+            )
+        ),
+        attempts=_stored_attempts(connection, run_id),
+    )
+
+
+def _stored_attempts(connection: Connection, run_id: str) -> tuple[StoredAttempt, ...]:
+    attempts, trials = schema.attempts, schema.trials
+    steps = _by_attempt(connection, run_id, schema.steps, _step_record)
+    measurements = _by_attempt(connection, run_id, schema.measurements, _measurement_record)
+    artefacts = _by_attempt(connection, run_id, schema.attempt_artefacts, _artefact_record)
+    instances = _instances(connection, run_id)
+    query = (
+        select(attempts)
+        .select_from(attempts.join(trials))
+        .where(trials.c.run_id == run_id)
+        .order_by(trials.c.position, attempts.c.trial_id, attempts.c.number)
+    )
+    return tuple(
+        StoredAttempt(
+            id=row.id,
+            trial_id=row.trial_id,
+            number=row.number,
+            owner=owner_record(row),
+            started_utc=row.started_utc,
+            ended_utc=row.ended_utc,
+            outcome=row.outcome,
+            failed_step=row.failed_step,
+            reason=row.reason,
+            log_tail=row.log_tail,
+            steps=steps.get(row.id, ()),
+            instances=instances.get(row.id, ()),
+            measurements=measurements.get(row.id, ()),
+            artefacts=artefacts.get(row.id, ()),
+        )
+        for row in connection.execute(query)
+    )
+
+
+def _by_attempt(
+    connection: Connection, run_id: str, table: Table, record: Callable[[AnyRow], T]
+) -> Mapping[int, tuple[T, ...]]:
+    query = (
+        select(table)
+        .select_from(table.join(schema.attempts).join(schema.trials))
+        .where(schema.trials.c.run_id == run_id)
+        .order_by(table.c.attempt_id, table.c.position)
+    )
+    found: defaultdict[int, list[T]] = defaultdict(list)
+    for row in connection.execute(query):
+        found[row.attempt_id].append(record(row))
+    return {attempt_id: tuple(records) for attempt_id, records in found.items()}
+
+
+def _step_record(row: AnyRow) -> StepRecord:
+    return StepRecord(row.position, row.name, row.started_s, row.duration_s, row.outcome)
+
+
+def _measurement_record(row: AnyRow) -> MeasurementRecord:
+    return MeasurementRecord(row.name, row.value, row.role)
+
+
+def _artefact_record(row: AnyRow) -> ArtefactRecord:
+    return ArtefactRecord(row.kind, row.sha256, row.size_bytes, row.role)
+
+
+def _instances(connection: Connection, run_id: str) -> Mapping[int, tuple[InstanceRecord, ...]]:
+    used = (
+        select(schema.instances)
+        .select_from(schema.instances.join(schema.attempts).join(schema.trials))
+        .where(schema.trials.c.run_id == run_id)
+        .subquery()
+    )
+    servers = {
+        row.sha256: ServerRecord(
+            row.name,
+            row.family,
+            row.version,
+            row.version_reported,
+            row.build,
+            tuple(row.host_variables),
+        )
+        for row in connection.execute(
+            select(schema.servers).where(schema.servers.c.sha256.in_(select(used.c.server_sha256)))
+        )
+    }
+    shared = {
+        row.sha256: row.variables
+        for row in connection.execute(
+            select(schema.variable_sets).where(
+                schema.variable_sets.c.sha256.in_(select(used.c.variables_sha256))
+            )
+        )
+    }
+
+    def record(row: AnyRow) -> InstanceRecord:
+        return InstanceRecord(
+            role=row.role,
+            server=servers[row.server_sha256],
+            configuration=row.configuration,
+            options=tuple(OptionRecord(**option) for option in row.options),
+            effective=shared[row.variables_sha256] | row.own_variables,
+            facts=row.facts,
+        )
+
+    return _by_attempt(connection, run_id, schema.instances, record)

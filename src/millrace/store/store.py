@@ -1,0 +1,387 @@
+"""The results store: the ledger of trials, and everything they yielded.
+
+Beside ``results.sqlite`` there are ``results.sqlite.artefacts/`` (files by hash) and
+``results.sqlite.events/`` (one event file a run, see ``millrace.store.events``).
+
+The ledger. A trial is a row before it runs. An attempt is a row that is claimed before it starts
+and ended by the process that ran it. Resuming is claiming what has no end; a process that died
+leaves its attempt open, and the next one that claims the trial ends it as interrupted first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, Select, delete, exists, func, insert, select, update
+
+from millrace.errors import HostProblem, UserError
+from millrace.store import database, portable, rows, schema
+from millrace.store.artefacts import Artefacts
+from millrace.store.records import (
+    ArtefactRecord,
+    AttemptResult,
+    Owner,
+    RunRecord,
+    RunSummary,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
+
+IsAlive = Callable[[Owner], bool]
+
+
+class Store:
+    """An open results store; a context manager. Safe for several processes at once."""
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self.path = path
+        self.artefacts = Artefacts(path.with_name(path.name + ".artefacts"))
+        self._engine = engine
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = True, read_only: bool = False) -> Self:
+        """Open the store at ``path``, made when missing (``create``) and upgraded when older.
+
+        Raises UserError when there is none and none is to be made, when the file is something
+        else, damaged, of a newer millrace or not writable (``read_only`` needs write permission
+        only to upgrade an older store); HostProblem when the disk is full or it stays locked.
+        """
+        return cls(path, database.open_engine(path, create=create, read_only=read_only))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def events_path(self, run_id: str) -> Path:
+        """The event file of a run; it may not exist yet."""
+        return self.path.with_name(self.path.name + ".events") / f"{run_id}.jsonl"
+
+    # The ledger, written by the runner.
+
+    def begin_run(
+        self,
+        run: RunRecord,
+        treatments: Sequence[TreatmentRecord],
+        trials: Sequence[TrialRecord],
+    ) -> None:
+        """Record a run with its trials before the first one starts.
+
+        For a run that is there already, only trials (and treatments) that are new are added, and
+        ``blocks`` grows; everything else stays as it was first recorded. Trial ids are unique in
+        the whole store, so they contain the run's.
+        """
+        with self._writing() as connection:
+            known = connection.execute(
+                select(schema.runs.c.digest).where(schema.runs.c.id == run.id)
+            ).scalar()
+            if known is None:
+                connection.execute(insert(schema.runs).values(**rows.run_row(run)))
+            elif known != run.digest:
+                raise ValueError(f"run {run.id} measures something else: {known}, {run.digest}")
+            connection.execute(
+                update(schema.runs)
+                .where(schema.runs.c.id == run.id, schema.runs.c.blocks < run.blocks)
+                .values(blocks=run.blocks)
+            )
+            _add_missing(
+                connection, schema.treatments, [rows.treatment_row(run.id, t) for t in treatments]
+            )
+            _add_missing(connection, schema.trials, [rows.trial_row(run.id, t) for t in trials])
+
+    def claim(
+        self,
+        trial_id: str,
+        owner: Owner,
+        now_utc: str,
+        *,
+        is_alive: IsAlive,
+        retry_failed: bool = False,
+    ) -> int | None:
+        """Start an attempt of a trial for ``owner`` and return its id, or None when there is
+        nothing to do: it is finished, a living owner is at it, or it failed (and is not retried).
+
+        An attempt whose owner is not alive is ended as interrupted. Raises LookupError for a trial
+        that was never begun.
+        """
+        attempts = schema.attempts
+        with self._writing() as connection:
+            trial = select(schema.trials.c.id).where(schema.trials.c.id == trial_id)
+            if connection.execute(trial).first() is None:
+                raise LookupError(f"{self.path} has no trial {trial_id}")
+            earlier = connection.execute(
+                select(attempts).where(attempts.c.trial_id == trial_id)
+            ).all()
+            outcomes = {row.outcome for row in earlier}
+            if "finished" in outcomes or ("failed" in outcomes and not retry_failed):
+                return None
+            for row in earlier:
+                if row.outcome is not None:
+                    continue
+                if is_alive(rows.owner_record(row)):
+                    return None
+                rows.end_attempt(
+                    connection,
+                    row.id,
+                    ended_utc=now_utc,
+                    outcome="interrupted",
+                    reason="its process ended before the trial did",
+                )
+            number = max((row.number for row in earlier), default=0) + 1
+            return rows.insert_open_attempt(
+                connection,
+                trial_id=trial_id,
+                number=number,
+                owner=owner,
+                started_utc=now_utc,
+            )
+
+    def finish(self, attempt_id: int, result: AttemptResult, now_utc: str) -> None:
+        """End an attempt with all it yielded, in one transaction; its files are written first.
+
+        Raises HostProblem when the disk is full (the attempt is then still open), or when another
+        process has ended the attempt in the meantime.
+        """
+        for measurement in result.measurements:
+            if not math.isfinite(measurement.value):
+                raise ValueError(f"{measurement.name} is {measurement.value}, not a measurement")
+        artefacts = self._keep_all(result)
+        with self._writing() as connection:
+            outcome = connection.execute(
+                select(schema.attempts.c.outcome).where(schema.attempts.c.id == attempt_id)
+            ).all()
+            if not outcome or outcome[0][0] is not None:
+                raise HostProblem(
+                    f"{self.path}: the result of attempt {attempt_id} was not kept: "
+                    f"{'another process ended it' if outcome else 'its run was removed'} meanwhile",
+                    remedy="let one millrace at a time work on a run",
+                )
+            rows.end_attempt(
+                connection,
+                attempt_id,
+                ended_utc=now_utc,
+                outcome=result.outcome,
+                failed_step=result.failed_step,
+                reason=result.reason,
+                log_tail=result.log_tail,
+            )
+            rows.insert_yield(connection, attempt_id, result, artefacts)
+            # Again, where no removal can come between: one may have just discarded a like file.
+            self._keep_all(result)
+
+    def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
+        return tuple(
+            ArtefactRecord(kind, self.artefacts.keep(content), len(content), role)
+            for kind, role, content in result.artefacts
+        )
+
+    # Reading.
+
+    def find_run(self, wanted: str) -> RunRecord:
+        """The run whose id starts with ``wanted``, or the newest one for ``latest``."""
+        runs = schema.runs
+        with self._reading() as connection:
+            known = connection.execute(
+                select(runs.c.id, runs.c.name, runs.c.created_utc).order_by(*_newest_first())
+            ).all()
+            if not known:
+                raise UserError(
+                    f"{self.path}: holds no runs yet", remedy="make one with `millrace run FILE`"
+                )
+            exact = [row for row in known if row.id == wanted]
+            matching = exact or [row for row in known if row.id.startswith(wanted)]
+            if wanted == "latest":
+                matching = list(known[:1])
+            if len(matching) != 1:
+                raise _which_run(self.path, wanted, matching, known)
+            found = select(runs).where(runs.c.id == matching[0].id)
+            return rows.run_record(connection.execute(found).one())
+
+    def latest_run(self, digest: str, host_id: str, seed: int | None = None) -> RunRecord | None:
+        """The newest run of this experiment (by digest) on this host."""
+        return self._newest(_runs_of(digest, host_id, seed))
+
+    def unfinished_run(self, digest: str, host_id: str) -> RunRecord | None:
+        """The newest run of this experiment on this host that has a trial without a finished or
+        failed attempt."""
+        open_trial = exists().where(
+            schema.trials.c.run_id == schema.runs.c.id, ~_has_attempt("finished", "failed")
+        )
+        return self._newest(_runs_of(digest, host_id, None).where(open_trial))
+
+    def _newest(self, query: Select[Any]) -> RunRecord | None:
+        with self._reading() as connection:
+            row = connection.execute(query.order_by(*_newest_first()).limit(1)).first()
+        return None if row is None else rows.run_record(row)
+
+    def list_runs(self) -> list[RunSummary]:
+        """Every run in one line, the newest first."""
+        runs, trials = schema.runs, schema.trials
+        names = (
+            "id", "name", "title", "scale", "created_utc", "digest", "seed", "blocks", "host_id",
+        )  # fmt: skip
+
+        def count(*conditions: Any) -> Any:
+            counted = select(func.count()).select_from(trials)
+            return counted.where(trials.c.run_id == runs.c.id, *conditions).scalar_subquery()
+
+        finished = _has_attempt("finished")
+        ended = _has_attempt("finished", "failed")
+        query = select(
+            *(runs.c[name] for name in names),
+            count(finished).label("finished"),
+            count(ended, ~finished).label("failed"),
+            count(~ended).label("open"),
+        ).order_by(*_newest_first())
+        with self._reading() as connection:
+            return [RunSummary(**row._mapping) for row in connection.execute(query)]
+
+    def load_run(self, run_id: str) -> StoredRun:
+        """Everything about the run with exactly this id; UserError when there is none."""
+        with self._reading() as connection:
+            self._require(connection, [run_id])
+            return rows.stored_run(connection, run_id)
+
+    # Keeping house.
+
+    def remove_runs(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
+        """Remove runs with all they yielded, and the files no other run refers to.
+
+        Raises UserError, and removes nothing, when one is unknown or is being measured now.
+        """
+        runs, trials, attempts = schema.runs, schema.trials, schema.attempts
+        kept = schema.attempt_artefacts
+        with self._writing() as connection:
+            self._require(connection, run_ids)
+            mine = trials.c.run_id.in_(run_ids)
+            for row in connection.execute(
+                select(trials.c.run_id, attempts)
+                .select_from(attempts.join(trials))
+                .where(mine, attempts.c.outcome.is_(None))
+            ):
+                if is_alive(rows.owner_record(row)):
+                    raise UserError(
+                        f"run {row.run_id} is being measured by process {row.owner_pid}",
+                        remedy="stop it first (Ctrl-C), or wait for its end",
+                    )
+            names = set(
+                connection.scalars(
+                    select(kept.c.sha256)
+                    .select_from(kept.join(attempts).join(trials))
+                    .where(mine)
+                    .distinct()
+                )
+            )
+            connection.execute(delete(runs).where(runs.c.id.in_(run_ids)))
+            used = schema.instances.c
+            for shared, key in (
+                (schema.servers, used.server_sha256),
+                (schema.variable_sets, used.variables_sha256),
+            ):
+                connection.execute(delete(shared).where(~exists().where(key == shared.c.sha256)))
+        # Files go only after the rows are gone for good, and while nobody else can refer to them.
+        with self._writing() as connection:
+            names -= set(connection.scalars(select(kept.c.sha256).where(kept.c.sha256.in_(names))))
+            self.artefacts.discard(names)
+        for run_id in run_ids:
+            self.events_path(run_id).unlink(missing_ok=True)
+
+    def export_runs(self, run_ids: Sequence[str], path: Path) -> None:
+        """Write runs with their files into one portable file (see ``millrace.store.portable``)."""
+        portable.write(path, [self.load_run(run_id) for run_id in run_ids], self.artefacts)
+
+    def import_file(self, path: Path) -> portable.Imported:
+        """Add the runs of an exported file, all or none; runs that are there are passed over.
+
+        Raises UserError, and changes nothing, when anything in the file is wrong.
+        """
+        with portable.reading(path) as bundle, self._writing() as connection:
+            known = set(connection.scalars(select(schema.runs.c.id)))
+            added = [run for run in bundle.runs if run.run.id not in known]
+            for content in bundle.artefacts_of(added):
+                self.artefacts.keep(content)
+            for stored in added:
+                _insert_run(connection, stored)
+            return portable.Imported(
+                added=tuple(run.run.id for run in added),
+                present=tuple(run.run.id for run in bundle.runs if run.run.id in known),
+            )
+
+    def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
+        known = set(connection.scalars(select(schema.runs.c.id)))
+        for run_id in run_ids:
+            if run_id not in known:
+                raise UserError(
+                    f"{self.path}: holds no run {run_id}", remedy="see `millrace results list`"
+                )
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with database.told(self.path), database.reading(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with database.told(self.path), database.writing(self._engine) as connection:
+            yield connection
+
+
+def _newest_first() -> tuple[Any, Any]:
+    return schema.runs.c.created_utc.desc(), schema.runs.c.id.desc()
+
+
+def _runs_of(digest: str, host_id: str, seed: int | None) -> Select[Any]:
+    runs = schema.runs
+    query = select(runs).where(runs.c.digest == digest, runs.c.host_id == host_id)
+    return query if seed is None else query.where(runs.c.seed == seed)
+
+
+def _has_attempt(*outcomes: str) -> Any:
+    attempts, trials = schema.attempts, schema.trials
+    return exists().where(attempts.c.trial_id == trials.c.id, attempts.c.outcome.in_(outcomes))
+
+
+def _add_missing(connection: Connection, table: Any, wanted: Sequence[dict[str, Any]]) -> None:
+    if not wanted:
+        return
+    known = set(connection.scalars(select(table.c.id).where(table.c.run_id == wanted[0]["run_id"])))
+    missing = [row for row in wanted if row["id"] not in known]
+    if missing:
+        connection.execute(insert(table), missing)
+
+
+def _insert_run(connection: Connection, stored: StoredRun) -> None:
+    run_id = stored.run.id
+    connection.execute(insert(schema.runs).values(**rows.run_row(stored.run)))
+    _add_missing(
+        connection, schema.treatments, [rows.treatment_row(run_id, t) for t in stored.treatments]
+    )
+    _add_missing(connection, schema.trials, [rows.trial_row(run_id, t) for t in stored.trials])
+    for attempt in stored.attempts:
+        rows.insert_attempt(connection, attempt)
+
+
+def _which_run(path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]) -> UserError:
+    """The error for a prefix that fits no run, or more than one."""
+    shown = (matching or known)[:8]
+    lines = "\n".join(f"  {row.id}  {row.name}  {row.created_utc}" for row in shown)
+    if matching:
+        message = f"{path}: {len(matching)} runs have an id that starts with {wanted!r}:\n{lines}"
+        return UserError(message, remedy="give more characters of the id, or `latest`")
+    message = f"{path}: no run has an id that starts with {wanted!r}; the newest are:\n{lines}"
+    return UserError(message, remedy="see `millrace results list`")

@@ -1,0 +1,297 @@
+"""Stored runs as the runner would have written them, from a table of what was measured."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from itertools import product
+from typing import Any
+
+from millrace.store.records import (
+    HostRecord,
+    InstanceRecord,
+    Level,
+    MeasurementRecord,
+    OptionRecord,
+    Owner,
+    RunRecord,
+    ServerRecord,
+    StepRecord,
+    StoredAttempt,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
+
+ROWS = 500_000
+OWNER = Owner("host-1", "boot-1", 4711, 123_456)
+
+LoadTime = Callable[[Mapping[str, Level], int], float]
+
+
+@dataclass(frozen=True)
+class Fails:
+    """A trial that fails, in place of a time."""
+
+    step: str = "start"
+    reason: str = "mysqld ended with exit status 1: unknown variable 'innodb_log_file_size=2G'"
+    log_tail: str | None = "[ERROR] unknown variable 'innodb_log_file_size=2G'\n[ERROR] Aborting"
+
+
+@dataclass(frozen=True)
+class RunBuilder:
+    """A run of the load-data workload; ``load_s`` gives seconds by treatment and block.
+
+    ``load_s`` maps a level of the compared factor, or a tuple of all levels, to one value a block:
+    seconds, ``Fails()`` for a failed trial, None for one that has not ended.
+    """
+
+    load_s: Mapping[Any, Sequence[float | Fails | None]]
+    factors: Mapping[str, Sequence[Level]] = field(default_factory=dict)
+    aliases: Mapping[str, Level] = field(default_factory=dict)
+    base: str = "mysql-5.6.24"
+    margin: float = 0.02
+    published: str | None = "S1"
+    findings: Sequence[Mapping[str, Any]] = ()
+    seed: int = 7
+    rows: int = ROWS
+
+    def build(self) -> StoredRun:
+        servers = list(dict.fromkeys(_server_of(key) for key in self.load_s))
+        factors: dict[str, Sequence[Level]] = {
+            "server": servers,
+            "configuration": ["default"],
+            "engine": ["InnoDB"],
+            "load_mode": ["local"],
+            **self.factors,
+        }
+        treatments = tuple(
+            self._treatment(position, dict(zip(factors, levels, strict=True)))
+            for position, levels in enumerate(product(*factors.values()))
+        )
+        blocks = max(len(times) for times in self.load_s.values())
+        trials = _trials(treatments, blocks, self.seed)
+        by_id = {treatment.id: treatment for treatment in treatments}
+        attempts = [
+            attempt
+            for number, trial in enumerate(trials)
+            if (attempt := self._attempt(number, trial, by_id[trial.treatment_id])) is not None
+        ]
+        return StoredRun(self._run(factors, blocks), treatments, trials, tuple(attempts))
+
+    def _treatment(self, position: int, levels: dict[str, Level]) -> TreatmentRecord:
+        resolved = {name: self.aliases.get(str(level), level) for name, level in levels.items()}
+        return TreatmentRecord(f"treatment-{position}", position, levels, resolved)
+
+    def _time(self, levels: Mapping[str, Level], block: int) -> float | Fails | None:
+        times = self.load_s.get((levels["server"], levels["configuration"]))
+        times = times if times is not None else self.load_s[levels["server"]]
+        return times[block] if block < len(times) else None
+
+    def _attempt(
+        self, number: int, trial: TrialRecord, treatment: TreatmentRecord
+    ) -> StoredAttempt | None:
+        time = self._time(treatment.levels, trial.block)
+        if time is None:
+            return None
+        attempt = StoredAttempt(
+            id=number + 1,
+            trial_id=trial.id,
+            number=1,
+            owner=OWNER,
+            started_utc="2026-01-05T10:00:00Z",
+            ended_utc="2026-01-05T10:00:30Z",
+            outcome="failed",
+            failed_step=None,
+            reason=None,
+            log_tail=None,
+            steps=(),
+            instances=(_instance(treatment.resolved),),
+            measurements=(),
+            artefacts=(),
+        )
+        if isinstance(time, Fails):
+            return replace(
+                attempt,
+                failed_step=time.step,
+                reason=time.reason,
+                log_tail=time.log_tail,
+                steps=(StepRecord(0, time.step, 0.0, 1.0, "failed"),),
+            )
+        return replace(
+            attempt,
+            outcome="finished",
+            steps=_steps(time),
+            measurements=_measurements(time, self.rows),
+        )
+
+    def _run(self, factors: Mapping[str, Sequence[Level]], blocks: int) -> RunRecord:
+        workload = tomllib.loads(
+            (resources.files("millrace.workloads") / "builtin" / "load-data.toml").read_text()
+        )
+        spec = {
+            "workload": workload,
+            "configurations": {name: {} for name in factors["configuration"]},
+            "factors": [
+                {"name": name, "levels": list(levels), "aliases": dict(self.aliases)}
+                for name, levels in factors.items()
+            ],
+            "compare": {"factor": "server", "base": self.base},
+            "parameters": {"rows": self.rows, "data_seed": 171773},
+            "published": self.published,
+        }
+        return RunRecord(
+            id="load-data-demo-20260105-1000",
+            digest="d1ge57",
+            name="load-data",
+            title="LOAD DATA across versions and configurations",
+            scale="demo",
+            created_utc="2026-01-05T09:59:00Z",
+            seed=self.seed,
+            blocks=blocks,
+            margin=self.margin,
+            host=HostRecord("host-1", {**HOST_FACTS, "findings": list(self.findings)}),
+            versions={"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"},
+            spec=spec,
+            experiment_text='[experiment]\nname = "load-data"\n',
+            millrace_command="millrace run experiments/load-data.toml --scale demo",
+        )
+
+
+HOST_FACTS: Mapping[str, Any] = {
+    "cpu_model": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
+    "cores": 2,
+    "kernel": "6.1.0-18-amd64",
+    "distribution": "Debian GNU/Linux 12 (bookworm)",
+    "memory_bytes": 8_331_694_080,
+    "governor": None,
+    "filesystem": {"type": "ext4", "options": "rw,relatime", "rotational": False},
+}
+
+FINDINGS = (
+    {
+        "check": "virtual machine",
+        "status": "warn",
+        "observed": "KVM",
+        "why": "neighbours take CPU time that no measurement here can see",
+        "remedy": "use a host of your own, or more blocks",
+    },
+    {
+        "check": "free disk",
+        "status": "ok",
+        "observed": "41 GB",
+        "why": "a full disk ends trials",
+        "remedy": None,
+    },
+)
+
+
+def noisy(
+    mean_s: float, blocks: int, *, spread: float = 0.01, seed: int = 1
+) -> tuple[float, ...]:
+    """``blocks`` times around ``mean_s``, log-normal, the same for the same seed."""
+    source = random.Random(seed)
+    return tuple(mean_s * source.lognormvariate(0, spread) for _ in range(blocks))
+
+
+def _server_of(key: Any) -> str:
+    return str(key[0] if isinstance(key, tuple) else key)
+
+
+def _trials(
+    treatments: Sequence[TreatmentRecord], blocks: int, seed: int
+) -> tuple[TrialRecord, ...]:
+    trials: list[TrialRecord] = []
+    for block in range(blocks):
+        order = list(treatments)
+        random.Random(f"{seed}:{block}").shuffle(order)
+        for treatment in order:
+            trials.append(
+                TrialRecord(f"{treatment.id}-{block}", treatment.id, block, len(trials))
+            )
+    return tuple(trials)
+
+
+def _steps(load_s: float) -> tuple[StepRecord, ...]:
+    durations = {
+        "settle": 0.2,
+        "initialise": 1.7,
+        "start": 0.6,
+        "create": 0.02,
+        "load": load_s * 0.98,
+        "finish": load_s * 0.02,
+        "count": 0.09,
+        "verify": 0.9,
+        "stop": 1.1,
+    }
+    steps = []
+    started_s = 0.0
+    for position, (name, duration_s) in enumerate(durations.items()):
+        steps.append(StepRecord(position, name, started_s, duration_s, "finished"))
+        started_s += duration_s
+    return tuple(steps)
+
+
+def _measurements(load_s: float, rows: int) -> tuple[MeasurementRecord, ...]:
+    values = {
+        "rows": float(rows),
+        "load_duration_s": load_s * 0.98,
+        "finish_duration_s": load_s * 0.02,
+        "count_duration_s": 0.09 * (1 + load_s / 100),
+        "table_apparent_bytes": 71_303_168.0,
+        "table_allocated_bytes": 71_307_264.0,
+        "data_dir_apparent_bytes": 210_763_776.0,
+        "data_dir_allocated_bytes": 210_771_968.0,
+    }
+    return (
+        *(MeasurementRecord(name, value) for name, value in values.items()),
+        MeasurementRecord("client_user_s", 0.4, role="client"),
+    )
+
+
+def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
+    name, configuration = str(levels["server"]), str(levels["configuration"])
+    family, version = name.split("-", 1)
+    server = ServerRecord(
+        name=name,
+        family=family,
+        version=version,
+        version_reported=f"{version}-{'MariaDB' if family == 'mariadb' else 'log'}",
+        build={
+            "attached": False,
+            "source": f"tarball:{name}-linux-x86_64.tar.gz",
+            "artefacts": [{"coordinate": name, "sha256": "ab" * 32, "size_bytes": 31_394_029}],
+            "program_sha256": "cd" * 32,
+            "compiler": "GCC 4.8.5",
+            "allocator": "glibc",
+            "libc": "host 2.36",
+            "async_io": "libaio",
+            "symbols": "DWARF",
+            "note": None,
+        },
+        host_variables=("datadir", "socket", "port"),
+    )
+    options = ()
+    if configuration == "wmf":
+        options = (
+            OptionRecord("sync_binlog", "1", "wmf", optional=False),
+            OptionRecord("open_files_limit", "200000", "wmf", optional=False),
+            OptionRecord("temp_pool", None, "wmf", True, left_out="unknown to this version"),
+        )
+    effective = {
+        "version": version,
+        "datadir": f"/tmp/{name}",
+        "socket": f"/tmp/{name}.sock",
+        "port": "33061",
+        "sync_binlog": "1",
+        "open_files_limit": "65536",
+        "innodb_flush_method": "" if version.startswith("5") else "fsync",
+        "performance_schema": "OFF" if family == "mariadb" else "ON",
+        f"{family}_only": "1",
+    }
+    return InstanceRecord(
+        "server", server, configuration, options, effective, facts={"runs_as": "nobody"}
+    )
