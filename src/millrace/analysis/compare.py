@@ -25,7 +25,14 @@ def compare_with_base(
     ``first_failures`` holds the first failed trial by treatment id, for the reason of a verdict.
     """
     return tuple(
-        _compare(base, candidate, metric, margin, confidence, first_failures)
+        _compare(
+            base,
+            candidate,
+            metric,
+            margin=margin,
+            confidence=confidence,
+            first_failures=first_failures,
+        )
         for candidate in candidates
         for metric in metrics
     )
@@ -35,15 +42,23 @@ def _compare(
     base: TreatmentAnalysis,
     candidate: TreatmentAnalysis,
     metric: Metric,
+    *,
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
 ) -> Comparison:
     base_values, candidate_values = _pairs(base, candidate, metric)
+    verdict: Verdict | None
     estimate = (
         paired_ratio(base_values, candidate_values, confidence=confidence) if base_values else None
     )
-    verdict, reason = _verdict(base, candidate, estimate, metric, margin, first_failures)
+    failure = _failure(base, f"the base {base.level}", first_failures) or _failure(
+        candidate, str(candidate.level), first_failures
+    )
+    if failure is not None:
+        verdict, reason = "failed", failure
+    else:
+        verdict, reason = _verdict(estimate, metric, margin, lost=base.failed + candidate.failed)
     minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
     return Comparison(
         base_id=base.id,
@@ -76,22 +91,22 @@ def _pairs(
     return [by_block[0][block] for block in blocks], [by_block[1][block] for block in blocks]
 
 
+def _failure(
+    treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
+) -> str | None:
+    """Why the treatment has no result at all, if every trial of it failed so far."""
+    if treatment.finished or not treatment.failed:
+        return None
+    failure = first_failures[treatment.id]
+    return f"{name} failed at step {failure.step}: {failure.reason}"
+
+
 def _verdict(
-    base: TreatmentAnalysis,
-    candidate: TreatmentAnalysis,
-    estimate: RatioEstimate | None,
-    metric: Metric,
-    margin: float,
-    first_failures: Mapping[str, Failure],
+    estimate: RatioEstimate | None, metric: Metric, margin: float, *, lost: int
 ) -> tuple[Verdict | None, str]:
-    for treatment, name in ((base, f"the base {base.level}"), (candidate, str(candidate.level))):
-        if treatment.failed and not treatment.finished:
-            failure = first_failures[treatment.id]
-            return "failed", f"{name} failed at step {failure.step}: {failure.reason}"
     if estimate is None:
         return None, f"no block in which both have finished; at least {FEWEST_BLOCKS} are wanted"
     verdict, reason = decide(estimate, metric.direction, margin)
-    lost = base.failed + candidate.failed
     if verdict is None and lost:
         reason += f" ({lost} failed {'trial' if lost == 1 else 'trials'} left out)"
     return verdict, reason

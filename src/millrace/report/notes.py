@@ -34,9 +34,8 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     planned = len(analysis.trials)
     ended = sum(t.finished + t.failed for t in analysis.treatments)
     if ended < planned:
-        lines.append(
-            f"{planned - ended} of {counted(planned, 'trial')} have not ended: the run is unfinished"
-        )
+        waiting = f"{planned - ended} of {counted(planned, 'trial')}"
+        lines.append(f"the run is unfinished: {waiting} have not ended")
     if analysis.failures:
         lines.append(f"{len(analysis.failures)} of {counted(planned, 'trial')} failed")
     asked = sum(len(i.mismatches) for t in analysis.treatments for i in t.instances)
@@ -72,6 +71,6 @@ def chance(analysis: RunAnalysis) -> str | None:
         return None
     expected = number * (1 - analysis.confidence)
     return (
-        f"Each interval has its own confidence of {analysis.confidence * 100:g} %: of {number} such "
+        f"Each interval has its own confidence of {analysis.confidence * 100:g} %: of {number} "
         f"comparisons of like with like, {expected:.1f} would exclude 1 by chance."
     )

@@ -67,7 +67,7 @@ def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) ->
     columns = (
         Column(analysis.factor, numeric=False),
         Column(f"average, {unit}"),
-        Column(f"median, {unit}"),
+        Column(f"median, {unit}", secondary=True),
         *rate,
         Column("% of base"),
         Column(f"{analysis.confidence * 100:g} % interval"),

@@ -23,6 +23,7 @@ STYLES = {
     "inconclusive": "yellow",
     "failed": "bold red",
 }
+WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits
 
 
 def show(analysis: RunAnalysis, console: Console) -> None:
@@ -35,6 +36,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
     console.print(Text(answer(analysis), style="bold"), soft_wrap=False)
     console.print()
     _show_table(results_table(analysis, analysis.headline, analysis.time), console)
+    console.print()
     _show_sentences(analysis, console)
     _show_published(analysis, console)
     _show_notes(analysis, console)
@@ -49,23 +51,26 @@ def as_text(analysis: RunAnalysis) -> str:
 
 
 def _show_table(table: Table, console: Console) -> None:
-    """The table, without its secondary columns where the terminal is too narrow for all."""
-    drawn = _draw(table, with_secondary=True)
-    if console.measure(drawn).maximum > console.width:
-        drawn = _draw(table, with_secondary=False)
+    """The table; where the terminal is narrow, with short heads and no secondary columns."""
+    drawn = _draw(table, narrow=False)
+    unlimited = console.options.update_width(10_000)
+    if console.measure(drawn, options=unlimited).maximum > console.width:
+        drawn = _draw(table, narrow=True)
     console.print(drawn, soft_wrap=False)
 
 
-def _draw(table: Table, *, with_secondary: bool) -> RichTable:
-    kept = [n for n, c in enumerate(table.columns) if with_secondary or not c.secondary]
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+def _draw(table: Table, *, narrow: bool) -> RichTable:
+    kept = [n for n, c in enumerate(table.columns) if not (narrow and c.secondary)]
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number in kept:
         column = table.columns[number]
+        cells = [row.cells[number] for section in table.sections for row in section.rows]
         drawn.add_column(
-            Text(column.title),
+            Text("\n".join(column.title.rsplit(" ", 1)) if narrow else column.title),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            no_wrap=column.numeric,
+            no_wrap=all(len(cell) <= WIDEST for cell in cells),
+            vertical="bottom",
         )
     for section in table.sections:
         _add_section(drawn, section, kept)
@@ -100,7 +105,8 @@ def _show_published(analysis: RunAnalysis, console: Console) -> None:
     if study is None or table is None:
         return
     console.print()
-    console.print(Text(f"Published beside measured: {study.title} ({study.host})", style="bold"))
+    title = f"Published beside measured: {study.title} ({study.host})"
+    console.print(Text(title, style="bold"), soft_wrap=False)
     _show_table(table, console)
 
 

@@ -152,7 +152,7 @@ def _own_steps(
             if trouble is not None:
                 raise TrialFailed(trouble, log_tail=instance.log_tail())
 
-        return _measure(given, run_spec, found, announce, watch, limit_s)
+        return _measure(given, run_spec, found, announce=announce, watch=watch, limit_s=limit_s)
 
     def stop(limit_s: float) -> None:
         instance.stop(limit_s)
@@ -205,7 +205,9 @@ def _attached_steps(
         attached.query(f"CREATE DATABASE {database_name}")
 
     def measure(limit_s: float) -> Sequence[StepRecord]:
-        return _measure(given, run_spec, found, announce, lambda: None, limit_s)
+        return _measure(
+            given, run_spec, found, announce=announce, watch=lambda: None, limit_s=limit_s
+        )
 
     return (
         Step("settle", _settle(None), _SETTLE_LIMIT_S),
@@ -230,6 +232,7 @@ def _measure(
     given: TrialInput,
     run_spec: RunSpec,
     found: _Found,
+    *,
     announce: Announce,
     watch: Callable[[], None],
     limit_s: float,

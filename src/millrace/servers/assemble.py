@@ -14,23 +14,35 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from millrace.errors import HostProblem
-from millrace.servers import libraries, locate, manifest, provenance
+from millrace.servers import catalogue, libraries, locate, manifest, provenance
 from millrace.servers.catalogue import Part
 from millrace.servers.manifest import Layout, Manifest
 from millrace.servers.model import Provenance
+from millrace.servers.progress import Progress
+from millrace.servers.sources.fetch import Package, fetch_packages
 from millrace.servers.unpack import extract_member, unpack
 
 _ANSWER_LIMIT_S = 60
 _VERSION = re.compile(r"Ver (\d+\.\d+\.\d+)")
-_SHARED_OBJECT = re.compile(r".*\.so(\.\d+)*")
+_SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
 _LICENCE = re.compile(r"(COPYING|LICENSE|README|copyright).*")
 _CLIENT_LIBRARY = re.compile(r"lib(mysqlclient|mariadb|mysqld|mysqlservices)\b.*")
 _NOT_NEEDED = frozenset(
-    ("mysql-test", "mariadb-test", "sql-bench", "mysqlrouter", "debug", "man", "doc", "docs")
+    (
+        "mysql-test",
+        "mariadb-test",
+        "sql-bench",
+        "mysqlrouter",
+        "debug",
+        "man",
+        "doc",
+        "docs",
+        "lintian",
+    )
 )
 
 
@@ -76,17 +88,19 @@ def unpack_parts(artefact: Path, parts: Sequence[Part], tree: Path) -> None:
     """Unpack the parts of an artefact into a server's tree."""
     for part in parts:
         with tempfile.TemporaryDirectory(prefix=".inner-", dir=tree.parent) as scratch:
-            archive = extract_member(artefact, part.inner, Path(scratch)) if part.inner else artefact
+            archive = (
+                extract_member(artefact, part.inner, Path(scratch)) if part.inner else artefact
+            )
             unpack(archive, tree / part.into, root=part.root, keep=needed_by_a_server)
 
 
-def unpack_libraries(packages: Sequence[Path], into: Path) -> list[libraries.Fetched]:
+def unpack_libraries(packages: Sequence[Package], into: Path) -> list[libraries.Fetched]:
     """Unpack the shared libraries of Debian packages, each into a directory of its own."""
     fetched = []
     for package in packages:
-        directory = into / package.name
-        unpack(package, directory, keep=_is_library)
-        fetched.append(libraries.Fetched(package, directory))
+        directory = into / package.file.name
+        unpack(package.file, directory, keep=_is_library)
+        fetched.append(libraries.Fetched(package.artefact, directory))
     return fetched
 
 
@@ -96,16 +110,21 @@ def _is_library(path: PurePosixPath) -> bool:
 
 
 def finish(
-    place: Path, name: str, fetched: Sequence[libraries.Fetched], origin: Provenance
+    place: Path, name: str, packages: Sequence[Package], origin: Provenance, progress: Progress
 ) -> Manifest:
     """Find the server in ``place/tree``, lay its libraries, ask its program, write its manifest.
 
-    Raises HostProblem when the program cannot be run here, naming the library it lacks.
+    ``packages`` came with the artefact. Libraries that hosts often lack are fetched as well. Raises
+    HostProblem when the program cannot be run here, naming the library it lacks.
     """
     tree = place / "tree"
     located = locate.locate(tree)
     located.program.chmod(0o755)
-    laid = libraries.lay(located.program, tree, fetched, place / "lib")
+    with tempfile.TemporaryDirectory(prefix=".libraries-", dir=place) as scratch:
+        if not packages:
+            packages = _often_lacking(name, located.program, tree, Path(scratch), progress)
+        fetched = unpack_libraries(packages, Path(scratch) / "unpacked")
+        laid = libraries.lay(located.program, tree, fetched, place / "lib")
     directories = (place / "lib", *laid.bundled_dirs)
     layout = Layout(
         base_dir=_below(located.base_dir, place),
@@ -114,6 +133,7 @@ def finish(
         loader=f"lib/{laid.loader}" if laid.loader else None,
         library_dirs=tuple(_below(each, place) for each in directories),
     )
+    origin = replace(origin, artefacts=(*origin.artefacts, *laid.artefacts))
     argv, env = manifest.launch(layout, place)
     answer = ask(name, argv, env)
     made = Manifest(
@@ -127,6 +147,22 @@ def finish(
     )
     manifest.write(made, place)
     return made
+
+
+def _often_lacking(
+    name: str, program: Path, tree: Path, workspace: Path, progress: Progress
+) -> tuple[Package, ...]:
+    """The packages of the libraries that the program asks for and hosts often lack.
+
+    A host that cannot get them may still have them, so that this is no reason to give up.
+    """
+    known = catalogue.libraries()
+    lacking = libraries.lacking(program, tree, known)
+    try:
+        return fetch_packages([known[each] for each in lacking], workspace, progress)
+    except HostProblem as error:
+        progress.say(f"{name} wants {', '.join(lacking)} of this host: {error.message}")
+        return ()
 
 
 def _below(path: Path, place: Path) -> str:

@@ -30,15 +30,13 @@ class Part:
 class Source:
     """One way to get a server.
 
-    ``sha256`` and ``size_bytes`` are those of the artefact, ``libraries`` packages whose shared
-    libraries it needs and hosts often lack.
+    ``sha256`` and ``size_bytes`` are those of the artefact.
     """
 
     coordinate: Coordinate
     size_bytes: int
     sha256: str
     parts: tuple[Part, ...] = (Part(),)
-    libraries: tuple[Deb, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,23 @@ class Entry:
 @cache
 def entries() -> Mapping[str, Entry]:
     """Every server of the catalogue by name, in the order of the file."""
+    return {entry.name: entry for entry in map(_entry, _document()["server"])}
+
+
+@cache
+def libraries() -> Mapping[str, Deb]:
+    """Shared libraries that hosts often lack, by the name programs ask for, and their packages."""
+    packages = {}
+    for name, text in _document()["libraries"].items():
+        package = coordinates.parse(text)
+        assert isinstance(package, Deb), f"{name} comes in a Debian package"
+        packages[name] = package
+    return packages
+
+
+def _document() -> Mapping[str, Any]:
     text = resources.files("millrace.servers").joinpath("catalogue.toml").read_text("utf-8")
-    return {entry.name: entry for entry in map(_entry, tomllib.loads(text)["server"])}
+    return tomllib.loads(text)
 
 
 def _entry(table: Mapping[str, Any]) -> Entry:
@@ -71,12 +84,9 @@ def _entry(table: Mapping[str, Any]) -> Entry:
 
 
 def _source(table: Mapping[str, Any]) -> Source:
-    libraries = [coordinates.parse(text) for text in table.get("libraries", ())]
-    assert all(isinstance(each, Deb) for each in libraries), "libraries come as Debian packages"
     return Source(
         coordinate=coordinates.parse(table["coordinate"]),
         size_bytes=table["size_bytes"],
         sha256=table["sha256"],
         parts=tuple(Part(**part) for part in table.get("parts", ({},))),
-        libraries=tuple(each for each in libraries if isinstance(each, Deb)),
     )

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,14 @@ def read(path: Path) -> Elf:
 
 def _needed(elf: ELFFile) -> tuple[str, ...]:
     dynamic = elf.get_section_by_name(".dynamic")
-    if dynamic is None:
+    if not isinstance(dynamic, DynamicSection):
         return ()
     return tuple(tag.needed for tag in dynamic.iter_tags("DT_NEEDED"))
 
 
 def _build_id(elf: ELFFile) -> str | None:
     section = elf.get_section_by_name(".note.gnu.build-id")
-    if section is None:
+    if not isinstance(section, NoteSection):
         return None
     for note in section.iter_notes():
         if note["n_type"] == "NT_GNU_BUILD_ID":

@@ -15,7 +15,8 @@ _ERROR_LINE = re.compile(rb"\[ERROR\]|\[FATAL\]|^ERROR: |Fatal error|mysqld: |ma
 # What a server cannot go on after, or waits on for ever.
 _TROUBLE = re.compile(
     rb"disk is full|no space left on device|disk full|errcode: 28\b|error number 28\b"
-    rb"|\bgot (?:signal|exception)|assertion failure|\[FATAL\]|intentionally generate a (?:memory|seg)"
+    rb"|\bgot (?:signal|exception)|assertion failure|\[FATAL\]"
+    rb"|intentionally generate a (?:memory|seg)"
     rb"|cannot continue operation|\bis marked as crashed|database page corruption",
     re.I,
 )

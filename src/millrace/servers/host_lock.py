@@ -68,7 +68,7 @@ def _open(file: Path) -> int:
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
         raise HostProblem(
-            f"{file}: is not a plain file with one name, so it is not used as the lock of this host",
+            f"{file}: not a plain file with one name, so it cannot be the lock of this host",
             remedy=f"look at {file} and remove it if no millrace runs",
         )
     return descriptor

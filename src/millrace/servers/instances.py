@@ -27,14 +27,12 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace import paths
-from millrace.errors import HostProblem, TrialFailed
-from millrace.servers import asking, error_log, families, launch, processes
+from millrace.errors import TrialFailed
+from millrace.servers import asking, error_log, families, launch, option_names, places, processes
 from millrace.servers.families.model import Initialisation, Site
 from millrace.servers.model import FittedOptions, InstalledServer
 from millrace.servers.signals import signals_held
 
-_SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
-_SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 _END_LIMIT_S = 15.0
 _POLL_S = 0.02
 
@@ -98,9 +96,12 @@ class Instance:
 
         Raises TrialFailed, with the server's own words, when that fails or takes too long.
         """
-        shaping = self._family.shaping_options
-        options = tuple(o for o in self.options.applied if o.name in shaping)
-        todo = self._family.initialisation(self._site, options)
+        shaping = tuple(
+            option
+            for option in self.options.applied
+            if not self._family.shaping_options.isdisjoint(option_names.forms(option.name))
+        )
+        todo = self._family.initialisation(self._site, shaping)
         for name in todo.directories:
             (self.data_dir / name).mkdir()
             launch.give(self.data_dir / name, self._runs_as)
@@ -137,7 +138,10 @@ class Instance:
         self._refuse_foreign_answer()
 
     def connect(self, database: str | None = None) -> Connection[Any]:
-        """A session with autocommit and UTC, over the socket; the caller closes it."""
+        """A session with autocommit and UTC, over the socket; the caller closes it.
+
+        Raises what pymysql raises.
+        """
         return asking.connect(self._address, database)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
@@ -253,7 +257,7 @@ class Instance:
         file = self.directory / "init.sql"
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            with open(descriptor, "wb") as writer:
+            with os.fdopen(descriptor, "wb") as writer:
                 writer.write(todo.init_file)
             launch.give(file, self._runs_as)
             yield [argument.replace("{init_file}", str(file)) for argument in todo.arguments]
@@ -314,11 +318,11 @@ class Instance:
             message += "\n" + "\n".join(f"  {line}" for line in quoted)
         return TrialFailed(message, step=step, log_tail=self.log_tail())
 
-    def _discard(self) -> None:
-        """End the server and remove every trace."""
-        if self._process is not None and not self._end(signal.SIGTERM, _END_LIMIT_S):
-            self.kill()
-        processes.close_account(self._account)
+    def _leave(self) -> None:
+        """End the server, politely if it listens; how it ends does not matter any more."""
+        with signals_held():
+            if not self._end(signal.SIGTERM, _END_LIMIT_S):
+                self.kill()
 
 
 @contextlib.contextmanager
@@ -339,7 +343,7 @@ def create(
     """
     instance_id = processes.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id
-    chosen_socket = socket or _own_socket(directory, instance_id)
+    chosen_socket = socket or places.own_socket(directory, instance_id)
     directories = [directory]
     if socket is None and chosen_socket.parent != directory:
         directories.append(chosen_socket.parent)
@@ -347,9 +351,9 @@ def create(
         instance_id, server=server.name, role=role, directories=directories
     )
     with contextlib.ExitStack() as undo:
-        undo.callback(_discard_account, account)
-        runs_as = _make_directories(server, directories)
-        reserved = undo.enter_context(_reserved_port()) if port is None else port
+        undo.callback(_remove, account)
+        runs_as = places.make_directories(server, directories)
+        reserved = undo.enter_context(places.reserved_port()) if port is None else port
         site = Site(
             server=server,
             directory=directory,
@@ -362,59 +366,13 @@ def create(
             password=secrets.token_hex(16),
         )
         instance = Instance(site, options, role=role, runs_as=runs_as, account=account)
-        try:
-            yield instance
-        finally:
-            with signals_held():
-                instance._discard()
+        undo.callback(instance._leave)
+        yield instance
 
 
-def _discard_account(account: processes.Account) -> None:
+def _remove(account: processes.Account) -> None:
     with signals_held():
         processes.close_account(account)
-
-
-def _own_socket(directory: Path, instance_id: str) -> Path:
-    """A socket in the instance's directory, or in a short one where that is too deep."""
-    near = directory / "mysqld.sock"
-    if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
-        return near
-    return _SHORT_PLACE / f"millrace-{instance_id}" / "mysqld.sock"
-
-
-def _make_directories(server: InstalledServer, directories: list[Path]) -> launch.RunsAs:
-    """Make the instance's directories and give them to the user the server will run under."""
-    directory = directories[0]
-    parts = [directory / name for name in ("data", "tmp", "load")]
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        for path in directories:
-            path.mkdir(mode=0o755 if path == directory else 0o700)
-        runs_as = launch.choose_user(server, [directory.parent])
-        for path in parts:
-            path.mkdir(mode=0o755 if path.name == "load" else 0o700)
-        for path in [*directories, *parts]:
-            launch.give(path, runs_as)
-    except OSError as error:
-        raise HostProblem(
-            f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
-            remedy="free space or get the right to write there, "
-            "or name another place with MILLRACE_WORK",
-        ) from error
-    return runs_as
-
-
-@contextlib.contextmanager
-def _reserved_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that the kernel gives to nobody else.
-
-    The socket is bound, never listens and may be shared (SO_REUSEADDR): a server, which sets that
-    too, can listen there, while the kernel hands the port out to no one who asks for any port.
-    """
-    with sockets.socket(sockets.AF_INET) as holder:
-        holder.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield int(holder.getsockname()[1])
 
 
 def _ending(status: int) -> str:

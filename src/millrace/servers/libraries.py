@@ -1,9 +1,9 @@
-"""Finds every shared library a program needs, and lays those that the host must not supply beside it.
+"""Finds every shared library a program needs, and lays what the host need not have beside it.
 
 A library is looked for first in what the vendor bundled, then in the packages that were fetched for
 the server, and is otherwise left to the host. The C library and its kin are a set of their own:
-they fit only their own loader, so that they are taken together with it, and only when they are newer
-than the host's.
+they fit only their own loader, so that they are taken together with it, and only when they are
+newer than the host's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.servers import elf
+from millrace.servers.model import Artefact
 
 _LOADER = re.compile(r"ld-linux.*\.so\.\d+|ld64\.so\.\d+")
 _C_LIBRARY = re.compile(
@@ -28,7 +29,7 @@ _GLIBC_VERSION = re.compile(rb"GNU C Library [^\n]*?version (\d+)\.(\d+)")
 class Fetched:
     """A package that was fetched for its libraries, and the directory it is unpacked in."""
 
-    package: Path
+    artefact: Artefact
     directory: Path
 
 
@@ -37,13 +38,13 @@ class Laid:
     """The libraries of a server.
 
     ``loader`` is the name of the loader in the library directory, None where the host's is used;
-    ``bundled_dirs`` are the vendor's own directories that are needed; ``packages`` those of the
+    ``bundled_dirs`` are the vendor's own directories that are needed; ``artefacts`` those of the
     fetched packages that supplied something.
     """
 
     loader: str | None
     bundled_dirs: tuple[Path, ...]
-    packages: tuple[Path, ...]
+    artefacts: tuple[Artefact, ...]
 
 
 def lay(program: Path, tree: Path, fetched: Iterable[Fetched], into: Path) -> Laid:
@@ -65,9 +66,18 @@ def lay(program: Path, tree: Path, fetched: Iterable[Fetched], into: Path) -> La
         if name not in bundled:
             shutil.copyfile(path, into / name)
             (into / name).chmod(0o755)
-    used = [e.package for e in fetched if any(p.is_relative_to(e.directory) for p in wanted.values())]
+    used = [
+        e.artefact for e in fetched if any(p.is_relative_to(e.directory) for p in wanted.values())
+    ]
     directories = {bundled[name].parent for name in needed_of_program if name in bundled}
     return Laid(loader, tuple(sorted(directories)), tuple(used))
+
+
+def lacking(program: Path, tree: Path, names: Iterable[str]) -> list[str]:
+    """Which of ``names`` the program or what the vendor bundled ask for and the bundle lacks."""
+    bundled = _libraries(tree)
+    needed = _closure([program, *bundled.values()], bundled)
+    return [name for name in names if name in needed and name not in bundled]
 
 
 def glibc_version(library: Path) -> tuple[int, int] | None:
@@ -94,7 +104,7 @@ def _newer_than_host(libc: Path | None) -> bool:
 
 
 def _libraries(directory: Path) -> dict[str, Path]:
-    """The shared libraries below a directory by name; one in a plugin directory is not for others."""
+    """The shared libraries below a directory by name; the first of several, in order of paths."""
     found: dict[str, Path] = {}
     for path in sorted(directory.rglob("*.so*")):
         if path.is_file() and path.resolve().is_relative_to(directory.resolve()):

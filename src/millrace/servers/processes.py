@@ -17,6 +17,8 @@ the account. A directory is removed only when its name contains the id.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -42,6 +44,7 @@ __all__ = [
     "close_account",
     "end",
     "host_lock",
+    "new_id",
     "open_account",
     "reap_orphans",
     "record_process",
@@ -148,6 +151,7 @@ def close_account(account: Account) -> None:
                     f"{directory}, the directory of an instance, cannot be removed",
                     remedy="remove it by hand, with the rights of the user who made it",
                 )
+    _draft_of(account.id).unlink(missing_ok=True)
     _file_of(account.id).unlink(missing_ok=True)
 
 
@@ -163,15 +167,17 @@ def reap_orphans() -> list[str]:
     Returns a sentence for each. Raises HostProblem where a directory cannot be removed.
     """
     sentences = []
-    for account in running():
-        if not account.owner_is_gone():
-            continue
-        pids = [str(process.pid) for process in account.live_processes()]
-        close_account(account)
-        ended = f"ended {account.server} (process {', '.join(pids)})" if pids else "no process ran"
-        sentences.append(
-            f"removed the instance {account.id} that process {account.owner.pid} left: {ended}"
-        )
+    with _one_reaper_at_a_time():
+        for account in running():
+            if not account.owner_is_gone():
+                continue
+            pids = [str(process.pid) for process in account.live_processes()]
+            close_account(account)
+            ended = f"ended process {', '.join(pids)} of {account.server}"
+            sentences.append(
+                f"removed the instance {account.id} left by process {account.owner.pid}, which is "
+                f"gone: {ended if pids else 'nothing of it ran'}"
+            )
     return sentences
 
 
@@ -200,6 +206,20 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
         return bool(poller.poll(limit_s * 1000))
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _one_reaper_at_a_time() -> Iterator[None]:
+    """A second reaper waits, and then finds nothing to do; without accounts there is no need."""
+    if not _folder().is_dir():
+        yield
+        return
+    descriptor = os.open(_folder(), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(descriptor)
 
@@ -254,10 +274,14 @@ def _file_of(instance_id: str) -> Path:
     return _folder() / f"{instance_id}.json"
 
 
+def _draft_of(instance_id: str) -> Path:
+    return _folder() / f"{instance_id}.draft"
+
+
 def _write(account: Account) -> None:
     """Replace the account's file in one step: a reader sees the old one or the new one."""
     file = _file_of(account.id)
-    draft = file.with_suffix(".draft")
+    draft = _draft_of(account.id)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text(json.dumps(asdict(account), indent=1), encoding="utf-8")

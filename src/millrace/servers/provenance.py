@@ -61,11 +61,11 @@ def _allocator(build: Elf, reachable: frozenset[str]) -> str:
     for name in ("jemalloc", "tcmalloc", "mimalloc"):
         if any(library.startswith(f"lib{name}") for library in reachable):
             return name
-    if build.has_symbol("je_malloc") or build.has_symbol("je_mallctl"):
+    if build.has_symbol("mallctl") or build.has_symbol("je_mallctl"):
         return "jemalloc (linked in)"
     if build.has_symbol("MallocExtension_Initialize") or build.has_symbol("tc_malloc"):
         return "tcmalloc (linked in)"
-    return "libc"
+    return "glibc"
 
 
 def _libc(library_dirs: Sequence[Path], *, own_loader: bool) -> str | None:

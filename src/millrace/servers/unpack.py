@@ -108,7 +108,7 @@ class _Target:
         place.chmod(0o755 if executable else 0o644)
 
     def make_links(self) -> None:
-        """The hard links as copies of the name, then the symbolic ones; dangling ones are left out."""
+        """The hard links, then the symbolic ones; those that lead to nothing are left out."""
         for place, source in self.hard_links:
             if source.is_file():
                 place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Runs the user's own package clients: they know the mirrors, proxies and passwords of this host."""
+"""Runs the user's own package clients: they know this host's mirrors, proxies and passwords."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def tree_bytes(directory: Path) -> int:
     for folder, _, names in os.walk(directory):
         for name in names:
             try:
-                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118
+                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118
             except OSError:
                 continue
     return total

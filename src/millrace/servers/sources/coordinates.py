@@ -1,10 +1,10 @@
 """Coordinates: where a server comes from, as one word that names no host.
 
-    maven:group:artifact:version[:classifier]:extension
-    npm:name@version
-    deb:suite:package[=version]
-    tarball:URL-or-path
-    dir:path
+maven:group:artifact:version[:classifier]:extension
+npm:name@version
+deb:suite:package[=version]
+tarball:URL-or-path
+dir:path
 """
 
 from __future__ import annotations

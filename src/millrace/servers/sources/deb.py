@@ -8,7 +8,6 @@ keyring are those of the host's own apt sources; other suites are looked for on 
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 from collections.abc import Mapping
@@ -196,6 +195,5 @@ def _arrived(used: Deb, note: str | None, archives: Path) -> Packages:
     version = (used.version or "").replace(":", "%3a")
     main = [each for each in debs if each.name.startswith(f"{used.package}_{version}_")]
     if not main:
-        held = ", ".join(os.listdir(archives)) or "nothing"
-        raise HostProblem(f"apt says that it downloaded {used}, but {archives} holds {held}")
+        raise HostProblem(f"apt says that it downloaded {used}, but {archives} does not hold it")
     return Packages(main[0], tuple(each for each in debs if each != main[0]), used, note)

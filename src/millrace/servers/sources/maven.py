@@ -13,15 +13,13 @@ from millrace.servers.sources.coordinates import Maven
 _GET = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get"
 
 
-def fetch(
-    coordinate: Maven, repository: Path, size_bytes: int | None, progress: Progress
-) -> Path:
+def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress: Progress) -> Path:
     """Bring one artefact into the local ``repository`` (a directory of ours) and return its path.
 
     ``mvn`` keeps the plugin it works with in the same repository for the next time. Raises
     HostProblem in the words of ``mvn``.
     """
-    arrived = repository / _path(coordinate)
+    arrived = place(coordinate, repository)
     if arrived.is_file():
         return arrived
     arrived.parent.mkdir(parents=True, exist_ok=True)
@@ -50,8 +48,10 @@ def _argument(coordinate: Maven) -> str:
     return ":".join(words)
 
 
-def _path(coordinate: Maven) -> Path:
+def place(coordinate: Maven, repository: Path) -> Path:
     """Where the standard layout of a Maven repository has the artefact."""
     classifier = "" if coordinate.classifier is None else f"-{coordinate.classifier}"
     name = f"{coordinate.artifact}-{coordinate.version}{classifier}.{coordinate.extension}"
-    return Path(*coordinate.group.split("."), coordinate.artifact, coordinate.version, name)
+    return repository.joinpath(
+        *coordinate.group.split("."), coordinate.artifact, coordinate.version, name
+    )

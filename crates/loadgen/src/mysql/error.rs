@@ -1,0 +1,61 @@
+//! How talking to a server can fail.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// An error the server itself reported.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message} (error {code}, SQLSTATE {sqlstate})")]
+pub struct ServerError {
+    pub code: u16,
+    pub sqlstate: String,
+    pub message: String,
+}
+
+/// Bytes that are not what the protocol allows at their place.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProtocolError {
+    #[error("a packet ends in the middle of its {0}")]
+    Truncated(&'static str),
+    #[error("packet {got} came where packet {expected} was due")]
+    OutOfOrder { expected: u8, got: u8 },
+    #[error("a message of more than {limit} bytes came; the largest expected is {limit}")]
+    TooLarge { limit: usize },
+    #[error("{0}")]
+    Unexpected(String),
+}
+
+/// Everything that can end the work on a connection.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    #[error("the server refused: {0}")]
+    Server(#[from] ServerError),
+    #[error("the server sent something that is not the MySQL protocol: {0}")]
+    Protocol(#[from] ProtocolError),
+    #[error("{context}: {source}")]
+    Connection {
+        context: String,
+        source: std::io::Error,
+    },
+    #[error("cannot log in: {0}")]
+    Authentication(String),
+    #[error("the time limit of {} s is over", limit.as_secs_f64())]
+    TimeLimit { limit: Duration },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl ClientError {
+    /// One word for the kind of failure, for programs that read the events.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Server(_) => "server",
+            Self::Protocol(_) => "protocol",
+            Self::Connection { .. } => "connection",
+            Self::Authentication(_) => "authentication",
+            Self::TimeLimit { .. } => "time_limit",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}

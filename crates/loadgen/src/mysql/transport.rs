@@ -1,0 +1,211 @@
+//! Sockets that never wait past a time limit or a request to stop.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::error::ClientError;
+
+/// A request to stop is noticed at least this often.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Socket(PathBuf),
+    Tcp { host: String, port: u16 },
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(path) => write!(out, "{}", path.display()),
+            Self::Tcp { host, port } => write!(out, "{host}:{port}"),
+        }
+    }
+}
+
+/// What can end a wait: a time limit, and somebody who wants us to stop.
+#[derive(Clone)]
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    limit: Option<(Duration, Instant)>,
+}
+
+impl Watch {
+    /// Starts a time limit now; None waits as long as it takes.
+    pub fn start(stop: &Arc<AtomicBool>, limit: Option<Duration>) -> Self {
+        let limit = limit.map(|limit| (limit, Instant::now() + limit));
+        Self { stop: Arc::clone(stop), limit }
+    }
+
+    /// The longest time to sleep before checking again, or the reason to end.
+    fn patience(&self) -> Result<Duration, ClientError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ClientError::Interrupted);
+        }
+        let Some((limit, end)) = self.limit else {
+            return Ok(TICK);
+        };
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ClientError::TimeLimit { limit });
+        }
+        Ok(left.min(TICK))
+    }
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// A connected socket, and the bytes that went through it.
+pub struct Transport {
+    stream: Stream,
+    bytes_sent: u64,
+    bytes_received: u64,
+}
+
+impl Transport {
+    /// Connects; TCP waits at most as long as the watch allows for each address of the host.
+    pub fn connect(address: &Address, watch: &Watch) -> Result<Self, ClientError> {
+        let stream = match address {
+            Address::Socket(path) => UnixStream::connect(path).map(Stream::Unix),
+            Address::Tcp { host, port } => connect_tcp(host, *port, watch)?.map(Stream::Tcp),
+        }
+        .and_then(|stream| stream.set_nonblocking().map(|()| stream))
+        .map_err(|source| ClientError::Connection {
+            context: format!("cannot connect to {address}"),
+            source,
+        })?;
+        Ok(Self { stream, bytes_sent: 0, bytes_received: 0 })
+    }
+
+    /// True where only this host can read what is sent.
+    pub fn is_private(&self) -> bool {
+        matches!(self.stream, Stream::Unix(_))
+    }
+
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_sent
+    }
+
+    pub fn bytes_received(&self) -> u64 {
+        self.bytes_received
+    }
+
+    /// Sends all of the pieces, one after the other.
+    pub fn send(&mut self, mut pieces: &mut [IoSlice<'_>], watch: &Watch) -> Result<(), ClientError> {
+        IoSlice::advance_slices(&mut pieces, 0); // empty pieces in front are none
+        while !pieces.is_empty() {
+            let wait = watch.patience()?;
+            match self.stream.write_vectored(pieces) {
+                Ok(0) => return Err(lost(ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    self.bytes_sent += count as u64;
+                    IoSlice::advance_slices(&mut pieces, count);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait_for(PollFlags::POLLOUT, wait)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes and returns how many came into `buffer`; 0 is the end of the stream.
+    pub fn receive(&mut self, buffer: &mut [u8], watch: &Watch) -> Result<usize, ClientError> {
+        loop {
+            let wait = watch.patience()?;
+            match self.stream.read(buffer) {
+                Ok(count) => {
+                    self.bytes_received += count as u64;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait_for(PollFlags::POLLIN, wait)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+    }
+
+    fn wait_for(&self, readiness: PollFlags, wait: Duration) -> Result<(), ClientError> {
+        // Rounded up: a limit that is not yet over must not become a busy loop.
+        let wait = PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(self.stream.as_fd(), readiness)], wait) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(lost(errno.into())),
+        }
+    }
+}
+
+/// The error of a connection that was there and is no more.
+pub fn lost(source: io::Error) -> ClientError {
+    ClientError::Connection {
+        context: "the connection to the server was lost".to_owned(),
+        source,
+    }
+}
+
+/// Tries the host's addresses in turn. The outer error is the watch's.
+fn connect_tcp(host: &str, port: u16, watch: &Watch) -> Result<io::Result<TcpStream>, ClientError> {
+    let addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
+        Ok(addresses) => addresses.collect(),
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut outcome = Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
+    for address in addresses {
+        let patience = watch.limit.map_or(Duration::from_secs(10), |(limit, _)| limit);
+        watch.patience()?;
+        outcome = TcpStream::connect_timeout(&address, patience);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    Ok(outcome.and_then(|stream| stream.set_nodelay(true).map(|()| stream)))
+}
+
+impl Stream {
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => stream.set_nonblocking(true),
+        }
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write_vectored(pieces),
+            Self::Tcp(stream) => stream.write_vectored(pieces),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}

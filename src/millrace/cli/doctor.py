@@ -1,0 +1,47 @@
+"""``millrace doctor``: what about this host makes results less trustworthy."""
+
+from __future__ import annotations
+
+import click
+from rich.markup import escape
+from rich.padding import Padding
+
+from millrace import paths
+from millrace.cli.console import out, print_json
+from millrace.runner import doctor, host
+
+_SIGNS = {
+    "ok": "[green]ok     [/]",
+    "warn": "[yellow]warn   [/]",
+    "problem": "[bold red]problem[/]",
+    "unknown": "[dim]unknown[/]",
+}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print facts and findings as JSON.")
+def command(as_json: bool) -> None:
+    """Show what about this host makes results less trustworthy, and what to do about it.
+
+    Changes nothing. Every run records the same facts and findings with its results.
+    """
+    work_dir = paths.work_dir()
+    facts = host.facts(work_dir)
+    findings = doctor.examine(facts, work_dir)
+    if as_json:
+        print_json(
+            {
+                "host_id": host.host_id(facts),
+                "facts": facts,
+                "findings": [finding.as_data() for finding in findings],
+            }
+        )
+        return
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        out.print(f"{_SIGNS[finding.status]} {finding.check:<{width}}  {escape(finding.observed)}")
+        if finding.remedy is not None:
+            why = Padding(f"[dim]{escape(finding.why)}[/]", (0, 0, 0, width + 10), expand=False)
+            out.print(why, soft_wrap=False)
+            # In one line however long, so that a command can be copied from it.
+            out.print(f"{'':{width + 10}}to do: {finding.remedy}", markup=False)

@@ -1,0 +1,120 @@
+"""What a plan will take: time, disk, downloads. Rough on purpose, and better once measured.
+
+Disk is the peak of one trial, because each trial removes what it made:
+
+    table + undo and sort space + binary log (twice: the transaction is cached in a file first)
+          + data file when the server reads one + what the server itself needs (redo log, system)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millrace import workloads
+from millrace.errors import HostProblem
+from millrace.experiment.model import Plan, Treatment
+from millrace.sizes import readable
+from millrace.workloads import Workload
+
+# Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).
+TRIAL_OVERHEAD_S = 4.0
+# Counting and verifying a table, and generating its checksum, relative to loading it.
+AFTER_LOAD = 0.35
+# Insert undo of one big transaction, per row: table id, type, primary key.
+UNDO_ROW_BYTES = 25
+# Left free on the disk, so that other programs and the results store go on.
+RESERVE_BYTES = 500_000_000
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one treatment's server needs on disk whatever the data: redo log and system tables
+    (``fixed_bytes``), and whether it writes the data to a binary log as well."""
+
+    fixed_bytes: int
+    binary_log: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``time_s`` without downloads; ``measured_share`` is the fraction of trials whose time comes
+    from earlier trials on this host; ``peak_treatment`` needs ``peak_disk_bytes``."""
+
+    n_trials: int
+    time_s: float
+    measured_share: float
+    peak_disk_bytes: int
+    peak_treatment: str
+    host_free_bytes: int
+    download_bytes: int
+
+    @property
+    def fits(self) -> bool:
+        return self.peak_disk_bytes + RESERVE_BYTES <= self.host_free_bytes
+
+
+def estimate(
+    plan: Plan,
+    *,
+    needs: Mapping[str, Needs],
+    host_free_bytes: int,
+    download_bytes: int = 0,
+    measured_trial_s: Mapping[str, float] | None = None,
+) -> Estimate:
+    """What ``plan`` takes on a host with ``host_free_bytes`` where its instances live.
+
+    ``needs`` and ``measured_trial_s`` are by treatment id; the latter holds the mean duration of
+    whole trials of this plan's digest, as far as there are any.
+    """
+    measured = measured_trial_s or {}
+    workload = workloads.checked(plan.experiment.workload)
+    parameters = plan.experiment.parameters
+    unmeasured_s = _trial_s(workload, parameters)
+    times = {
+        treatment.id: measured.get(treatment.id, unmeasured_s) for treatment in plan.treatments
+    }
+    disks = {
+        treatment.id: _disk_bytes(workload, parameters, treatment, needs[treatment.id])
+        for treatment in plan.treatments
+    }
+    peak = max(plan.treatments, key=lambda treatment: disks[treatment.id])
+    known = sum(trial.treatment.id in measured for trial in plan.trials)
+    return Estimate(
+        n_trials=len(plan.trials),
+        time_s=sum(times[trial.treatment.id] for trial in plan.trials),
+        measured_share=known / len(plan.trials),
+        peak_disk_bytes=disks[peak.id],
+        peak_treatment=peak.label,
+        host_free_bytes=host_free_bytes,
+        download_bytes=download_bytes,
+    )
+
+
+def require_space(estimate: Estimate, where: str) -> None:
+    """HostProblem when the disk that holds ``where`` cannot hold the plan's largest trial."""
+    if not estimate.fits:
+        peak, reserve, free = (
+            readable(size)
+            for size in (estimate.peak_disk_bytes, RESERVE_BYTES, estimate.host_free_bytes)
+        )
+        raise HostProblem(
+            f"the disk of {where} cannot hold this experiment: {estimate.peak_treatment} needs"
+            f" about {peak}, with {reserve} in reserve, and {free} are free",
+            remedy="choose a smaller --scale, or set MILLRACE_WORK to a directory on a larger disk",
+        )
+
+
+def _trial_s(workload: Workload, parameters: Mapping[str, Any]) -> float:
+    return TRIAL_OVERHEAD_S + int(parameters["rows"]) / workload.data.rows_per_s * (1 + AFTER_LOAD)
+
+
+def _disk_bytes(
+    workload: Workload, parameters: Mapping[str, Any], treatment: Treatment, needs: Needs
+) -> int:
+    rows, sent = int(parameters["rows"]), workload.data_bytes(parameters)
+    table = workload.data.table_bytes(rows, str(treatment.resolved.get("engine", "default")))
+    file = sent if treatment.resolved.get("load_mode") == "server_file" else 0
+    binary_log = 2 * sent if needs.binary_log else 0
+    return needs.fixed_bytes + table + rows * UNDO_ROW_BYTES + binary_log + file

@@ -1,0 +1,173 @@
+"""The factors of an experiment: which may be varied, and whether each level exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from millrace.experiment.mistakes import Mistakes, shown
+from millrace.experiment.model import Factor, Level
+from millrace.workloads import Workload, WorkloadFactor
+
+DEFAULT_ROLE = "server"
+SERVER, CONFIGURATION = "server", "configuration"
+
+LevelCheck = Callable[[str, object], None]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What levels may name. ``workload`` is None when the file names no known one; then only
+    servers and configurations can be checked."""
+
+    servers: Collection[str]
+    configurations: Collection[str]
+    workload: Workload | None
+    roles: tuple[str, ...] = field(default=(DEFAULT_ROLE,))
+
+    def of_workload(self) -> Mapping[str, WorkloadFactor]:
+        return self.workload.factors if self.workload else {}
+
+    def factor_names(self) -> list[str]:
+        """Every factor name that could be varied, with its role's prefix."""
+        every_role = [
+            name if role == DEFAULT_ROLE else f"{role}.{name}"
+            for role in self.roles
+            for name in (SERVER, CONFIGURATION)
+        ]
+        return [*every_role, *self.of_workload()]
+
+
+def read_factors(
+    mistakes: Mistakes, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
+) -> dict[str, Factor]:
+    """The factors of one ``[factors]`` table that could be understood, by name."""
+    factors = {}
+    for place, name, value in _flattened(where, raw, vocabulary):
+        if _exists(mistakes, place, name, vocabulary):
+            factor = _factor(mistakes, place, name, value, vocabulary)
+            if factor is not None:
+                factors[name] = factor
+    return factors
+
+
+def _flattened(
+    where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
+) -> list[tuple[str, str, Any]]:
+    """(place, factor name, value): ``replica.server = [...]`` is written as a nested table."""
+    known = {*vocabulary.factor_names(), SERVER, CONFIGURATION}
+    flat = []
+    for key, value in raw.items():
+        place = f"{where}.{key}"
+        if isinstance(value, dict) and key not in known and not {"levels", "aliases"} & set(value):
+            flat += [(f"{place}.{sub}", f"{key}.{sub}", nested) for sub, nested in value.items()]
+        else:
+            flat.append((place, key, value))
+    return flat
+
+
+def _exists(mistakes: Mistakes, place: str, name: str, vocabulary: Vocabulary) -> bool:
+    role, dot, rest = name.rpartition(".")
+    if not dot and name in (SERVER, CONFIGURATION):
+        return True
+    if name in vocabulary.factor_names():
+        return True
+    if vocabulary.workload is None:
+        return False
+    if dot and role == DEFAULT_ROLE:
+        mistakes.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
+    elif dot and role not in vocabulary.roles:
+        mistakes.add(
+            place,
+            f"the workload {vocabulary.workload.name} has no role {role!r}",
+            f"one of its roles: {', '.join(vocabulary.roles)}",
+        )
+    else:
+        mistakes.unknown(place, "factor", name, vocabulary.factor_names())
+    return False
+
+
+def _factor(
+    mistakes: Mistakes, place: str, name: str, value: object, vocabulary: Vocabulary
+) -> Factor | None:
+    levels: object = value
+    aliases: object = {}
+    if isinstance(value, dict):
+        mistakes.keys(place, value, ("levels", "aliases"))
+        levels, aliases = value.get("levels", []), value.get("aliases", {})
+        place_of_levels = f"{place}.levels"
+    else:
+        place_of_levels = place
+    if not isinstance(levels, list) or not levels:
+        what = "has no levels" if levels == [] else f"{shown(levels)} is not a list"
+        mistakes.add(place_of_levels, what, 'a list such as ["one", "another"]')
+        return None
+    if not isinstance(aliases, dict):
+        mistakes.add(f"{place}.aliases", "is not a table", '{ again = "a level" }')
+        return None
+    check = _check_for(mistakes, name, vocabulary)
+    for index, level in enumerate(levels):
+        at = f"{place_of_levels}[{index}]"
+        if any(level == earlier and type(level) is type(earlier) for earlier in levels[:index]):
+            mistakes.add(at, f"{shown(level)} is listed twice", "each level once; give an alias")
+        elif not (isinstance(level, str) and level in aliases):
+            check(at, level)
+    for alias, target in aliases.items():
+        _check_alias(mistakes, f"{place}.aliases.{alias}", alias, levels)
+        check(f"{place}.aliases.{alias}", target)
+    if not all(isinstance(level, str | int | float) for level in (*levels, *aliases.values())):
+        return None
+    return Factor(name, tuple(levels), dict(aliases))
+
+
+def _check_alias(mistakes: Mistakes, place: str, alias: str, levels: list[object]) -> None:
+    if alias not in levels:
+        mistakes.add(place, f"the alias {alias!r} is not used", "its name among the levels")
+
+
+def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCheck:
+    """What checks one level of this factor, noting a mistake when it does not exist."""
+    kind = name.rpartition(".")[2]
+    if kind not in (SERVER, CONFIGURATION):
+        offered = vocabulary.of_workload()[name]
+        return lambda at, level: _check_offered(mistakes, at, level, name, offered)
+    known = vocabulary.servers if kind == SERVER else vocabulary.configurations
+
+    def check(at: str, level: object) -> None:
+        if not isinstance(level, str):
+            hint = f'; versions need quotes: "{level}"' if isinstance(level, int | float) else ""
+            mistakes.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
+        elif level not in known:
+            mistakes.unknown(at, kind, level, known)
+
+    return check
+
+
+def _check_offered(
+    mistakes: Mistakes, at: str, level: object, name: str, offered: WorkloadFactor
+) -> None:
+    if type(level) is not type(offered.default):
+        wanted = {
+            str: "text in quotes",
+            bool: "true or false",
+            int: "an integer",
+            float: "a number",
+        }
+        mistakes.add(at, f"{shown(level)} is of the wrong type", wanted[type(offered.default)])
+    elif offered.choices and level not in offered.choices:
+        mistakes.unknown(at, name, level, [str(choice) for choice in offered.choices])
+
+
+def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:
+    """The factors in the file's order; a role without ``configuration`` gets ``default``."""
+    complete = dict(factors)
+    for role in roles:
+        name = CONFIGURATION if role == DEFAULT_ROLE else f"{role}.{CONFIGURATION}"
+        complete.setdefault(name, Factor(name, ("default",)))
+    return tuple(complete.values())
+
+
+def resolved_level(factor: Factor, level: Level) -> Level:
+    """What a level stands for: itself, or what its alias names."""
+    return factor.aliases.get(level, level) if isinstance(level, str) else level

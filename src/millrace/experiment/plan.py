@@ -1,0 +1,100 @@
+"""A checked experiment expanded to its trials, in randomised complete blocks.
+
+Identity. Ids are the first 12 hex digits of the SHA-256 of canonical JSON, of nothing but what they
+identify, so that they do not change when the experiment is expanded again, given more blocks, or
+given more levels:
+
+* the digest: name and scale of the experiment, the workload's definition, its parameters;
+* a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
+  for, and the definitions of the configurations it uses;
+* a trial: digest, treatment, block.
+
+Order. Each block holds each treatment once. In block b the treatments are sorted by the SHA-256 of
+``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else: more blocks
+leave the earlier ones as they were, and more levels leave the others' relative order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+from millrace.experiment.levels import CONFIGURATION, resolved_level
+from millrace.experiment.model import Experiment, Level, Plan, PlannedTrial, Treatment
+
+_FORMAT = 1
+
+
+def expand(experiment: Experiment, *, seed: int) -> Plan:
+    """The plan of an experiment. The seed decides the order and nothing else."""
+    treatments = tuple(
+        _treatment(experiment, levels)
+        for levels in product(*(factor.levels for factor in experiment.factors))
+    )
+    digest = _id(
+        {
+            "format": _FORMAT,
+            "name": experiment.name,
+            "scale": experiment.scale,
+            "workload": experiment.workload,
+            "parameters": experiment.parameters,
+        }
+    )
+    ordered = [
+        (block, treatment)
+        for block in range(experiment.blocks)
+        for treatment in _block_order(treatments, seed, block)
+    ]
+    trials = tuple(
+        PlannedTrial(_id([digest, treatment.id, block]), treatment, block, position)
+        for position, (block, treatment) in enumerate(ordered)
+    )
+    return Plan(experiment, digest, seed, treatments, trials)
+
+
+def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
+    defaults = {
+        name: factor["default"] for name, factor in experiment.workload.get("factors", {}).items()
+    }
+    named = {factor.name: level for factor, level in zip(experiment.factors, levels, strict=True)}
+    resolved = defaults | {
+        factor.name: resolved_level(factor, level)
+        for factor, level in zip(experiment.factors, levels, strict=True)
+    }
+    identity = {
+        "levels": defaults | named,
+        "resolved": resolved,
+        "configurations": _definitions(experiment, resolved),
+    }
+    return Treatment(_id(identity), named, resolved)
+
+
+def _definitions(
+    experiment: Experiment, resolved: Mapping[str, Level]
+) -> dict[str, list[Mapping[str, Any]]]:
+    """By role's factor, the definitions a treatment's configuration is made of."""
+    definitions = {}
+    for factor, level in resolved.items():
+        if factor.rpartition(".")[2] == CONFIGURATION:
+            layers = []
+            name: Any = level
+            while name is not None:
+                layers.append(experiment.configurations[name])
+                name = experiment.configurations[name].get("extends")
+            definitions[factor] = layers
+    return definitions
+
+
+def _block_order(treatments: tuple[Treatment, ...], seed: int, block: int) -> list[Treatment]:
+    def key(treatment: Treatment) -> bytes:
+        return hashlib.sha256(f"{seed}:{block}:{treatment.id}".encode()).digest()
+
+    return sorted(treatments, key=key)
+
+
+def _id(identity: object) -> str:
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

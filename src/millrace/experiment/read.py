@@ -1,0 +1,171 @@
+"""An experiment file, read and checked: TOML in, ``Experiment`` out."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import InvalidInput, Mistake, UserError, nearest
+from millrace.experiment.check import Checked, Definitions, Settings, Surroundings, check
+from millrace.experiment.levels import CONFIGURATION, resolved_level
+from millrace.experiment.lines import key_lines, line_of
+from millrace.experiment.mistakes import Mistakes
+from millrace.experiment.model import Compare, Experiment, Factor, Level
+
+AS_WRITTEN = "as written"
+_REFERENCE = "docs/experiment-file.md describes every key"
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a request changes for one run; None leaves the file's word."""
+
+    blocks: int | None = None
+    margin_percent: float | None = None
+    seed: int | None = None
+    base: Level | None = None
+
+
+NO_OVERRIDES = Overrides()
+
+
+def read(
+    path: Path,
+    *,
+    scale: str | None,
+    surroundings: Surroundings,
+    overrides: Overrides = NO_OVERRIDES,
+) -> Experiment:
+    """Read the experiment at ``path`` at one scale.
+
+    Without ``scale`` the file's ``default_scale`` is taken, or ``laptop`` if it has one, or its
+    only scale. A file without scales is run as it is written. Raises InvalidInput with every
+    mistake of the file, at all scales, and UserError for a file that cannot be read or a scale
+    that it does not have.
+    """
+    text = _text(path)
+    document = _document(path, text)
+    checked, found = check(document, surroundings)
+    if found.found:
+        raise InvalidInput(str(path), _placed(found, text), remedy=_REFERENCE)
+    chosen = _scale(path, checked, scale)
+    settings = _overridden(checked.at(chosen), overrides)
+    factors = tuple(settings.factors.values())
+    compared = settings.factors[checked.compared]
+    assert settings.base is not None
+    assert settings.blocks is not None
+    assert settings.margin_percent is not None
+    return Experiment(
+        name=checked.name,
+        title=checked.title,
+        scale=chosen or AS_WRITTEN,
+        workload=checked.workload,
+        configurations=_used(factors, checked.definitions),
+        factors=factors,
+        compare=Compare(checked.compared, _level(compared, settings.base)),
+        parameters=settings.parameters,
+        blocks=settings.blocks,
+        margin=settings.margin_percent / 100,
+        seed=checked.seed if overrides.seed is None else overrides.seed,
+        published=checked.published,
+        source=str(path),
+        text=text,
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(
+            f"there is no experiment file {path}",
+            remedy="experiments/load-data.toml is one to copy",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text (byte {error.start})", remedy="save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _document(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"\(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
+        message = str(error).split(" (at ")[0]
+        line = int(place[1]) if place and place[1] else text.count("\n") + 1
+        column = f"column {place[2]}" if place and place[2] else "end of the file"
+        mistake = Mistake(column, f"not TOML: {message}", line=line)
+        raise InvalidInput(str(path), [mistake], remedy=_REFERENCE) from None
+
+
+def _placed(found: Mistakes, text: str) -> list[Mistake]:
+    """The mistakes with their lines, in the order of the file; those without one come last."""
+    lines = key_lines(text)
+    placed = [
+        replace(mistake, line=line_of(mistake.where, lines)) if mistake.line is None else mistake
+        for mistake in found.found
+    ]
+    return sorted(placed, key=lambda mistake: (mistake.line is None, mistake.line or 0))
+
+
+def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:
+    scales = checked.scales
+    if wanted is not None:
+        if wanted not in scales:
+            near = nearest(wanted, scales)
+            has = f"it has: {', '.join(scales)}" if scales else "it has no scales"
+            raise UserError(
+                f"{path} has no scale {wanted!r}; {has}"
+                + (f"; did you mean {near!r}?" if near else "")
+            )
+        return wanted
+    if not scales:
+        return None
+    if checked.default_scale is not None:
+        return checked.default_scale
+    if "laptop" in scales:
+        return "laptop"
+    if len(scales) == 1:
+        return next(iter(scales))
+    raise UserError(
+        f"{path} has several scales and no default_scale",
+        remedy=f"choose one with --scale: {', '.join(scales)}",
+    )
+
+
+def _overridden(settings: Settings, overrides: Overrides) -> Settings:
+    return replace(
+        settings,
+        blocks=overrides.blocks or settings.blocks,
+        margin_percent=overrides.margin_percent or settings.margin_percent,
+        base=settings.base if overrides.base is None else overrides.base,
+    )
+
+
+def _level(factor: Factor, base: Level) -> Level:
+    if base in factor.levels:
+        return base
+    names = [str(level) for level in factor.levels]
+    raise UserError(
+        f"the base {base!r} is not a level of {factor.name}", remedy=f"one of: {', '.join(names)}"
+    )
+
+
+def _used(factors: tuple[Factor, ...], definitions: Definitions) -> Mapping[str, Mapping[str, Any]]:
+    """The configurations that the factors name, and those they extend."""
+    used: dict[str, Mapping[str, Any]] = {}
+    for factor in factors:
+        if factor.name.rpartition(".")[2] == CONFIGURATION:
+            for level in factor.levels:
+                name: Any = resolved_level(factor, level)
+                while name is not None and name not in used:
+                    used[name] = definitions[name]
+                    name = definitions[name].get("extends")
+    return used

@@ -1,0 +1,166 @@
+"""Parsers of what Linux says about a host in /proc, /sys and /etc: text in, plain values out.
+
+Each takes the text of one file, or None when the host has no such file, and gives None (or nothing)
+for what the text does not say.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Main ID register values (implementer, part) of server cores; Arm's cpuinfo has numbers, no names.
+_ARM_CORES = {
+    ("0x41", "0xd08"): "Arm Cortex-A72",
+    ("0x41", "0xd0c"): "Arm Neoverse-N1",
+    ("0x41", "0xd40"): "Arm Neoverse-V1",
+    ("0x41", "0xd49"): "Arm Neoverse-N2",
+    ("0x41", "0xd4f"): "Arm Neoverse-V2",
+    ("0xc0", "0xac3"): "Ampere-1",
+    ("0xc0", "0xac4"): "Ampere-1a",
+}
+
+
+@dataclass(frozen=True)
+class CpuInfo:
+    """What /proc/cpuinfo says about the first CPU, and how many there are."""
+
+    model: str | None
+    vendor: str | None
+    microcode: str | None
+    flags: frozenset[str]
+    threads: int | None
+
+
+def cpu_info(text: str | None) -> CpuInfo:
+    """/proc/cpuinfo of x86, Arm and POWER."""
+    first: dict[str, str] = {}
+    threads = 0
+    for line in (text or "").splitlines():
+        name, colon, value = line.partition(":")
+        if not colon:
+            continue
+        name, value = name.strip(), value.strip()
+        threads += name == "processor" and value.isdigit()
+        first.setdefault(name, value)
+    core = (first.get("CPU implementer", ""), first.get("CPU part", ""))
+    arm = _ARM_CORES.get(core) or (f"Arm {core[0]}:{core[1]}" if all(core) else None)
+    return CpuInfo(
+        model=first.get("model name") or first.get("cpu") or arm,
+        vendor=first.get("vendor_id") or first.get("CPU implementer"),
+        microcode=first.get("microcode"),
+        flags=frozenset((first.get("flags") or first.get("Features") or "").split()),
+        threads=threads or None,
+    )
+
+
+def sizes(text: str | None) -> Mapping[str, int]:
+    """/proc/meminfo in bytes (its kB are 1024 bytes); counts, which have no unit, as they are."""
+    found: dict[str, int] = {}
+    for line in (text or "").splitlines():
+        match = re.fullmatch(r"([^:]+):\s+(\d+)( kB)?\s*", line)
+        if match:
+            found[match[1]] = int(match[2]) * (1024 if match[3] else 1)
+    return found
+
+
+def os_release(text: str | None) -> Mapping[str, str]:
+    """/etc/os-release: shell assignments."""
+    found: dict[str, str] = {}
+    for line in (text or "").splitlines():
+        name, equals, value = line.partition("=")
+        if not equals or name.lstrip().startswith("#"):
+            continue
+        try:
+            found[name.strip()] = "".join(shlex.split(value))
+        except ValueError:  # an unclosed quote
+            found[name.strip()] = value.strip("\"' ")
+    return found
+
+
+def chosen(text: str | None) -> str | None:
+    """The choice in brackets, as in ``always [madvise] never``; the text when there are none."""
+    if text is None:
+        return None
+    match = re.search(r"\[([^\]]+)\]", text)
+    return match[1] if match else text.strip() or None
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One mounted filesystem; ``device`` is ``major:minor``, ``source`` mostly a path in /dev."""
+
+    point: str
+    type: str
+    source: str
+    device: str
+    options: tuple[str, ...]
+
+
+def mounts(text: str | None) -> tuple[Mount, ...]:
+    """/proc/self/mountinfo, in its order; options of the mount and of the filesystem together."""
+    found = []
+    for line in (text or "").splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, last = before.split(" "), after.split(" ")
+        if not separator or len(fields) < 6 or len(last) < 2:
+            continue
+        options = [*fields[5].split(","), *(last[2].split(",") if len(last) > 2 else ())]
+        found.append(
+            Mount(
+                point=_unescape(fields[4]),
+                type=last[0],
+                source=_unescape(last[1]),
+                device=fields[2],
+                options=tuple(dict.fromkeys(option for option in options if option)),
+            )
+        )
+    return tuple(found)
+
+
+def _unescape(text: str) -> str:
+    """Space, tab, newline and backslash are written in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def mount_of(path: str, table: tuple[Mount, ...]) -> Mount | None:
+    """The filesystem that holds the absolute ``path``: the deepest mount point above it, and the
+    one mounted last where several share a point."""
+    best = None
+    for mount in table:
+        inside = mount.point == "/" or f"{path}/".startswith(f"{mount.point}/")
+        if inside and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Ticks since boot over all CPUs, from the first line of /proc/stat."""
+
+    busy: int
+    idle: int
+    steal: int
+
+
+def cpu_times(text: str | None) -> CpuTimes | None:
+    for line in (text or "").splitlines():
+        name, *values = line.split()
+        if name != "cpu" or len(values) < 4:
+            continue
+        ticks = [int(value) for value in values[:8]] + [0] * (8 - len(values[:8]))
+        user, nice, system, idle, iowait, irq, softirq, steal = ticks
+        return CpuTimes(busy=user + nice + system + irq + softirq, idle=idle + iowait, steal=steal)
+    return None
+
+
+def process_ticks(text: str | None) -> tuple[str, int] | None:
+    """Name and CPU ticks (user and system) of a process, from /proc/PID/stat."""
+    # The name may hold spaces and parentheses, so the fields start after the last one.
+    match = re.match(r"\d+ \((.*)\) (.*)", text or "", flags=re.DOTALL)
+    if not match:
+        return None
+    fields = match[2].split()
+    return (match[1], int(fields[11]) + int(fields[12])) if len(fields) > 12 else None

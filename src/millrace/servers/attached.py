@@ -1,0 +1,126 @@
+"""A server that is not ours: asked and measured, never started, stopped or reconfigured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pymysql
+from pymysql.connections import Connection
+
+from millrace.errors import TrialFailed, UserError
+from millrace.servers import asking
+from millrace.servers.asking import Address
+from millrace.servers.model import AttachedServer
+
+_FORM = "mysql://user:password@host:port/ or mysql://user:password@/?socket=PATH"
+
+_ALWAYS_LIMITED = (
+    "its options, engine defaults and page size cannot be set: only the default configuration fits",
+    "it cannot be started, stopped or given a fresh data directory: caches and earlier work remain",
+    "what else it is asked meanwhile cannot be kept away",
+    "its program, compiler, allocator and libraries are not known",
+    "its process, CPU use and error log cannot be observed",
+    "its data directory cannot be measured: sizes are those the server itself states",
+)
+
+
+class AttachedInstance:
+    """The asking side of an instance, for a server that somebody else runs.
+
+    ``limits`` says what cannot be controlled or observed there, a sentence each.
+    """
+
+    def __init__(self, server: AttachedServer, *, role: str = "server") -> None:
+        self.server = server
+        self.role = role
+        self._address = parse_dsn(server)
+        self.user = self._address.user
+        self.password = self._address.password
+        self.host = self._address.host
+        self.port = self._address.port
+        self.socket = self._address.socket
+        self.limits = _limits(self._address)
+
+    def connect(self, database: str | None = None) -> Connection[Any]:
+        """A session with autocommit and UTC; the caller closes it.
+
+        Raises TrialFailed, naming the server and its address, when it does not let us in.
+        """
+        try:
+            return asking.connect(self._address, database)
+        except pymysql.MySQLError as error:
+            raise TrialFailed(
+                f"{self.server.name}: no session at {self._address.text}: {asking.words_of(error)}",
+                remedy="check that the server runs, and the address and account it was added with",
+                step="connect",
+            ) from error
+
+    def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
+        """The rows of one statement, every value as text. Raises TrialFailed."""
+        return asking.query(self._address, sql, limit_s=limit_s)
+
+    def version(self) -> str:
+        """The version as the server itself says it."""
+        return asking.version(self._address)
+
+    def effective(self) -> dict[str, str]:
+        """Every global variable and its value."""
+        return asking.effective(self._address)
+
+
+def parse_dsn(server: AttachedServer) -> Address:
+    """The address in ``server.dsn``.
+
+    Raises UserError, which never quotes the password, when it is not one.
+    """
+    try:
+        parts = urlsplit(server.dsn)
+        port = parts.port
+    except ValueError as error:
+        raise _bad_dsn(server, "its host or port cannot be read") from error
+    asked = parse_qs(parts.query, keep_blank_values=True)
+    socket = _socket(server, asked)
+    if parts.scheme != "mysql":
+        raise _bad_dsn(server, "it does not begin with mysql://")
+    if not parts.username:
+        raise _bad_dsn(server, "it names no user")
+    if socket is None and not parts.hostname:
+        raise _bad_dsn(server, "it names neither a host nor a socket")
+    if parts.path not in ("", "/"):
+        raise _bad_dsn(server, "it names a database, but millrace makes its own")
+    return Address(
+        server=server.name,
+        user=unquote(parts.username),
+        password=unquote(parts.password or ""),
+        host=parts.hostname or "127.0.0.1",
+        port=port or 3306,
+        socket=socket,
+    )
+
+
+def _socket(server: AttachedServer, asked: Mapping[str, list[str]]) -> Path | None:
+    unknown = sorted(set(asked) - {"socket"})
+    if unknown:
+        raise _bad_dsn(server, f"it has the unknown part {unknown[0]!r}")
+    if "socket" not in asked:
+        return None
+    path = Path(asked["socket"][-1])
+    if not path.is_absolute():
+        raise _bad_dsn(server, "its socket is not an absolute path")
+    return path
+
+
+def _bad_dsn(server: AttachedServer, why: str) -> UserError:
+    return UserError(f"{server.name}: the address is not usable: {why}", remedy=f"write {_FORM}")
+
+
+def _limits(address: Address) -> tuple[str, ...]:
+    if address.socket is not None or address.host in ("localhost", "127.0.0.1", "::1"):
+        return _ALWAYS_LIMITED
+    return (
+        *_ALWAYS_LIMITED,
+        "the network lies in between: its latency and its load are measured too",
+    )

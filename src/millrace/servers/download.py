@@ -1,0 +1,123 @@
+"""Downloads one file over HTTP(S): resumes, follows the proxy variables, and retries what may pass.
+
+While it arrives the file is called ``NAME.part``; it gets its name when it is whole and, where a
+checksum is known, right. An interrupted download leaves its part behind for the next attempt, a
+wrong one leaves nothing.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from millrace.errors import HostProblem, UserError
+from millrace.servers.progress import Progress
+from millrace.servers.provenance import file_sha256
+
+_CHUNK_BYTES = 1 << 18
+_TIMEOUT_S = 60
+_PAUSES_S = (1.0, 3.0, 9.0)
+_MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
+
+
+class _TransientError(Exception):
+    """Something that may be better in a moment."""
+
+
+def download(
+    url: str,
+    target: Path,
+    progress: Progress,
+    *,
+    sha256: str | None = None,
+    pauses_s: tuple[float, ...] = _PAUSES_S,
+) -> None:
+    """Bring ``url`` to ``target``, checked against ``sha256`` (hex) where it is given.
+
+    Tries again after each of ``pauses_s`` when the network or the server falters. Raises
+    HostProblem: refused, not found, cut off, wrong checksum.
+    """
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    for pause_s in (*pauses_s, None):
+        try:
+            _transfer(url, part, progress)
+            break
+        except _TransientError as error:
+            if pause_s is None:
+                raise HostProblem(
+                    f"{url} could not be downloaded: {error}",
+                    remedy="try again; what has arrived is kept and continued",
+                ) from error
+            progress.say(f"{target.name}: {error}; trying again")
+            time.sleep(pause_s)
+    verify(part, sha256, url)
+    part.replace(target)
+
+
+def verify(file: Path, sha256: str | None, what: str) -> str:
+    """The SHA-256 of a file; when it is not the expected one, the file is removed: HostProblem."""
+    got = file_sha256(file)
+    if sha256 is not None and got != sha256.lower():
+        size_bytes = file.stat().st_size
+        file.unlink()
+        raise HostProblem(
+            f"{what}: wrong checksum: expected sha256 {sha256}, got {got} ({size_bytes} bytes)",
+            remedy="try again; if it stays so, the file has been changed at its origin",
+        )
+    return got
+
+
+def _transfer(url: str, part: Path, progress: Progress) -> None:
+    """Bring the part to its full length, from where it ends."""
+    have = part.stat().st_size if part.exists() else 0
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"{url}: only http and https addresses can be downloaded")
+    request = urllib.request.Request(  # noqa: S310
+        url, headers={"Range": f"bytes={have}-"} if have else {}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            _receive(answer, part, have if answer.status == 206 else 0, progress)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and _is_whole(error, have):
+            return
+        if error.code == 416:
+            part.unlink(missing_ok=True)
+            raise _TransientError("what had arrived before does not fit the file") from error
+        if error.code in _MAY_PASS:
+            raise _TransientError(f"the server says {error.code} {error.reason}") from error
+        raise HostProblem(
+            f"{url} could not be downloaded: the server says {error.code} {error.reason}",
+            remedy="check the address",
+        ) from error
+    except (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        ConnectionError,
+        TimeoutError,
+    ) as error:
+        raise _TransientError(str(getattr(error, "reason", error)) or repr(error)) from error
+
+
+def _receive(answer: http.client.HTTPResponse, part: Path, begin: int, progress: Progress) -> None:
+    length = answer.headers.get("Content-Length")
+    total = begin + int(length) if length is not None else None
+    done = begin
+    with part.open("r+b" if begin else "wb") as file:
+        file.seek(begin)
+        file.truncate()
+        while chunk := answer.read(_CHUNK_BYTES):
+            file.write(chunk)
+            done += len(chunk)
+            progress.moved(part.name.removesuffix(".part"), done, total)
+    if total is not None and done < total:
+        raise _TransientError(f"cut off after {done} of {total} bytes")
+
+
+def _is_whole(error: urllib.error.HTTPError, have: int) -> bool:
+    """Whether "range not satisfiable" means that nothing is missing."""
+    return error.headers.get("Content-Range", "") == f"bytes */{have}"

@@ -1,0 +1,180 @@
+"""Installs servers of the catalogue, and finds every server millrace knows by name.
+
+<cache>/servers/NAME/        a finished server (see ``assemble``)
+<cache>/downloads/NAME/      what has been downloaded for it, until it is finished
+<cache>/clients/             what the package clients keep: lists of packages, mvn's plugin
+"""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace import paths
+from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.servers import added, assemble, catalogue, manifest
+from millrace.servers.catalogue import Entry, Source
+from millrace.servers.locks import exclusive
+from millrace.servers.model import InstalledServer, Provenance, Server
+from millrace.servers.progress import Progress, Silent
+from millrace.servers.sources.fetch import Arrived, fetch, forget
+
+
+@dataclass(frozen=True)
+class ServerListing:
+    """One line of the list of servers.
+
+    ``state`` is available, installed, added or attached; ``download_bytes`` is what an installation
+    would fetch at least, None for servers that need none.
+    """
+
+    name: str
+    family: str
+    version: str | None
+    state: str
+    download_bytes: int | None
+    source: str | None
+
+
+def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
+    """Install a server of the catalogue, unless it is installed already.
+
+    Another process that installs the same server is waited for. Raises UserError for a name that
+    the catalogue does not have, HostProblem for what this host or its network cannot do now; then
+    nothing is left but what was downloaded, for the next attempt.
+    """
+    entry = catalogue.entries().get(name)
+    if entry is None:
+        there = added.added(name)
+        if isinstance(there, InstalledServer):
+            return there
+        raise _unknown(name)
+    progress = progress or Silent()
+    with exclusive(_servers_dir() / f".{name}.lock", f"installing {name}", progress):
+        return installed(name) or _install(entry, progress)
+
+
+def installed(name: str) -> InstalledServer | None:
+    """A server of the catalogue that is installed on this host."""
+    directory = _servers_dir() / name
+    made = manifest.read(directory) if name in catalogue.entries() else None
+    return manifest.server(made, directory) if made is not None else None
+
+
+def find(name: str) -> Server:
+    """The server of this name: installed, added or attached.
+
+    Raises UserError that names the nearest names, or says that it can be installed.
+    """
+    server = installed(name) or added.added(name)
+    if server is not None:
+        return server
+    if name in catalogue.entries():
+        raise UserError(
+            f"{name} is in the catalogue but not installed",
+            remedy=f"millrace servers install {name}",
+        )
+    raise _unknown(name)
+
+
+def remove(name: str) -> None:
+    """Remove an installed server, or forget an added or attached one. Raises UserError."""
+    if added.forget(name):
+        return
+    if name not in catalogue.entries():
+        raise _unknown(name)
+    directory = _servers_dir() / name
+    with exclusive(_servers_dir() / f".{name}.lock", f"installing {name}", Silent()):
+        if not directory.exists():
+            raise UserError(f"{name} is not installed")
+        # Renamed first, so that a removal that is interrupted leaves no half server behind.
+        leaving = directory.with_name(f".{name}-leaving")
+        shutil.rmtree(leaving, ignore_errors=True)
+        directory.rename(leaving)
+        shutil.rmtree(leaving)
+        shutil.rmtree(_workspace(name), ignore_errors=True)
+
+
+def list_servers() -> list[ServerListing]:
+    """Every server millrace knows: the catalogue in its order, then what the user added."""
+    from_catalogue = [_listing(entry) for entry in catalogue.entries().values()]
+    from_user = []
+    for server in added.all_added():
+        if isinstance(server, InstalledServer):
+            source = server.provenance.source
+            row = ServerListing(server.name, server.family, server.version, "added", None, source)
+        else:
+            row = ServerListing(server.name, server.family, None, "attached", None, None)
+        from_user.append(row)
+    return from_catalogue + from_user
+
+
+def _listing(entry: Entry) -> ServerListing:
+    here = installed(entry.name)
+    first = entry.sources[0]
+    return ServerListing(
+        name=entry.name,
+        family=entry.family,
+        version=here.version if here is not None else entry.version,
+        state="available" if here is None else "installed",
+        download_bytes=first.size_bytes,
+        source=here.provenance.source if here is not None else str(first.coordinate),
+    )
+
+
+def _install(entry: Entry, progress: Progress) -> InstalledServer:
+    """Try the sources in order; the last one's failure is the installation's."""
+    failures: list[MillraceError] = []
+    for source in entry.sources:
+        try:
+            return _install_from(entry, source, progress)
+        except HostProblem as error:
+            failures.append(error)
+            if source is not entry.sources[-1]:
+                progress.say(f"{entry.name}: {error.message}; trying the next source")
+    raise failures[-1]
+
+
+def _install_from(entry: Entry, source: Source, progress: Progress) -> InstalledServer:
+    workspace = _workspace(entry.name)
+    arrived = fetch(source, workspace, progress)
+    progress.say(f"unpacking {entry.name}")
+    final = _servers_dir() / entry.name
+    with assemble.workplace(final) as place:
+        _assemble(entry, source, arrived, place, progress)
+    forget(source, workspace)
+    made = manifest.read(final)
+    assert made is not None, "the workplace became the server"
+    return manifest.server(made, final)
+
+
+def _assemble(
+    entry: Entry, source: Source, arrived: Arrived, place: Path, progress: Progress
+) -> None:
+    assemble.unpack_parts(arrived.file, source.parts, place / "tree")
+    origin = Provenance(
+        source=arrived.artefact.coordinate, artefacts=(arrived.artefact,), note=arrived.note
+    )
+    made = assemble.finish(place, entry.name, arrived.packages, origin, progress)
+    if made.family != entry.family:
+        raise HostProblem(f"{arrived.artefact.coordinate} is a {made.family}, not a {entry.family}")
+
+
+def _unknown(name: str) -> UserError:
+    names = [row.name for row in list_servers()]
+    nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = f"; the nearest names are {', '.join(nearest)}" if nearest else ""
+    return UserError(
+        f"there is no server {name!r}{hint}",
+        remedy="millrace servers list shows all; millrace servers add adds any other build",
+    )
+
+
+def _servers_dir() -> Path:
+    return paths.cache_dir() / "servers"
+
+
+def _workspace(name: str) -> Path:
+    return paths.cache_dir() / "downloads" / name

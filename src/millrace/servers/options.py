@@ -1,0 +1,227 @@
+"""What options a server has, asked from the server itself, and a configuration fitted to them."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import hashlib
+import json
+import os
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from millrace import paths
+from millrace.errors import HostProblem, UserError
+from millrace.servers import families, instances, option_names
+from millrace.servers.families.model import Family
+from millrace.servers.model import (
+    AttachedServer,
+    Configuration,
+    FittedOptions,
+    InstalledServer,
+    KnownOptions,
+    LeftOut,
+    Option,
+    Server,
+)
+
+_HELP_LIMIT_S = 60.0
+_INITIALISE_LIMIT_S = 120.0
+_CACHE_FORMAT = 1
+
+_DESCRIBED_OPTION = re.compile(r"^  (?:-\S, )?--([A-Za-z][\w-]*)", re.M)
+_TABLE_RULE = re.compile(r"^-{20,} -+$", re.M)
+_TABLE_ROW = re.compile(r"^([A-Za-z][\w-]*)(?:\s+(.*?))?\s*$")
+
+
+def known(server: InstalledServer) -> KnownOptions:
+    """The options the server program itself lists, kept by the program's SHA-256.
+
+    Raises HostProblem when it does not list them, TrialFailed when it needs a data directory for
+    that and cannot make one.
+    """
+    cache = paths.cache_dir() / "options" / f"{_sha256(server.program)}.json"
+    found = _read_cache(cache)
+    if found is None:
+        found = _ask(server)
+        _write_cache(cache, found)
+    return found
+
+
+def parse_help(text: str) -> KnownOptions:
+    """The options in the output of ``--verbose --help``: each is described, and those with a value
+    are listed again in a table with their defaults."""
+    described, table = text, ""
+    if (rule := _TABLE_RULE.search(text)) is not None:
+        described, table = text[: rule.start()], text[rule.end() :].lstrip("\n")
+    names = {option_names.normal(name) for name in _DESCRIBED_OPTION.findall(described)}
+    defaults = {}
+    for line in table.splitlines():
+        row = _TABLE_ROW.match(line)
+        if row is None:
+            break
+        names.add(option_names.normal(row[1]))
+        if row[2] is not None and row[2] != "(No default value)":
+            defaults[option_names.normal(row[1])] = row[2]
+    return KnownOptions(frozenset(names), defaults)
+
+
+def knows(options: KnownOptions, name: str) -> bool:
+    """Whether a server with these options accepts ``name``: exactly, or behind one of the prefixes
+    that every server understands (skip, disable, enable, maximum, loose). Beginnings of names,
+    which servers also accept, are not: they may become ambiguous in another version."""
+    return not options.names.isdisjoint(option_names.forms(name))
+
+
+def fit(server: Server, configuration: Configuration) -> FittedOptions:
+    """The configuration as this server can have it.
+
+    Optional options the server does not know are left out, and so is one that another option of
+    the configuration makes it ignore. Raises UserError for all others it does not know, for options
+    that belong to millrace, and for any option of a server that is not ours to configure.
+    """
+    if isinstance(server, AttachedServer):
+        if configuration.options:
+            raise UserError(
+                f"{server.name} is attached: millrace never reconfigures it, so it cannot have the "
+                f"configuration {configuration.name!r}",
+                remedy="use a configuration without options, such as 'default'",
+            )
+        return FittedOptions(configuration.name, ())
+    if not configuration.options:
+        return FittedOptions(configuration.name, ())
+    family = families.get(server.family)
+    _refuse_administrative(family, configuration)
+    return fit_known(server.name, family, known(server), configuration)
+
+
+def fit_known(
+    server: str, family: Family, options: KnownOptions, configuration: Configuration
+) -> FittedOptions:
+    """``fit`` for a server whose options are at hand."""
+    applied: list[Option] = []
+    left_out: list[LeftOut] = []
+    unknown: list[Option] = []
+    for option in configuration.options:
+        if knows(options, option.name):
+            applied.append(replace(option, name=option_names.normal(option.name)))
+        elif option.optional or option_names.is_loose(option.name):
+            left_out.append(LeftOut(option, f"{server} has no option {option.name}"))
+        else:
+            unknown.append(option)
+    if unknown:
+        raise _unknown_options(server, configuration.name, unknown, options)
+    for pair in family.replacements:
+        losers = [option for option in applied if _is_about(option, pair.loser)]
+        if losers and any(_is_about(option, pair.winner) for option in applied):
+            reason = f"{pair.winner} makes {server} ignore it"
+            left_out += [LeftOut(option, reason) for option in losers]
+            applied = [option for option in applied if option not in losers]
+    return FittedOptions(configuration.name, tuple(applied), tuple(left_out))
+
+
+def _is_about(option: Option, name: str) -> bool:
+    return name in option_names.forms(option.name)
+
+
+def _refuse_administrative(family: Family, configuration: Configuration) -> None:
+    refused = [
+        option
+        for option in configuration.options
+        if not family.administrative_options.isdisjoint(option_names.forms(option.name))
+    ]
+    if refused:
+        listed = ", ".join(f"{option.name} (layer {option.layer!r})" for option in refused)
+        raise UserError(
+            f"configuration {configuration.name!r}: millrace sets these options itself: {listed}",
+            remedy="remove them from the configuration",
+        )
+
+
+def _unknown_options(
+    server: str, configuration: str, unknown: list[Option], options: KnownOptions
+) -> UserError:
+    noun = "an option" if len(unknown) == 1 else f"{len(unknown)} options"
+    lines = []
+    for option in unknown:
+        line = f"  {option.name} (layer {option.layer!r})"
+        nearest = difflib.get_close_matches(
+            option_names.forms(option.name)[-1], sorted(options.names), n=3
+        )
+        lines.append(line + (f"; nearest: {', '.join(nearest)}" if nearest else ""))
+    return UserError(
+        f"configuration {configuration!r} has {noun} that {server} does not know\n"
+        + "\n".join(lines),
+        remedy="mark them optional in their layer to leave them out where a server lacks them, "
+        "or remove them",
+    )
+
+
+def _ask(server: InstalledServer) -> KnownOptions:
+    """Ask the program, in an instance made for that.
+
+    Some versions (mysqld 10.1.8) crash when there is no initialised data directory.
+    """
+    arguments = ["--verbose", "--help"]
+    with instances.create(server, FittedOptions("default", ()), role="options") as instance:
+        answer = instance.run_program(arguments, _HELP_LIMIT_S)
+        found = parse_help(answer.stdout.decode("utf-8", errors="replace"))
+        if answer.returncode != 0 or not found.defaults:
+            instance.initialise(_INITIALISE_LIMIT_S)
+            answer = instance.run_program(arguments, _HELP_LIMIT_S)
+            found = parse_help(answer.stdout.decode("utf-8", errors="replace"))
+        place = str(instance.directory)
+    if not found.defaults:
+        end = answer.stdout.decode("utf-8", errors="replace")[-500:]
+        raise HostProblem(
+            f"{server.name} does not list its options: --verbose --help ended with "
+            f"{answer.returncode}\n{end}",
+            remedy=f"check the build with: millrace servers verify {server.name}",
+        )
+    lasting = {name: value for name, value in found.defaults.items() if place not in value}
+    return KnownOptions(found.names, lasting)
+
+
+def _read_cache(file: Path) -> KnownOptions | None:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data["format"] == _CACHE_FORMAT:
+            return KnownOptions(frozenset(data["names"]), dict(data["defaults"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _write_cache(file: Path, options: KnownOptions) -> None:
+    """Keep the answer; where that is impossible the server is asked again next time."""
+    text = json.dumps(
+        {
+            "format": _CACHE_FORMAT,
+            "names": sorted(options.names),
+            "defaults": dict(sorted(options.defaults.items())),
+        },
+        indent=1,
+    )
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=file.parent, delete=False
+        ) as draft:
+            draft.write(text)
+        os.chmod(draft.name, 0o644)  # noqa: PTH101 - a plain name
+        os.replace(draft.name, file)  # noqa: PTH105 - a plain name
+
+
+def _sha256(program: Path) -> str:
+    status = program.stat()
+    return _sha256_of(program, status.st_mtime_ns, status.st_size)
+
+
+@functools.cache
+def _sha256_of(program: Path, _mtime_ns: int, _size_bytes: int) -> str:
+    """The digest of a file as it is now; a developer's build changes under the same name."""
+    with program.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

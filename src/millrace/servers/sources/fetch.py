@@ -1,0 +1,133 @@
+"""Brings the artefact of a coordinate to this host, whatever kind of source it is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace import paths
+from millrace.errors import HostProblem, UserError
+from millrace.servers import download
+from millrace.servers.catalogue import Source
+from millrace.servers.locks import exclusive
+from millrace.servers.model import Artefact
+from millrace.servers.progress import Progress
+from millrace.servers.provenance import file_sha256
+from millrace.servers.sources import deb, maven, npm
+from millrace.servers.sources.coordinates import Coordinate, Deb, Maven, Npm, Tarball
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that came with an artefact for the sake of its libraries."""
+
+    file: Path
+    artefact: Artefact
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """An artefact that is here, and the packages that came with it."""
+
+    file: Path
+    artefact: Artefact
+    packages: tuple[Package, ...] = ()
+    note: str | None = None
+
+
+def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
+    """Bring a source of the catalogue into ``workspace`` and verify it.
+
+    Raises HostProblem; an artefact with a wrong checksum has then been removed.
+    """
+    return _fetch(source.coordinate, source.size_bytes, source.sha256, workspace, progress)
+
+
+def fetch_packages(
+    wanted: Iterable[Deb], workspace: Path, progress: Progress
+) -> tuple[Package, ...]:
+    """Bring packages and their closures into ``workspace``, each package once."""
+    found: dict[Package, None] = {}
+    for coordinate in wanted:
+        packages = _fetch_deb(coordinate, workspace / "libraries", progress)
+        for each in _packages(coordinate.suite, (packages.main, *packages.others)):
+            found[each] = None
+    return tuple(found)
+
+
+def fetch_tarball(
+    location: str, sha256: str | None, workspace: Path, progress: Progress
+) -> Arrived:
+    """Bring a vendor's archive from a URL; one that is a file of this host is used in place."""
+    if "://" in location:
+        file = workspace / (location.rstrip("/").rpartition("/")[2].partition("?")[0] or "archive")
+        download.download(location, file, progress, sha256=sha256)
+        return Arrived(file, _artefact(f"tarball:{location}", file))
+    file = Path(location).expanduser().absolute()
+    if not file.is_file():
+        raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
+    artefact = _artefact(f"tarball:{file}", file)
+    if sha256 is not None and artefact.sha256 != sha256.lower():
+        raise HostProblem(f"{file}: expected sha256 {sha256}, got {artefact.sha256}")
+    return Arrived(file, artefact)
+
+
+def forget(source: Source, workspace: Path) -> None:
+    """Remove what was downloaded for a source; the server is installed."""
+    shutil.rmtree(workspace, ignore_errors=True)
+    if isinstance(source.coordinate, Maven):
+        shutil.rmtree(maven.place(source.coordinate, _repository()).parent, ignore_errors=True)
+
+
+def _fetch(
+    coordinate: Coordinate, size_bytes: int, sha256: str, workspace: Path, progress: Progress
+) -> Arrived:
+    match coordinate:
+        case Maven():
+            with exclusive(_clients() / "maven.lock", "mvn", progress):
+                file = maven.fetch(coordinate, _repository(), size_bytes, progress)
+        case Npm():
+            file = npm.fetch(coordinate, workspace, size_bytes, progress)
+        case Tarball(location):
+            return fetch_tarball(location, sha256, workspace, progress)
+        case Deb():
+            packages = _fetch_deb(coordinate, workspace / "packages", progress)
+            if packages.note is None:  # of another version only apt knows the right checksum
+                download.verify(packages.main, sha256, str(coordinate))
+            artefact = _artefact(str(packages.used), packages.main)
+            others = _packages(coordinate.suite, packages.others)
+            return Arrived(packages.main, artefact, others, packages.note)
+        case _:
+            raise UserError(f"{coordinate} cannot be downloaded")
+    download.verify(file, sha256, str(coordinate))
+    return Arrived(file, _artefact(str(coordinate), file))
+
+
+def _fetch_deb(coordinate: Deb, archives: Path, progress: Progress) -> deb.Packages:
+    root = _clients() / "apt" / coordinate.suite
+    with exclusive(root / "lock", f"apt for {coordinate.suite}", progress):
+        return deb.fetch(coordinate, root, archives, progress)
+
+
+def _artefact(coordinate: str, file: Path) -> Artefact:
+    return Artefact(coordinate, file_sha256(file), file.stat().st_size)
+
+
+def _packages(suite: str, files: Sequence[Path]) -> tuple[Package, ...]:
+    """What is recorded of packages; their file names have the versions."""
+    packages = []
+    for file in files:
+        name, version, _ = file.name.split("_", 2)
+        coordinate = Deb(suite, name, version.replace("%3a", ":"))
+        packages.append(Package(file, _artefact(str(coordinate), file)))
+    return tuple(packages)
+
+
+def _clients() -> Path:
+    return paths.cache_dir() / "clients"
+
+
+def _repository() -> Path:
+    return _clients() / "maven"
