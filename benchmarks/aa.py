@@ -20,7 +20,6 @@ from typing import Any
 from scipy.stats import binomtest
 
 EXPERIMENT = """
-[experiment]
 name = "a-a"
 title = "The same server twice"
 workload = "load-data"

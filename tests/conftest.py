@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
 
 ServerOf = Callable[[str], InstalledServer]
+Fitted = Callable[..., FittedOptions]
 InstanceOf = Callable[..., AbstractContextManager[Instance]]
 
 
@@ -50,34 +51,33 @@ def server_of() -> ServerOf:
     return install.install
 
 
-@pytest.fixture
-def instance_of(server_of: ServerOf) -> Iterator[InstanceOf]:
-    """Makes started instances that end with the test, at the latest: ``instance_of(name)``, with
-    options as keyword arguments."""
+@pytest.fixture(scope="session")
+def fitted() -> Fitted:
+    """Options, given as keyword arguments, as if they had been fitted to a server."""
+
+    def make(**options: str | None) -> FittedOptions:
+        applied = tuple(Option(name, value, False, "test") for name, value in options.items())
+        return FittedOptions("test" if applied else "default", applied)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def instance_of(server_of: ServerOf, fitted: Fitted) -> InstanceOf:
+    """A started instance for a ``with``: ``instance_of(name)``, options as keyword arguments."""
 
     @contextmanager
-    def started(name: str, **options: str) -> Iterator[Instance]:
+    def started(name: str, **options: str | None) -> Iterator[Instance]:
         with instances.create(server_of(name), fitted(**options)) as instance:
             instance.initialise(limit_s=120)
             instance.start(limit_s=60)
             yield instance
 
-    with ExitStack() as stack:
-
-        def make(name: str, **options: str) -> AbstractContextManager[Instance]:
-            return started(name, **options)
-
-        yield make
-        stack.close()
+    return started
 
 
-def fitted(**options: str) -> FittedOptions:
-    """Options as if they had been fitted already."""
-    applied = tuple(Option(name, value, False, "test") for name, value in options.items())
-    return FittedOptions("test" if applied else "default", applied)
-
-
-def environment_of_tests() -> dict[str, str]:
-    """What a child process needs to find the same places and the same modules."""
+@pytest.fixture
+def child_environment() -> dict[str, str]:
+    """What a Python process of a test needs to find our places and modules."""
     source = Path(__file__).parents[1] / "src"
     return {**os.environ, "PYTHONPATH": str(source)}

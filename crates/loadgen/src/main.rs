@@ -1,2 +1,24 @@
+//! `millrace-load`, the load generator: makes data, drives clients, measures what they see.
+//!
+//! Standard output is data or JSON lines, standard error is for people. Exit status: 0 done, 1 the
+//! server or the host failed, 2 a mistake in the command or the specification, 130 interrupted.
+
+mod cli;
 mod data;
-fn main() { }
+mod events;
+mod mysql;
+mod run;
+mod spec;
+mod statement;
+mod usage;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main().unwrap_or_else(|problem| {
+        if let Some(message) = problem.message {
+            eprintln!("millrace-load: {message}");
+        }
+        ExitCode::from(problem.exit_status)
+    })
+}

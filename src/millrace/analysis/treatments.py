@@ -160,13 +160,12 @@ def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
 
 
 def _instance(instance: InstanceRecord) -> InstanceAnalysis:
-    applied = [option for option in instance.options if option.left_out is None]
     return InstanceAnalysis(
         role=instance.role,
         server=instance.server,
         configuration=instance.configuration,
         effective=instance.effective,
-        mismatches=asked_against_effective(applied, instance.effective),
+        mismatches=asked_against_effective(instance.options, instance.effective),
         left_out=tuple(option for option in instance.options if option.left_out is not None),
         facts=instance.facts,
     )

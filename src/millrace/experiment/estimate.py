@@ -2,8 +2,10 @@
 
 Disk is the peak of one trial, because each trial removes what it made:
 
-    table + undo and sort space + binary log (twice: the transaction is cached in a file first)
-          + data file when the server reads one + what the server itself needs (redo log, system)
+    what the server itself needs (redo log, system tables) + table + undo
+        + binary log (twice: the transaction is cached in a file first)
+
+and the data file, which is there during all trials when some of them have the server read it.
 """
 
 from __future__ import annotations
@@ -75,8 +77,11 @@ def estimate(
     times = {
         treatment.id: measured.get(treatment.id, unmeasured_s) for treatment in plan.treatments
     }
+    reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
+    file_bytes = workload.data_bytes(parameters) if reads_file else 0
     disks = {
-        treatment.id: _disk_bytes(workload, parameters, treatment, needs[treatment.id])
+        treatment.id: file_bytes
+        + _trial_bytes(workload, parameters, treatment, needs[treatment.id])
         for treatment in plan.treatments
     }
     peak = max(plan.treatments, key=lambda treatment: disks[treatment.id])
@@ -110,11 +115,10 @@ def _trial_s(workload: Workload, parameters: Mapping[str, Any]) -> float:
     return TRIAL_OVERHEAD_S + int(parameters["rows"]) / workload.data.rows_per_s * (1 + AFTER_LOAD)
 
 
-def _disk_bytes(
+def _trial_bytes(
     workload: Workload, parameters: Mapping[str, Any], treatment: Treatment, needs: Needs
 ) -> int:
-    rows, sent = int(parameters["rows"]), workload.data_bytes(parameters)
+    rows = int(parameters["rows"])
     table = workload.data.table_bytes(rows, str(treatment.resolved.get("engine", "default")))
-    file = sent if treatment.resolved.get("load_mode") == "server_file" else 0
-    binary_log = 2 * sent if needs.binary_log else 0
-    return needs.fixed_bytes + table + rows * UNDO_ROW_BYTES + binary_log + file
+    binary_log = 2 * workload.data_bytes(parameters) if needs.binary_log else 0
+    return needs.fixed_bytes + table + rows * UNDO_ROW_BYTES + binary_log

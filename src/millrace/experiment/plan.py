@@ -34,7 +34,23 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))
     )
-    digest = _id(
+    identity = digest(experiment)
+    ordered = [
+        (block, treatment)
+        for block in range(experiment.blocks)
+        for treatment in _block_order(treatments, seed, block)
+    ]
+    trials = tuple(
+        PlannedTrial(_id([identity, treatment.id, block]), treatment, block, position)
+        for position, (block, treatment) in enumerate(ordered)
+    )
+    return Plan(experiment, identity, seed, treatments, trials)
+
+
+def digest(experiment: Experiment) -> str:
+    """What is measured, apart from the treatments: the same for every seed, order and number of
+    blocks, and when levels are added."""
+    return _id(
         {
             "format": _FORMAT,
             "name": experiment.name,
@@ -43,16 +59,6 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
             "parameters": experiment.parameters,
         }
     )
-    ordered = [
-        (block, treatment)
-        for block in range(experiment.blocks)
-        for treatment in _block_order(treatments, seed, block)
-    ]
-    trials = tuple(
-        PlannedTrial(_id([digest, treatment.id, block]), treatment, block, position)
-        for position, (block, treatment) in enumerate(ordered)
-    )
-    return Plan(experiment, digest, seed, treatments, trials)
 
 
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:

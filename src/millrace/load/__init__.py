@@ -1,1 +1,1 @@
-""""""
+"""The contract with the load generator `millrace-load`: specification out, results in."""

@@ -29,8 +29,6 @@ def answer(analysis: RunAnalysis) -> str:
     comparisons = analysis.comparisons()
     if not comparisons:
         return f"Nothing was compared: {analysis.base} is the only level of {analysis.factor}."
-    if len(comparisons) == 1:
-        return sentence(comparisons[0], analysis)
     if all(comparison.estimate is None for comparison in comparisons):
         reasons = {first_line(comparison.reason) for comparison in comparisons}
         return f"No comparison could be made: {'; '.join(sorted(reasons))}."

@@ -305,7 +305,7 @@ def provenance_table(analysis: RunAnalysis) -> Table:
         Column("server", numeric=False),
         Column("version", numeric=False),
         *(Column(key.replace("_", " "), numeric=False) for key in keys),
-        Column("sha256 of the program", numeric=False),
+        Column("sha256", numeric=False),
     )
     rows = []
     for server in analysis.servers:
@@ -315,7 +315,7 @@ def provenance_table(analysis: RunAnalysis) -> Table:
         if build.get("note"):
             texts[0] += f" ({build['note']})"
         texts += [str(build.get(key) or MISSING) for key in keys[1:]]
-        digest = str(build.get("program_sha256") or MISSING)
+        digest = str(build.get("program_sha256") or MISSING)[:12]
         rows.append(Row((server.name, server.version_reported, *texts, digest)))
     return Table("Servers", columns, (Section("", tuple(rows)),))
 

@@ -155,8 +155,8 @@ def verify(workload: Mapping[str, Any], result: LoadResult, expected: DataChecks
             _expect(phase.name, "checksum", _cell(phase.result, 1), expected.checksum)
 
 
-def _cell(rows: Sequence[Sequence[str | None]], column: int) -> int:
-    return int(rows[0][column] or 0)
+def _cell(rows: Sequence[Sequence[str | None]] | None, column: int) -> int:
+    return int(rows[0][column] or 0) if rows else 0
 
 
 def _expect(phase: str, what: str, found: int, expected: int) -> None:

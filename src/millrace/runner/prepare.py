@@ -16,25 +16,40 @@ from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.load import client as load
 from millrace.runner import phases
 from millrace.runner.run import Arm
-from millrace.servers import configurations, options, processes
-from millrace.servers.model import AttachedServer, Configuration, FittedOptions, Server
+from millrace.servers import configurations, install, options, processes
+from millrace.servers.model import AttachedServer, Server
+from millrace.servers.progress import Progress
 from millrace.servers.signals import signals_held
 
 
 def arms(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Arm]:
     """The server and the fitted options of each treatment, by treatment id.
 
-    ``servers`` holds every server of the plan by name. Raises UserError for an option that a server
-    does not know, and for a configuration that is asked of an attached server.
+    ``servers`` holds every server of the plan by name. Raises UserError, for all treatments at
+    once, for options that a server does not know and for a configuration that is asked of an
+    attached server.
     """
-    return {
-        treatment.id: _arm(plan.experiment, treatment, servers) for treatment in plan.treatments
-    }
+    found: dict[str, Arm] = {}
+    refused: dict[str, UserError] = {}
+    for treatment in plan.treatments:
+        try:
+            found[treatment.id] = _arm(plan.experiment, treatment, servers)
+        except UserError as error:
+            refused.setdefault(error.message, error)
+    if refused:
+        remedies = dict.fromkeys(error.remedy for error in refused.values() if error.remedy)
+        raise UserError("\n".join(refused), remedy="; ".join(remedies) or None)
+    return found
 
 
-def server_names(plan: Plan) -> list[str]:
-    """The servers the plan runs on, each once, in the order of the experiment."""
-    return list(dict.fromkeys(str(each.resolved["server"]) for each in plan.treatments))
+def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
+    """The servers the plan runs on, by name; those of the catalogue are installed if missing."""
+    names = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
+    available = {row.name for row in install.list_servers() if row.state == "available"}
+    for name in names:
+        if name in available:
+            install.install(name, progress=progress)
+    return {name: install.find(name) for name in names}
 
 
 def _arm(experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]) -> Arm:
@@ -42,28 +57,17 @@ def _arm(experiment: Experiment, treatment: Treatment, servers: Mapping[str, Ser
     wanted = configurations.resolve(
         str(treatment.resolved["configuration"]),
         family=server.family,
+        version=None if isinstance(server, AttachedServer) else server.version,
         definitions=experiment.configurations,
         data_bytes=data_bytes(experiment),
         host_memory_bytes=psutil.virtual_memory().total,
     )
-    if isinstance(server, AttachedServer):
-        if phases.reads_a_file(treatment.resolved):
-            raise UserError(
-                f"{server.name} is attached: it cannot read a file of this host",
-                remedy="use load_mode 'local' for it",
-            )
-        return Arm(server, _nothing_to_apply(server, wanted))
-    return Arm(server, options.fit(server, wanted))
-
-
-def _nothing_to_apply(server: AttachedServer, wanted: Configuration) -> FittedOptions:
-    if wanted.options:
+    if isinstance(server, AttachedServer) and phases.reads_a_file(treatment.resolved):
         raise UserError(
-            f"{server.name} is attached: millrace never reconfigures it, "
-            f"so configuration {wanted.name!r} cannot be applied",
-            remedy="use configuration 'default' for it, which leaves it as it is",
+            f"{server.name} is attached: it cannot read a file of this host",
+            remedy="use load_mode 'local' for it",
         )
-    return FittedOptions(wanted.name, ())
+    return Arm(server, options.fit(server, wanted))
 
 
 def data_bytes(experiment: Experiment) -> int:

@@ -7,6 +7,7 @@ measures, nothing is written but lines in the run's event file beside the store.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from millrace.errors import Interrupted
-from millrace.experiment.model import Plan, PlannedTrial, Treatment
+from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.load import client as load
 from millrace.runner import ownership, phases
 from millrace.runner.trial import TrialInput, carry_out_trial
@@ -69,25 +70,28 @@ def new_run_record(
         margin=experiment.margin,
         host=host,
         versions=versions,
-        spec={
-            "workload": experiment.workload,
-            "configurations": experiment.configurations,
-            "factors": [
-                {
-                    "name": factor.name,
-                    "levels": list(factor.levels),
-                    "aliases": dict(factor.aliases),
-                }
-                for factor in experiment.factors
-            ],
-            "compare": {"factor": experiment.compare.factor, "base": experiment.compare.base},
-            "parameters": experiment.parameters,
-            "published": experiment.published,
-            "source": experiment.source,
-        },
+        spec=_spec(experiment),
         experiment_text=experiment.text,
         millrace_command=command,
     )
+
+
+def _spec(experiment: Experiment) -> dict[str, Any]:
+    """The experiment as plain data, as it is read back from JSON."""
+    spec = {
+        "workload": experiment.workload,
+        "configurations": experiment.configurations,
+        "factors": [
+            {"name": factor.name, "levels": factor.levels, "aliases": factor.aliases}
+            for factor in experiment.factors
+        ],
+        "compare": {"factor": experiment.compare.factor, "base": experiment.compare.base},
+        "parameters": experiment.parameters,
+        "published": experiment.published,
+        "source": experiment.source,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(spec, default=dict))
+    return plain
 
 
 def utc_now() -> str:
@@ -115,6 +119,18 @@ def _trial_record(run: RunRecord, trial: PlannedTrial) -> TrialRecord:
 def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
     """The trial's id in the store: a plan's ids are the same in every run of it."""
     return f"{run.id}/{trial.id}"
+
+
+def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
+    """Whether a run of the same digest also has the same factors and comparison, so that it can be
+    continued; its number of blocks may grow, its margin is a matter of the report."""
+    return {**run.spec, "source": None} == {**_spec(experiment), "source": None}
+
+
+def waiting_trials(store: Store, run: RunRecord, plan: Plan) -> set[str]:
+    """The ids of the plan's trials that have no result yet."""
+    done = store.load_run(run.id).last_attempts()
+    return {trial.id for trial in plan.trials if stored_trial_id(run, trial) not in done}
 
 
 def carry_out(store: Store, run: RunRecord, given: RunInput, watch: Watcher) -> None:

@@ -187,7 +187,14 @@ def _attached_steps(
         given.workload,
         given.parameters,
         given.trial.treatment.resolved,
-        attached.connection(database_name),
+        Connection(
+            socket=attached.socket,
+            host=attached.host,
+            port=attached.port,
+            user=attached.user,
+            password=attached.password,
+            database=database_name,
+        ),
         None,
     )
 

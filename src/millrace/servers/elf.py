@@ -65,7 +65,8 @@ def _needed(elf: ELFFile) -> tuple[str, ...]:
     dynamic = elf.get_section_by_name(".dynamic")
     if not isinstance(dynamic, DynamicSection):
         return ()
-    return tuple(tag.needed for tag in dynamic.iter_tags("DT_NEEDED"))
+    # pyelftools sets the attribute named after the tag at run time.
+    return tuple(tag.needed for tag in dynamic.iter_tags("DT_NEEDED"))  # type: ignore[attr-defined]
 
 
 def _build_id(elf: ELFFile) -> str | None:

@@ -64,8 +64,8 @@ def parse_help(text: str) -> KnownOptions:
         if row is None:
             break
         names.add(option_names.normal(row[1]))
-        if row[2] is not None and row[2] != "(No default value)":
-            defaults[option_names.normal(row[1])] = row[2]
+        if row[2] != "(No default value)":
+            defaults[option_names.normal(row[1])] = row[2] or ""
     return KnownOptions(frozenset(names), defaults)
 
 

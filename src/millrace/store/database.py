@@ -50,7 +50,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
         if read_only:
             uri = _readable_uri(path)
             _require_current(path, uri)
-            return _engine(uri)
+            return _engine(uri, read_only=True)
         _require_writable(path)
         _bring_up_to_date(path)
         return _engine(_uri(path, "mode=rw"))
@@ -96,7 +96,7 @@ def _require_writable(path: Path) -> None:
     # SQLite opens a file it may not write for reading, silently, and would fail at the first
     # result; it also needs the directory, for its write-ahead log.
     for place in (path, path.parent):
-        if place.exists() and not os.access(place, os.W_OK, effective_ids=True):
+        if place.exists() and not _may_write(place):
             raise _read_only(path)
 
 
@@ -112,15 +112,21 @@ def _uri(path: Path, parameters: str) -> str:
 
 
 def _readable_uri(path: Path) -> str:
-    """A read-only URI. A directory without write permission holds no index of the write-ahead log,
-    and then only a store whose log is empty can be read: as a file that cannot change."""
-    uri = _uri(path, "mode=ro")
-    if os.access(path.parent, os.W_OK, effective_ids=True):
-        return uri
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size > 0:
-        return uri
-    return _uri(path, "mode=ro&immutable=1")
+    """How to open a store for reading only, by what the file and its directory allow.
+
+    The directory holds the write-ahead log and its index. Where both may be written, SQLite gets
+    write permission (and is told not to use it), so that the last reader tidies them up. Where the
+    directory may not, only a store whose log is empty can be read: as a file that cannot change.
+    """
+    if not _may_write(path.parent):
+        log = path.with_name(path.name + "-wal")
+        is_whole = not log.exists() or log.stat().st_size == 0
+        return _uri(path, "mode=ro&immutable=1" if is_whole else "mode=ro")
+    return _uri(path, "mode=rw" if _may_write(path) else "mode=ro")
+
+
+def _may_write(place: Path) -> bool:
+    return os.access(place, os.W_OK, effective_ids=True)
 
 
 def _connect(uri: str) -> sqlite3.Connection:
@@ -130,10 +136,11 @@ def _connect(uri: str) -> sqlite3.Connection:
     )
 
 
-def _engine(uri: str, *, foreign_keys: bool = True) -> Engine:
+def _engine(uri: str, *, foreign_keys: bool = True, read_only: bool = False) -> Engine:
     def connect() -> sqlite3.Connection:
         connection = _connect(uri)
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        connection.execute(f"PRAGMA query_only = {'ON' if read_only else 'OFF'}")
         connection.execute("PRAGMA synchronous = FULL")  # a result that was stored stays stored
         return connection
 

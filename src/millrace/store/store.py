@@ -313,6 +313,7 @@ class Store:
         with portable.reading(path) as bundle, self._writing() as connection:
             known = set(connection.scalars(select(schema.runs.c.id)))
             added = [run for run in bundle.runs if run.run.id not in known]
+            _refuse_foreign_trials(connection, path, added)
             for content in bundle.artefacts_of(added):
                 self.artefacts.keep(content)
             for stored in added:
@@ -374,6 +375,17 @@ def _insert_run(connection: Connection, stored: StoredRun) -> None:
     _add_missing(connection, schema.trials, [rows.trial_row(run_id, t) for t in stored.trials])
     for attempt in stored.attempts:
         rows.insert_attempt(connection, attempt)
+
+
+def _refuse_foreign_trials(connection: Connection, path: Path, stored: Sequence[StoredRun]) -> None:
+    known = set(connection.scalars(select(schema.trials.c.id)))
+    for trial in (trial for run in stored for trial in run.trials):
+        if trial.id in known:
+            raise UserError(
+                f"{path}: trial {trial.id} is already in the store, as one of another run; "
+                "nothing was imported",
+                remedy="import it into a store of its own with --store PATH",
+            )
 
 
 def _which_run(path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]) -> UserError:

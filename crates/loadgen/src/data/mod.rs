@@ -9,7 +9,7 @@ mod output;
 mod produce;
 mod users;
 
-pub use checksum::{Checksum, checksum};
+pub use checksum::checksum;
 pub use nodes::{MAX_ROWS, Nodes, VERSION as NODES_VERSION};
 pub use output::write_all;
 pub use produce::{Chunk, Producer};

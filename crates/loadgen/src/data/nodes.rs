@@ -219,7 +219,7 @@ impl Nodes {
         };
         let free = self.block_span - BLOCK * id_gap;
         let sessions = [self.session(number), self.session(number + 1)];
-        let made = sessions[1].time;
+        let made = sessions[0].time.max(sessions[1].time);
         Block {
             first_id: FIRST_ID + number * self.block_span + high_product(random, free),
             id_gap,

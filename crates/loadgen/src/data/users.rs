@@ -8,9 +8,6 @@ use super::counter::{Stream, scale};
 pub const COUNT: usize = 1 << RANK_BITS;
 pub const RANK_BITS: u32 = 14;
 
-/// No name is longer, in bytes of UTF-8.
-pub const NAME_LIMIT: usize = 32;
-
 const FIRST_NAMES: [&str; 48] = [
     "Agustín", "Aitor", "Alba", "Álvaro", "Ana", "Andrés", "Begoña", "Carles", "Carmen", "César",
     "Cristina", "Daniel", "Diego", "Elena", "Enric", "Fermín", "Gerard", "Gorka", "Héctor", "Inés",
@@ -48,6 +45,7 @@ pub struct User {
 }
 
 impl User {
+    /// A number of eight digits, a tab, the longest name and a newline, with room to spare.
     pub const CAPACITY: usize = 64;
 
     /// The text, followed by bytes without meaning up to the capacity; and its length.
@@ -75,9 +73,11 @@ pub fn community() -> Vec<User> {
                 .map(|attempt| name(draws.at(rank * 64 + attempt)))
                 .find(|name| taken.insert(name.clone()))
                 .expect("names do not run out");
-            // Users register in slots of 280 numbers; activity has nothing to do with the slot.
-            let slot = rank.wrapping_mul(0x9e37_79b1) % COUNT as u64;
-            User::new(20 + slot * 280 + scale(draws.at(rank * 64 + 63), 32, 280), &name)
+            // Numbers were given in order of registration, ever faster; who registered early is
+            // not who is active.
+            let order = rank.wrapping_mul(0x9e37_79b1) % COUNT as u64;
+            let uid = 20 + order * (order + 200) / 59 + draws.at(rank * 64 + 63) % 3;
+            User::new(uid, &name)
         })
         .collect()
 }
@@ -92,11 +92,12 @@ fn name(random: u64) -> String {
     let number = (random >> 44) % 1_000;
     match random % 32 {
         0..=4 => format!("{}{}", plain(&first), number % 100),
-        5..=9 => format!("{}{}", plain(&first), initial(&plain(&last))),
-        10..=13 => format!("{}{}", initial(&plain(&first)), plain(&last)),
-        14..=18 => format!("{word}{}", number % 100),
-        19..=21 => format!("{}_{word}", plain(&first)),
-        22..=23 => format!("{first} {last}"),
+        5..=9 => format!("{}{}", plain(&first), beginning(&plain(&last), 1)),
+        10..=12 => format!("{}{}", beginning(&plain(&first), 1), plain(&last)),
+        13..=17 => format!("{word}{}", number % 100),
+        18..=21 => format!("{}{number}", beginning(&first, 3)),
+        22 => format!("{}_{word}", plain(&first)),
+        23 => format!("{first} {last}"),
         24..=25 => format!("{first}{number}"),
         26 => format!("{} {word}", plain(&last)),
         27..=28 => format!("{}-{number}", plain(&last)),
@@ -122,9 +123,8 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-fn initial(name: &str) -> &str {
-    let end = name.chars().next().map_or(0, char::len_utf8);
-    &name[..end]
+fn beginning(name: &str, letters: usize) -> String {
+    name.chars().take(letters).collect()
 }
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn names_need_no_escapes_and_fit() {
         for (_, name) in texts() {
-            assert!(!name.is_empty() && name.len() <= NAME_LIMIT, "{name}");
+            assert!(!name.is_empty() && name.len() <= 32, "{name}");
             assert!(name.trim() == name, "{name}");
             assert!(!name.contains(['\t', '\n', '\r', '\\', '\0', '"', '\'']), "{name}");
             assert!(name.chars().all(|c| c.len_utf8() < 4), "{name}: utf8mb3 must hold it");

@@ -13,5 +13,5 @@ mod transport;
 mod wire;
 
 pub use connection::{Connection, LocalData, Outcome};
-pub use error::{ClientError, ServerError};
+pub use error::ClientError;
 pub use transport::{Address, Watch};

@@ -8,53 +8,21 @@ from typing import Any
 
 from millrace import sizes
 from millrace.errors import Mistake, nearest
+from millrace.servers import families, option_names
 
-FAMILIES = ("mysql", "mariadb")
+FAMILIES = families.names()
 VERSION = re.compile(r"\d+(\.\d+)*")
 
-# What an instance sets for itself; a configuration that set them too would break it.
-ADMINISTRATIVE = frozenset(
-    {
-        "basedir",
-        "bind_address",
-        "character_sets_dir",
-        "daemonize",
-        "datadir",
-        "defaults_extra_file",
-        "defaults_file",
-        "initialize",
-        "initialize_insecure",
-        "init_file",
-        "lc_messages_dir",
-        "local_infile",
-        "log_error",
-        "mysqlx",
-        "no_defaults",
-        "pid_file",
-        "plugin_dir",
-        "port",
-        "secure_file_priv",
-        "socket",
-        "tmpdir",
-        "user",
-    }
-)
-
 _SECTIONS = ("options", "optional")
-_TOP_KEYS = ("name", "title", "extends", *_SECTIONS, *FAMILIES, "when")
+_TOP_KEYS = ("title", "extends", *_SECTIONS, *FAMILIES, "when")
 _WHEN_KEYS = ("family", "from", "below", "why", *_SECTIONS, "without")
 _SIZE_KEYS = ("published", "per_data_byte", "minimum", "host_memory_share")
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
-def canonical(name: str) -> str:
-    """An option's name with underscores, in lower case."""
-    return name.replace("-", "_").lower()
-
-
-def base_name(name: str) -> str:
-    """The option a spelling is about: ``skip_log_bin`` and ``log_bin`` are the same one."""
-    return re.sub(r"^(loose_)?((skip|disable|enable)_)?", "", canonical(name))
+def about(name: str) -> str:
+    """The option a spelling is about: ``skip_log_bin`` and ``log-bin`` are about the same one."""
+    return option_names.forms(name)[-1]
 
 
 def check(
@@ -76,7 +44,7 @@ def check(
 
 def _definition(where: str, definition: Mapping[str, Any]) -> Iterator[Mistake]:
     yield from _unknown(where, definition, _TOP_KEYS)
-    for key in ("name", "title", "extends"):
+    for key in ("title", "extends"):
         if key in definition and not isinstance(definition[key], str):
             yield Mistake(f"{where}.{key}", "is not text", "text in quotes")
     yield from _sections(where, definition)
@@ -123,15 +91,15 @@ def _sections(where: str, tables: Mapping[str, Any]) -> Iterator[Mistake]:
         for name, value in table.items():
             place = f"{where}.{section}.{name}"
             yield from _option(place, name, value)
-            if (base := base_name(name)) in seen:
-                yield Mistake(place, f"sets the same option as {seen[base]}", "one of the two")
-            seen[base] = f"{section}.{name}"
+            if (option := about(name)) in seen:
+                yield Mistake(place, f"sets the same option as {seen[option]}", "one of the two")
+            seen[option] = f"{section}.{name}"
 
 
 def _option(place: str, name: str, value: object) -> Iterator[Mistake]:
     if not _OPTION.fullmatch(name):
         yield Mistake(place, "is no option name", "letters, digits and underscores")
-    if canonical(name) in ADMINISTRATIVE:
+    if any(not _administrative(family).isdisjoint(option_names.forms(name)) for family in FAMILIES):
         yield Mistake(place, "is set by millrace for each instance", "no such line")
     if value is False:
         yield Mistake(place, "false is ambiguous", '"OFF", or skip_... = true for a bare flag')
@@ -139,6 +107,10 @@ def _option(place: str, name: str, value: object) -> Iterator[Mistake]:
         yield from _size_rule(place, value)
     elif not isinstance(value, str | int | float):
         yield Mistake(place, "has a value of the wrong type", "text, a number, or true for a flag")
+
+
+def _administrative(family: str) -> frozenset[str]:
+    return families.get(family).administrative_options
 
 
 def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Mistake]:

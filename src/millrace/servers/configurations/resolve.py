@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.errors import UserError, nearest
-from millrace.servers.configurations.check import base_name, canonical
+from millrace.servers import option_names
+from millrace.servers.configurations.check import about
 from millrace.servers.configurations.scaling import scaled
+from millrace.servers.families.model import version_key
 from millrace.servers.model import Configuration, LeftOut, Option
 
 
@@ -46,13 +47,14 @@ def resolve(
     name: str,
     *,
     family: str,
-    version: str,
+    version: str | None,
     definitions: Mapping[str, Mapping[str, Any]],
     data_bytes: int,
     host_memory_bytes: int,
 ) -> Configuration:
     """The options ``name`` asks of a server of ``family`` and ``version`` (``10.11.19``).
 
+    An attached server's version is None: no ``when`` applies, and nothing is applied to it anyway.
     ``definitions`` are checked (see ``check``); ``data_bytes`` is the length of the data as sent.
     Options keep the place where they were first written; a higher layer replaces the value of a
     lower one, also across spellings (``skip_log_bin`` over ``log_bin``). What a ``when`` takes out
@@ -66,13 +68,13 @@ def resolve(
 
 
 def _sections(
-    layer: str, definition: Mapping[str, Any], family: str, version: str
+    layer: str, definition: Mapping[str, Any], family: str, version: str | None
 ) -> Iterator[_Section]:
     yield _Section(layer, definition)
     if family in definition:
         yield _Section(f"{layer}, {family}", definition[family])
     for when in definition.get("when", ()):
-        if when["family"] == family and _holds(when, version):
+        if when["family"] == family and version is not None and _holds(when, version):
             bounds = " ".join(f"{key} {when[key]}" for key in ("from", "below") if key in when)
             yield _Section(f"{layer}, {family} {bounds}", when, when["why"])
 
@@ -86,12 +88,12 @@ def _lay(draft: _Draft, section: _Section, data_bytes: int, host_memory_bytes: i
                 )
             else:
                 text = None if value is True else str(value)
-            option = Option(canonical(name), text, kind == "optional", section.label)
-            draft.options[base_name(name)] = option
-            draft.left_out.pop(base_name(name), None)
+            option = Option(option_names.normal(name), text, kind == "optional", section.label)
+            draft.options[about(name)] = option
+            draft.left_out.pop(about(name), None)
     for name in section.tables.get("without", ()):
-        if (removed := draft.options.pop(base_name(name), None)) is not None:
-            draft.left_out[base_name(name)] = LeftOut(removed, section.why)
+        if (removed := draft.options.pop(about(name), None)) is not None:
+            draft.left_out[about(name)] = LeftOut(removed, section.why)
 
 
 def _holds(when: Mapping[str, Any], version: str) -> bool:
@@ -99,9 +101,3 @@ def _holds(when: Mapping[str, Any], version: str) -> bool:
     return ours >= version_key(when.get("from", "0")) and (
         "below" not in when or ours < version_key(when["below"])
     )
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """A dotted version for comparing: ``10.11.19-deb12`` is (10, 11, 19)."""
-    numbers = re.split("[-+]", version, maxsplit=1)[0].split(".")
-    return tuple(int(number) for number in numbers if number.isdigit())

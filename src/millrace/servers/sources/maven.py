@@ -9,8 +9,9 @@ from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Maven
 
-# Pinned, so that every host asks in the same way; it needs no project and reads no pom of ours.
-_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get"
+# Pinned, so that every host asks in the same way. Later ones also read the artefact's pom, and some
+# of ours have a pom whose parent was never published.
+_GET = "org.apache.maven.plugins:maven-dependency-plugin:2.10:get"
 
 
 def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress: Progress) -> Path:
@@ -28,6 +29,7 @@ def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress:
             "mvn",
             "--batch-mode",
             "--quiet",
+            "-Dstyle.color=never",
             _GET,
             f"-Dartifact={_argument(coordinate)}",
             "-Dtransitive=false",

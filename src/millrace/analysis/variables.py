@@ -1,0 +1,147 @@
+"""Effective server variables: what differs between two servers, and from what was asked.
+
+Pure: names and values as SHOW GLOBAL VARIABLES gives them, options as they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from millrace import sizes
+from millrace.store.records import OptionRecord
+
+_TRUE, _FALSE = frozenset({"on", "1", "true", "yes"}), frozenset({"off", "0", "false", "no"})
+_PREFIXES_ON, _PREFIXES_OFF = ("enable_",), ("skip_", "disable_")
+
+# Where an option and its variable have different names, in some versions.
+_RENAMED = {
+    "default_storage_engine": "storage_engine",
+    "default_time_zone": "time_zone",
+    "log_slave_updates": "log_replica_updates",
+    "slave_transaction_retries": "replica_transaction_retries",
+    "table_open_cache": "table_cache",
+    "transaction_isolation": "tx_isolation",
+}
+
+# Names that stand for several modes: the variable shows them together with what they stand for.
+_COMBINED_MODES = frozenset(
+    {"ansi", "db2", "maxdb", "mssql", "mysql323", "mysql40", "oracle", "postgresql", "traditional"}
+)
+
+
+@dataclass(frozen=True)
+class VariablesDiff:
+    """Two servers' variables: ``different`` maps a name to A's and B's value."""
+
+    only_a: Mapping[str, str]
+    only_b: Mapping[str, str]
+    different: Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """An option that a server was given and that is not what it has; ``layer`` is where the option
+    was written, ``name`` as it was written."""
+
+    name: str
+    asked: str
+    effective: str
+    layer: str
+
+
+def diff(
+    a: Mapping[str, str], b: Mapping[str, str], *, ignored: Collection[str] = ()
+) -> VariablesDiff:
+    """What differs between two servers' variables, sorted by name; 75 and 75.000000 do not.
+
+    ``ignored`` are names or shell patterns (``mysqlx_*``) of variables that never count.
+    """
+    names = sorted(name for name in {*a, *b} if not _is_ignored(name, ignored))
+    return VariablesDiff(
+        only_a={name: a[name] for name in names if name not in b},
+        only_b={name: b[name] for name in names if name not in a},
+        different={
+            name: (a[name], b[name])
+            for name in names
+            if name in a and name in b and not _equal(a[name], b[name])
+        },
+    )
+
+
+def asked_against_effective(
+    options: Sequence[OptionRecord], effective: Mapping[str, str]
+) -> tuple[Mismatch, ...]:
+    """The applied options whose variable has another value; one without a variable is none.
+
+    Spellings of the same value are equal: ``12G`` and 12884901888, ``1`` and ``ON``, sets in
+    another order or case. A list of switches (``optimizer_switch``) asks for those it names only.
+    """
+    found = []
+    for option in options:
+        seen = _variable(option, effective)
+        if option.left_out is not None or seen is None:
+            continue
+        variable, asked = seen
+        if not _same(variable, asked, effective[variable]):
+            found.append(Mismatch(option.name, asked, effective[variable], option.layer))
+    return tuple(found)
+
+
+def _equal(a: str, b: str) -> bool:
+    return a == b or ((number := _number(a)) is not None and number == _number(b))
+
+
+def _is_ignored(name: str, ignored: Collection[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in ignored)
+
+
+def _variable(option: OptionRecord, effective: Mapping[str, str]) -> tuple[str, str] | None:
+    """The variable an option is about, and the value it asks for."""
+    for name, asked in _readings(option):
+        for variable in (name, _RENAMED.get(name, name)):
+            if variable in effective:
+                return variable, asked
+    return None
+
+
+def _readings(option: OptionRecord) -> Iterator[tuple[str, str]]:
+    """Each (variable, value) the option may mean: ``skip_log_bin`` is that, or log_bin off."""
+    name = option.name.replace("-", "_").lower().removeprefix("loose_")
+    yield name, "ON" if option.value is None else option.value
+    on = option.value is None or option.value.lower() in _TRUE
+    for prefixes, asked in ((_PREFIXES_OFF, not on), (_PREFIXES_ON, on)):
+        for prefix in prefixes:
+            if name.startswith(prefix):
+                yield name.removeprefix(prefix), "ON" if asked else "OFF"
+
+
+def _same(variable: str, asked: str, effective: str) -> bool:
+    wanted, got = asked.strip().lower(), effective.strip().lower()
+    if _equal(wanted, got) or {wanted, got} <= _TRUE or {wanted, got} <= _FALSE:
+        return True
+    if variable == "log_bin":  # asked with the name of the files, seen as a switch
+        return got == "on" and wanted not in _FALSE
+    wanted_set, got_set = _members(wanted), _members(got)
+    if variable.endswith("_switch"):
+        return wanted_set <= got_set
+    if variable == "sql_mode" and wanted_set & _COMBINED_MODES:
+        return wanted_set <= got_set
+    return wanted_set == got_set
+
+
+def _members(text: str) -> set[str]:
+    return {member.strip() for member in text.split(",") if member.strip()}
+
+
+def _number(text: str) -> float | None:
+    """An integer, a size or a decimal fraction; None for anything else."""
+    try:
+        return sizes.parse(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,242 @@
+"""``millrace config``: what configurations ask, and what servers make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from millrace import sizes
+from millrace.analysis import variables
+from millrace.analysis.variables import Mismatch, VariablesDiff
+from millrace.cli.console import err, out, print_json
+from millrace.servers import configurations, install, processes
+from millrace.servers.host_lock import host_lock
+from millrace.servers.signals import signals_as_errors
+from millrace.servers.survey import Survey, survey
+from millrace.store.records import OptionRecord
+
+_DEFAULT = "default"
+_PIPE_WIDTH = 10_000
+
+
+class SizeType(click.ParamType[int]):
+    """A size such as 4G, in bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return value if isinstance(value, int) else sizes.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def survey_options(command: Any) -> Any:
+    """Add what every command that asks servers takes: ``--data`` and ``--json``."""
+    data = click.option(
+        "--data",
+        "data_bytes",
+        type=SizeType(),
+        default=0,
+        show_default="the smallest",
+        help="The length of the data that memory and redo sizes scale with, such as 4G.",
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    return data(as_json(command))
+
+
+@click.group()
+def command() -> None:
+    """Show and compare server configurations, as servers really take them."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(as_json: bool) -> None:
+    """List the configurations that come with millrace."""
+    definitions = configurations.load_builtin()
+    rows = [
+        {"name": name, "title": each.get("title", ""), "extends": each.get("extends")}
+        for name, each in definitions.items()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    _print_table(
+        ("configuration", "extends", "title"),
+        ((row["name"], row["extends"] or "", row["title"]) for row in rows),
+    )
+
+
+@command.command()
+@click.argument("server")
+@click.argument("config")
+@survey_options
+def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
+    """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
+    with _servers_may_start("config show"):
+        asked = _ask(server, config, data_bytes)
+        own = asked if config == _DEFAULT else _ask(server, _DEFAULT, data_bytes)
+    mismatches = variables.asked_against_effective(_records(asked), asked.effective)
+    against_own = variables.diff(own.effective, asked.effective, ignored=asked.host_variables)
+    if as_json:
+        print_json(_show_as_data(asked, mismatches, against_own))
+        return
+    out.print(f"[bold]{escape(_heading(asked))}[/], which says it is {asked.version_reported}")
+    _print_asked(asked, mismatches)
+    _print_groups(against_own, f"{server}:{_DEFAULT}", f"{server}:{config}")
+
+
+@command.command()
+@click.argument("a", metavar="SERVER_A[:CONFIG]")
+@click.argument("b", metavar="SERVER_B[:CONFIG]")
+@survey_options
+def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
+    """Compare the effective variables of two servers: only in A, only in B, different.
+
+    Both are started and asked. Paths, ports and host names, which always differ, are left out.
+    """
+    with _servers_may_start("config diff"):
+        of_a, of_b = (_ask(*_named(side), data_bytes) for side in (a, b))
+    differences = variables.diff(
+        of_a.effective, of_b.effective, ignored={*of_a.host_variables, *of_b.host_variables}
+    )
+    if as_json:
+        sides = {"a": _side_as_data(of_a), "b": _side_as_data(of_b)}
+        print_json({**sides, **_diff_as_data(differences)})
+        return
+    _print_groups(differences, _heading(of_a), _heading(of_b))
+
+
+@contextmanager
+def _servers_may_start(purpose: str) -> Iterator[None]:
+    """Not while a run measures: starting servers would disturb it."""
+    with signals_as_errors(), host_lock(purpose):
+        for left in processes.reap_orphans():
+            err.print(f"ended what an earlier run left behind: {left}", markup=False)
+        yield
+
+
+def _named(side: str) -> tuple[str, str]:
+    server, _, config = side.partition(":")
+    return server, config or _DEFAULT
+
+
+def _ask(server: str, config: str, data_bytes: int) -> Survey:
+    definitions = configurations.load_builtin()
+    configurations.lineage(config, definitions)  # a wrong name, before any server is started
+    found = install.find(server)
+    err.print(f"asking {server}:{config}", markup=False)
+    return survey(found, config, definitions=definitions, data_bytes=data_bytes)
+
+
+def _heading(asked: Survey) -> str:
+    return f"{asked.server}:{asked.configuration}"
+
+
+def _records(asked: Survey) -> list[OptionRecord]:
+    return [
+        OptionRecord(option.name, option.value, option.layer, option.optional)
+        for option in asked.fitted.applied
+    ]
+
+
+def _print_asked(asked: Survey, mismatches: Sequence[Mismatch]) -> None:
+    effective = {mismatch.name: mismatch.effective for mismatch in mismatches}
+    if asked.fitted.applied:
+        out.print("\n[bold]asked[/] (effective only where it is another value)")
+        _print_table(
+            ("option", "asked", "effective", "layer"),
+            (
+                (option.name, _value(option.value), effective.get(option.name, ""), option.layer)
+                for option in asked.fitted.applied
+            ),
+        )
+    if asked.fitted.left_out:
+        out.print("\n[bold]left out[/]")
+        _print_table(
+            ("option", "value", "layer", "reason"),
+            (
+                (left.option.name, _value(left.option.value), left.option.layer, left.reason)
+                for left in asked.fitted.left_out
+            ),
+        )
+
+
+def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
+    for side, only in ((a, differences.only_a), (b, differences.only_b)):
+        if only:
+            out.print(f"\n[bold]only in {escape(side)}[/] ({len(only)})")
+            _print_table(("variable", side), only.items())
+    if differences.different:
+        out.print(f"\n[bold]different[/] ({len(differences.different)})")
+        _print_table(
+            ("variable", a, b),
+            ((name, *values) for name, values in differences.different.items()),
+        )
+    if not (differences.only_a or differences.only_b or differences.different):
+        out.print(f"\n{a} and {b} have the same variables", markup=False)
+
+
+def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for position, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", no_wrap=position == 0)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    if not out.is_terminal:
+        out.width = _PIPE_WIDTH  # a pipe has no width: programs want every row on one line
+    out.print(table, soft_wrap=False)
+
+
+def _value(value: str | None) -> str:
+    """An option's value; a bare flag has none, and an empty text is not nothing."""
+    return "(flag)" if value is None else value or "''"
+
+
+def _show_as_data(
+    asked: Survey, mismatches: Sequence[Mismatch], against_own: VariablesDiff
+) -> dict[str, Any]:
+    return {
+        **_side_as_data(asked),
+        "asked": [
+            {"name": option.name, "value": option.value, "layer": option.layer}
+            for option in asked.fitted.applied
+        ],
+        "left_out": [
+            {
+                "name": left.option.name,
+                "value": left.option.value,
+                "layer": left.option.layer,
+                "reason": left.reason,
+            }
+            for left in asked.fitted.left_out
+        ],
+        "asked_but_not_effective": [
+            {"name": each.name, "asked": each.asked, "effective": each.effective}
+            for each in mismatches
+        ],
+        "against_default": _diff_as_data(against_own),
+        "effective": dict(asked.effective),
+    }
+
+
+def _side_as_data(asked: Survey) -> dict[str, Any]:
+    return {
+        "server": asked.server,
+        "configuration": asked.configuration,
+        "version": asked.version_reported,
+    }
+
+
+def _diff_as_data(differences: VariablesDiff) -> dict[str, Any]:
+    return {
+        "only_a": dict(differences.only_a),
+        "only_b": dict(differences.only_b),
+        "different": {name: list(values) for name, values in differences.different.items()},
+    }

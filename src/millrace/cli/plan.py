@@ -1,0 +1,121 @@
+"""``millrace plan``: the trials of an experiment, and what they will take."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from millrace import paths
+from millrace.cli.console import out, print_json
+from millrace.cli.experiment_options import ExperimentChoice, experiment_options
+from millrace.experiment.estimate import Estimate, require_space
+from millrace.experiment.model import Plan
+from millrace.experiment.plan import expand
+from millrace.runner.forecast import forecast
+from millrace.sizes import readable
+
+
+@click.command()
+@experiment_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(choice: ExperimentChoice, as_json: bool) -> None:
+    """Print the trials of FILE in their order, and an estimate of time and disk.
+
+    Nothing is started. Exit status 3 when the disk cannot hold the experiment.
+    """
+    experiment = choice.read()
+    seed = secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed
+    plan = expand(experiment, seed=seed)
+    estimate = forecast(plan, work_dir=paths.work_dir())
+    if as_json:
+        print_json(_as_data(plan, estimate))
+    else:
+        _print_plan(plan, seed_is_ours=experiment.seed is None)
+        _print_estimate(estimate)
+    require_space(estimate, str(paths.work_dir()))
+
+
+def estimate_or_refuse(plan: Plan) -> Estimate:
+    """The estimate of a plan; HostProblem when the disk of this host's instances cannot hold it."""
+    estimate = forecast(plan, work_dir=paths.work_dir())
+    require_space(estimate, str(paths.work_dir()))
+    return estimate
+
+
+def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
+    experiment = plan.experiment
+    out.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.name)})")
+    parameters = ", ".join(f"{key} {value}" for key, value in experiment.parameters.items())
+    compare, margin = experiment.compare, f"{experiment.margin * 100:.3g} %"
+    keep = f" (--seed {plan.seed} keeps this order)" if seed_is_ours else ""
+    for name, text in (
+        ("scale", f"{experiment.scale}: {parameters}"),
+        (
+            "compared",
+            f"{compare.factor}, base {compare.base}, margin {margin}",
+        ),
+        ("trials", f"{len(plan.treatments)} treatments x {experiment.blocks} blocks"),
+        ("seed", f"{plan.seed}{keep}"),
+    ):
+        out.print(f"{name:<10}{text}", markup=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("trial", "block"):
+        table.add_column(heading, justify="right")
+    for heading in (*(factor.name for factor in experiment.factors), "id"):
+        table.add_column(heading, no_wrap=True)
+    for trial in plan.trials:
+        levels = [escape(str(level)) for level in trial.treatment.levels.values()]
+        table.add_row(str(trial.position + 1), str(trial.block + 1), *levels, trial.id)
+    out.print()
+    out.print(table)
+    out.print()
+
+
+def _print_estimate(estimate: Estimate) -> None:
+    disk, free = readable(estimate.peak_disk_bytes), readable(estimate.host_free_bytes)
+    lines = [
+        ("time", f"about {_duration(estimate.time_s)}"),
+        ("disk", f"about {disk} for {estimate.peak_treatment}; {free} are free"),
+    ]
+    if estimate.download_bytes:
+        lines.append(("download", f"about {readable(estimate.download_bytes)} of servers first"))
+    for name, text in lines:
+        out.print(f"{name:<10}{text}", markup=False)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
+    experiment = plan.experiment
+    return {
+        "experiment": experiment.name,
+        "scale": experiment.scale,
+        "digest": plan.digest,
+        "seed": plan.seed,
+        "blocks": experiment.blocks,
+        "margin": experiment.margin,
+        "parameters": dict(experiment.parameters),
+        "compare": asdict(experiment.compare),
+        "trials": [
+            {
+                "id": trial.id,
+                "position": trial.position,
+                "block": trial.block,
+                "treatment": trial.treatment.id,
+                "levels": dict(trial.treatment.levels),
+                "resolved": dict(trial.treatment.resolved),
+            }
+            for trial in plan.trials
+        ],
+        "estimate": {**asdict(estimate), "fits": estimate.fits},
+    }

@@ -1,0 +1,67 @@
+"""``millrace report``: show what a run found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from millrace.analysis.judge import judge
+from millrace.analysis.model import RunAnalysis
+from millrace.cli.console import err, out
+from millrace.cli.store_option import store_option
+from millrace.report import html, terminal
+from millrace.report.render import FORMATS, render
+from millrace.report.write import write_text
+from millrace.store.store import Store
+
+
+@click.command()
+@click.argument("run", default="latest")
+@store_option
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(list(FORMATS)),
+    default="terminal",
+    show_default=True,
+    help="Without --output, HTML goes to `reports/` beside the store, all else to stdout.",
+)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to FILE.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 100, min_open=True, max_open=True),
+    metavar="PERCENT",
+    help="The smallest difference that matters; the experiment's own unless given.",
+)
+@click.option("--base", metavar="LEVEL", help="Compare with this level instead.")
+def command(
+    run: str,
+    store: Path,
+    output_format: str,
+    output: Path | None,
+    margin: float | None,
+    base: str | None,
+) -> None:
+    """Show what RUN (an id, its beginning, or `latest`) found.
+
+    Nothing is measured again: verdicts come from the stored trials, so that a report can be had
+    with another margin or another base at any time.
+    """
+    with Store.open(store, read_only=True) as opened:
+        stored = opened.load_run(opened.find_run(run).id)
+    analysis = judge(stored, margin=None if margin is None else margin / 100, base=base)
+    if output is not None:
+        err.print(f"report: {write_text(output, render(analysis, output_format))}", markup=False)
+    elif output_format == "html":
+        path = store.parent / "reports" / f"{analysis.run.id}.html"
+        out.print(str(html.write(analysis, path)), markup=False)
+    else:
+        _show(analysis, output_format)
+
+
+def _show(analysis: RunAnalysis, output_format: str) -> None:
+    if output_format == "terminal":
+        terminal.show(analysis, out)
+    else:
+        click.echo(render(analysis, output_format), nl=False)

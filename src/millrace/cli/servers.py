@@ -1,0 +1,260 @@
+"""``millrace servers``: list, install, show, verify, remove and add servers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from millrace.cli.console import err, out, print_json
+from millrace.errors import TrialFailed, UserError
+from millrace.servers import added, catalogue, install
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.model import AttachedServer, InstalledServer, Server, as_data
+from millrace.servers.verify import verify
+
+_PIPE_WIDTH = 10_000
+
+
+@click.group("servers")
+def command() -> None:
+    """List, install, check and add servers."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(as_json: bool) -> None:
+    """Every server millrace knows, and whether it is on this host."""
+    rows = install.list_servers()
+    if as_json:
+        print_json([asdict(row) for row in rows])
+        return
+    table = _table("server", "version", "state", "download", "source")
+    for row in rows:
+        size = "" if row.download_bytes is None else f"{row.download_bytes / 1e6:6.0f} MB"
+        table.add_row(row.name, row.version or "", row.state, size, escape(row.source or ""))
+    _print_table(table)
+
+
+@command.command("install")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def install_command(names: tuple[str, ...]) -> None:
+    """Download servers of the catalogue and make them ready; no root is needed."""
+    for name in dict.fromkeys(names):
+        already = install.installed(name) is not None
+        with DownloadBar() as bar:
+            server = install.install(name, progress=bar)
+        err.print(
+            f"{name} is installed already" if already else f"installed {name} in {server.base_dir}"
+        )
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show_command(name: str, as_json: bool) -> None:
+    """Where a server comes from and how it was built."""
+    entry = catalogue.entries().get(name)
+    if entry is not None and install.installed(name) is None:
+        data = _available(entry)
+    else:
+        data = _present(install.find(name))
+    if as_json:
+        print_json(data)
+        return
+    table = Table.grid(padding=(0, 2))
+    for key, value in data.items():
+        for line, text in enumerate(_lines(key, value)):
+            table.add_row("" if line else f"[bold]{key.replace('_', ' ')}[/]", escape(text))
+    _print_table(table)
+
+
+@command.command("verify")
+@click.argument("names", nargs=-1, metavar="NAME...")
+@click.option("--all", "every", is_flag=True, help="All that are installed, added or attached.")
+def verify_command(names: tuple[str, ...], every: bool) -> None:
+    """Boot, query, load, stop: does a server work here?"""
+    if bool(names) == every:
+        raise UserError("give the names of servers, or --all")
+    if every:
+        names = tuple(row.name for row in install.list_servers() if row.state != "available")
+    servers = [install.find(name) for name in dict.fromkeys(names)]
+    table = _table("server", "version", "result", "steps")
+    failed = []
+    for server in servers:
+        err.print(f"[bold]{server.name}[/]")
+        result = verify(server, lambda text: err.print(f"  {escape(text)}"))
+        steps = ", ".join(f"{step} {duration_s:.1f} s" for step, duration_s, _ in result.steps)
+        outcome = "works" if result.ok else f"fails: {result.reason}"
+        table.add_row(server.name, result.version_reported or "?", escape(outcome), steps)
+        if not result.ok:
+            failed.append(server.name)
+    _print_table(table)
+    if failed:
+        raise TrialFailed(f"{len(failed)} of {len(servers)} do not work: {', '.join(failed)}")
+
+
+@command.command("remove")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def remove_command(names: tuple[str, ...]) -> None:
+    """Remove installed servers, or forget added ones (a directory used in place stays)."""
+    for name in dict.fromkeys(names):
+        install.remove(name)
+        err.print(f"removed {name}")
+
+
+@command.command("add")
+@click.argument("name")
+@click.option("--family", required=True, type=click.Choice(added.FAMILIES))
+@click.option("--tarball", metavar="PATH|URL", help="A vendor's archive (tar, zip).")
+@click.option("--sha256", metavar="HEX", help="What the archive must have.")
+@click.option("--dir", "directory", metavar="PATH", help="An installation or a build tree.")
+@click.option("--attach", "dsn", metavar="DSN", help="A running server: mysql://user:pw@host:port/")
+def add_command(
+    *,
+    name: str,
+    family: str,
+    tarball: str | None,
+    sha256: str | None,
+    directory: str | None,
+    dsn: str | None,
+) -> None:
+    """Add any other server: a tarball, a directory, or one that runs elsewhere."""
+    if [tarball, directory, dsn].count(None) != 2:
+        raise UserError("say where the server is: one of --tarball, --dir, --attach")
+    if sha256 is not None and tarball is None:
+        raise UserError("--sha256 goes with --tarball")
+    if dsn is not None:
+        _say_limits(added.add_attached(name, family, dsn))
+        return
+    with DownloadBar() as bar:
+        if tarball is not None:
+            server = added.add_tarball(name, family, tarball, sha256=sha256, progress=bar)
+        else:
+            assert directory is not None
+            server = added.add_directory(name, family, Path(directory), progress=bar)
+    err.print(f"added {name}: {server.family} {server.version}")
+
+
+def _say_limits(server: AttachedServer) -> None:
+    err.print(f"added {server.name}; it is measured, never started, stopped or reconfigured:")
+    for limit in AttachedInstance(server).limits:
+        err.print(f"  {escape(limit)}")
+
+
+def _present(server: Server) -> dict[str, Any]:
+    if isinstance(server, AttachedServer):
+        limits = AttachedInstance(server).limits
+        return {"name": server.name, "family": server.family, "attached": True, "limits": limits}
+    return {
+        "name": server.name,
+        "family": server.family,
+        "version": server.version,
+        "state": _state(server),
+        "program": str(server.program),
+        "own_loader": len(server.argv) > 1,
+        **as_data(server),
+    }
+
+
+def _state(server: InstalledServer) -> str:
+    return "installed" if server.name in catalogue.entries() else "added"
+
+
+def _available(entry: catalogue.Entry) -> dict[str, Any]:
+    source = entry.sources[0]
+    return {
+        "name": entry.name,
+        "family": entry.family,
+        "version": entry.version,
+        "state": "available",
+        "source": str(source.coordinate),
+        "sha256": source.sha256,
+        "size_bytes": source.size_bytes,
+        "symbols": entry.symbols,
+    }
+
+
+def _lines(key: str, value: Any) -> list[str]:
+    """A value of ``show`` as lines of text."""
+    if key == "artefacts":
+        return _artefact_lines(value)
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    return ["not known" if value is None else str(value)]
+
+
+def _artefact_lines(artefacts: list[dict[str, Any]]) -> list[str]:
+    """The artefact itself; of the packages that came with it only how many."""
+    lines = [
+        f"{each['coordinate']}, {each['size_bytes']} bytes, sha256 {each['sha256']}"
+        for each in artefacts[:1]
+    ]
+    if len(artefacts) > 1:
+        size_bytes = sum(each["size_bytes"] for each in artefacts[1:])
+        count = len(artefacts) - 1
+        lines.append(f"and {count} packages of libraries, {size_bytes} bytes (--json names them)")
+    return lines or ["none: used in place"]
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _print_table(table: Table) -> None:
+    """As wide as the terminal, or as the text where it goes to a file or a pipe."""
+    console = out if out.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+    console.print(table, soft_wrap=False)
+
+
+class DownloadBar:
+    """Shows what a download tells: a bar on a terminal, sentences everywhere."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(24),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> DownloadBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
+        """See ``servers.progress.Progress``."""
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total_bytes)
+        self._bar.update(self._tasks[what], completed=done_bytes, total=total_bytes)
+
+    def say(self, text: str) -> None:
+        """See ``servers.progress.Progress``."""
+        err.print(text, markup=False)

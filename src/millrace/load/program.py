@@ -1,0 +1,68 @@
+"""The load generator as a program: where it is, and what its words mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import HostProblem, UserError
+
+NAME = "millrace-load"
+
+
+def find_load_generator() -> Path:
+    """The program: ``MILLRACE_LOAD``, else beside the running Python, else on ``PATH``.
+
+    Raises UserError when ``MILLRACE_LOAD`` names no program, HostProblem when there is none.
+    """
+    named = os.environ.get("MILLRACE_LOAD")
+    if named:
+        if not os.access(named, os.X_OK) or Path(named).is_dir():
+            raise UserError(
+                f"MILLRACE_LOAD names {named}, which is not a program",
+                remedy=f"set it to the path of {NAME}, or unset it",
+            )
+        return Path(named)
+    beside = Path(sys.executable).with_name(NAME)
+    if os.access(beside, os.X_OK):
+        return beside
+    on_path = shutil.which(NAME)
+    if on_path is None:
+        raise HostProblem(
+            f"the load generator {NAME} is not beside {sys.executable} and not on PATH",
+            remedy=f"run `make setup`, or set MILLRACE_LOAD to the path of {NAME}",
+        )
+    return Path(on_path)
+
+
+def ask(arguments: Sequence[str]) -> dict[str, Any]:
+    """Run the program to its end and return the JSON object it prints.
+
+    It ends with us: when we are killed, and when an exception (Ctrl-C) passes through here.
+    """
+    command = [str(find_load_generator()), "--die-with-parent", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, start_new_session=True)
+    except OSError as error:
+        raise HostProblem(f"cannot start {command[0]}: {error.strerror}") from error
+    if done.returncode != 0:
+        raise HostProblem(f"{NAME} {arguments[0]}: {last_words(done.returncode, done.stderr)}")
+    answer: dict[str, Any] = json.loads(done.stdout or b"{}")
+    return answer
+
+
+def last_words(returncode: int, stderr: bytes) -> str:
+    """What the program said about its end, or how it was ended."""
+    said = stderr.decode(errors="replace").strip().removeprefix(f"{NAME}: ")
+    if said:
+        return said
+    if returncode < 0:
+        return f"killed by {signal.Signals(-returncode).name}"
+    return f"ended with status {returncode} and without a word"

@@ -1,0 +1,192 @@
+"""The report as one HTML file: no network, no script, styles and charts inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.report import notes
+from millrace.report.charts import RatioChart, bar_charts, ratio_charts
+from millrace.report.formatting import bytes_text, counted, margin_text
+from millrace.report.published import published_beside
+from millrace.report.sentences import answer, first_line, sentence, verdict_text
+from millrace.report.tables import (
+    Table,
+    options_table,
+    provenance_table,
+    published_table,
+    ratios_table,
+    results_table,
+    sizes_table,
+    steps_table,
+    trials_table,
+)
+from millrace.report.write import write_text
+
+LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
+
+GLYPHS = {
+    "regression": "▼",
+    "improvement": "▲",
+    "equivalent": "=",
+    "inconclusive": "?",
+    "failed": "✕",
+    "no verdict": "·",
+}
+
+
+@dataclass(frozen=True)
+class _MetricSection:
+    """A metric beside the headline: its table, its ratios, and every ratio in figures."""
+
+    metric: Metric
+    results: Table
+    charts: tuple[RatioChart, ...]
+    ratios: Table
+
+
+def as_html(analysis: RunAnalysis) -> str:
+    """The whole page as text."""
+    environment = Environment(
+        loader=PackageLoader("millrace.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["at"] = _position
+    environment.filters["prose"] = _prose(analysis)
+    environment.filters["slug"] = _slug
+    environment.filters["heading"] = _heading
+    return environment.get_template("report.html.j2").render(_context(analysis))
+
+
+def write(analysis: RunAnalysis, path: Path) -> Path:
+    """Write the page to ``path`` and return it; raises HostProblem where that cannot be."""
+    return write_text(path, as_html(analysis))
+
+
+def _context(analysis: RunAnalysis) -> dict[str, Any]:
+    headline = analysis.headline
+    study = published_beside(analysis)
+    published = [
+        table
+        for metric in analysis.metrics
+        if study is not None and metric != analysis.time
+        if (table := published_table(analysis, study, metric)) is not None
+    ]
+    return {
+        "analysis": analysis,
+        "run": analysis.run,
+        "title": analysis.run.title or analysis.run.name,
+        "subtitle": notes.subtitle(analysis),
+        "answer": answer(analysis),
+        "sentences": [_verdict_sentence(c, analysis) for c in analysis.comparisons()],
+        "warnings": notes.warnings(analysis),
+        "results": results_table(analysis, headline, analysis.time),
+        "bars": bar_charts(analysis, headline),
+        "ratios": ratio_charts(analysis, headline),
+        "ratios_in_figures": ratios_table(analysis, headline),
+        "others": [
+            _MetricSection(
+                metric,
+                results_table(analysis, metric, None),
+                ratio_charts(analysis, metric),
+                ratios_table(analysis, metric),
+            )
+            for metric in analysis.metrics
+            if metric not in (headline, analysis.time)
+        ],
+        "study": study,
+        "published": published,
+        "sizes": sizes_table(analysis),
+        "steps": steps_table(analysis),
+        "every_trial": trials_table(analysis, headline),
+        "options": options_table(analysis),
+        "provenance": provenance_table(analysis),
+        "limits": _limits(analysis),
+        "findings": notes.findings(analysis),
+        "facts": list(_flat(analysis.run.host.facts)),
+        "order": _order(analysis),
+        "chance": notes.chance(analysis),
+        "margin": margin_text(analysis.margin),
+        "glyphs": GLYPHS,
+        "counted": counted,
+        "first_line": first_line,
+    }
+
+
+def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[str, str]:
+    return verdict_text(comparison), sentence(comparison, analysis)
+
+
+def _limits(analysis: RunAnalysis) -> dict[str, tuple[str, ...]]:
+    """What cannot be controlled or observed, by the name of the (attached) server."""
+    return {
+        instance.server.name: tuple(instance.facts["limits"])
+        for treatment in analysis.treatments
+        for instance in treatment.instances
+        if instance.facts.get("limits")
+    }
+
+
+def _order(analysis: RunAnalysis) -> list[list[str]]:
+    """The treatments' labels in the order of their trials, block by block."""
+    labels = {treatment.id: treatment.label for treatment in analysis.treatments}
+    blocks: dict[int, list[str]] = {}
+    for trial in analysis.trials:
+        blocks.setdefault(trial.block, []).append(labels[trial.treatment_id])
+    return list(blocks.values())
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Facts as (name, text), nested ones with their path; what is unknown is left out."""
+    for key, value in facts.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if key == "findings" or value is None or value in ("", [], {}):
+            continue
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}: ")
+        elif key.endswith("_bytes") and isinstance(value, int | float):
+            yield name.removesuffix(" bytes"), bytes_text(value)
+        elif isinstance(value, bool):
+            yield name, "yes" if value else "no"
+        elif isinstance(value, list | tuple):
+            yield name, ", ".join(str(item) for item in value)
+        else:
+            yield name, str(value)
+
+
+def _position(value: float) -> str:
+    """A coordinate in percent of the chart's width."""
+    return f"{value:.2f}%"
+
+
+def _prose(analysis: RunAnalysis) -> Callable[[str], Markup]:
+    """A filter that breaks no line inside a short name, nor between a number and its unit."""
+    levels = {str(treatment.level) for treatment in analysis.treatments}
+    names = sorted((name for name in levels if len(name) <= LONGEST_UNBROKEN), key=len)
+    pattern = "|".join(re.escape(str(escape(name))) for name in reversed(names))
+
+    def prose(text: str) -> Markup:
+        kept = re.sub(r" (·|%|rows/s|s|blocks?)(?=[ ,.:;)]|$)", "\u00a0\\1", text)
+        spanned = re.sub(pattern, r'<span class="name">\g<0></span>', str(escape(kept)))
+        return Markup(spanned)  # noqa: S704 - escaped above
+
+    return prose
+
+
+def _slug(text: str) -> str:
+    return text.replace(" ", "-")
+
+
+def _heading(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,67 @@
+"""The estimate of a plan on this host: what its servers and configurations need, on which disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from millrace import workloads
+from millrace.experiment.estimate import Estimate, Needs, estimate
+from millrace.experiment.model import Plan, Treatment
+from millrace.servers import configurations, install
+from millrace.servers.configurations import footprint
+
+# System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
+_FRESH_DATA_DIR_BYTES = 200_000_000
+
+
+def forecast(
+    plan: Plan, *, work_dir: Path, measured_trial_s: Mapping[str, float] | None = None
+) -> Estimate:
+    """What ``plan`` takes when its instances live in ``work_dir``; servers may be missing yet."""
+    listings = {listing.name: listing for listing in install.list_servers()}
+    used = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
+    return estimate(
+        plan,
+        needs={
+            treatment.id: _needs(plan, treatment, listings[str(treatment.resolved["server"])])
+            for treatment in plan.treatments
+        },
+        host_free_bytes=_free_bytes(work_dir),
+        download_bytes=sum(
+            listings[name].download_bytes or 0
+            for name in used
+            if listings[name].state == "available"
+        ),
+        measured_trial_s=measured_trial_s,
+    )
+
+
+def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:
+    """An attached server's data is on its own host's disk: nothing is known, nothing is asked."""
+    if server.version is None:
+        return Needs(fixed_bytes=0, binary_log=False)
+    experiment = plan.experiment
+    configuration = configurations.resolve(
+        str(treatment.resolved["configuration"]),
+        family=server.family,
+        version=server.version,
+        definitions=experiment.configurations,
+        data_bytes=workloads.checked(experiment.workload).data_bytes(experiment.parameters),
+        host_memory_bytes=psutil.virtual_memory().total,
+    )
+    redo = footprint.redo_bytes(configuration, family=server.family, version=server.version)
+    return Needs(
+        fixed_bytes=_FRESH_DATA_DIR_BYTES + redo,
+        binary_log=footprint.keeps_binary_log(
+            configuration, family=server.family, version=server.version
+        ),
+    )
+
+
+def _free_bytes(directory: Path) -> int:
+    """Free space of the disk that holds ``directory``, which need not exist yet."""
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    return psutil.disk_usage(str(existing)).free

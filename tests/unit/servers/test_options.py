@@ -1,0 +1,188 @@
+"""The names of options, and a configuration fitted to what a server knows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.errors import UserError
+from millrace.servers import families, option_names, options
+from millrace.servers.model import (
+    AttachedServer,
+    Configuration,
+    FittedOptions,
+    KnownOptions,
+    Option,
+)
+
+HELP = """\
+mysqld  Ver 5.6.24 for Linux on x86_64
+--defaults-file=#       Only read default options from the given file #.
+
+  --allow-suspicious-udfs
+                      Allows use of UDFs. See also --old-option in the manual.
+  -a, --ansi          Use ANSI SQL syntax instead of MySQL syntax.
+  --innodb-buffer-pool-size=#
+                      The size of the memory buffer InnoDB uses
+  --log-bin[=name]    Log update queries in binary format.
+  -u, --user=name     Run mysqld daemon as user.
+
+Variables (--variable-name=value)
+and boolean options {FALSE|TRUE}          Value (after reading options)
+----------------------------------------- ---------------
+allow-suspicious-udfs                     FALSE
+innodb-buffer-pool-size                   134217728
+init-connect
+log-bin                                   (No default value)
+sql-mode                                  NO_ENGINE_SUBSTITUTION
+hidden-but-listed                         a value with blanks
+
+To see what values a running MySQL server is using, type
+'mysqladmin variables' instead of 'mysqld --verbose --help'.
+"""
+
+FAMILY = families.get("mysql")
+KNOWN = KnownOptions(
+    frozenset({"innodb_log_file_size", "log_bin", "skip_name_resolve", "innodb_redo_log_capacity"})
+)
+
+
+def configuration(*wanted: Option) -> Configuration:
+    return Configuration("mine", wanted)
+
+
+def option(name: str, *, optional: bool = False, value: str | None = "1") -> Option:
+    return Option(name, value, optional, layer="layer")
+
+
+def fit(*wanted: Option) -> FittedOptions:
+    return options.fit_known("mysql-x", FAMILY, KNOWN, configuration(*wanted))
+
+
+def test_help_is_parsed() -> None:
+    known = options.parse_help(HELP)
+    assert known.names == {
+        "allow_suspicious_udfs",
+        "ansi",
+        "innodb_buffer_pool_size",
+        "log_bin",
+        "user",
+        "init_connect",
+        "sql_mode",
+        "hidden_but_listed",
+    }
+    assert known.defaults == {
+        "allow_suspicious_udfs": "FALSE",
+        "innodb_buffer_pool_size": "134217728",
+        "init_connect": "",
+        "sql_mode": "NO_ENGINE_SUBSTITUTION",
+        "hidden_but_listed": "a value with blanks",
+    }
+
+
+@given(st.text())
+def test_help_of_any_kind_does_no_harm(text: str) -> None:
+    known = options.parse_help(text)
+    assert set(known.defaults) <= known.names
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True),
+        st.from_regex(r"([!-~]([ -~]{0,20}[!-~])?)?", fullmatch=True),
+        min_size=1,
+    )
+)
+def test_help_gives_back_every_row_of_its_table(rows: dict[str, str]) -> None:
+    text = "and boolean options\n" + "-" * 42 + " " + "-" * 15 + "\n"
+    text += "".join(f"{name:<42}{value}\n" for name, value in rows.items())
+    known = options.parse_help(text + "\nTo see what values\n")
+    kept = {n.replace("-", "_"): v for n, v in rows.items() if v != "(No default value)"}
+    assert known.defaults == kept
+    assert known.names == {name.replace("-", "_") for name in rows}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log_bin",
+        "log-bin",
+        "LOG_BIN",
+        "skip_log_bin",
+        "skip-log-bin",
+        "disable_log_bin",
+        "enable_log_bin",
+        "loose_log_bin",
+        "loose_skip_log_bin",
+        "maximum_innodb_log_file_size",
+        "skip_name_resolve",
+    ],
+)
+def test_forms_of_a_known_name(name: str) -> None:
+    assert options.knows(KNOWN, name)
+
+
+@pytest.mark.parametrize(
+    "name", ["log_bi", "log", "name_resolve", "skip_", "", "skip_skip_log_bin"]
+)
+def test_beginnings_and_other_names_are_unknown(name: str) -> None:
+    assert not options.knows(KNOWN, name)
+
+
+def test_forms_of_names() -> None:
+    assert option_names.forms("loose-skip-Log-bin") == ("skip_log_bin", "log_bin")
+    assert option_names.forms("log_bin") == ("log_bin",)
+
+
+def test_what_is_known_is_applied_with_underscores_in_order() -> None:
+    result = fit(option("skip-name-resolve", value=None), option("log-bin", value="x"))
+    assert result.arguments() == ["--skip_name_resolve", "--log_bin=x"]
+    assert result.left_out == ()
+
+
+@pytest.mark.parametrize("name", ["temp_pool", "loose_temp_pool"])
+def test_optional_and_loose_options_are_left_out_with_the_reason(name: str) -> None:
+    unwanted = option(name, optional=name == "temp_pool")
+    result = fit(option("log_bin"), unwanted)
+    assert [o.name for o in result.applied] == ["log_bin"]
+    assert [(x.option, x.reason) for x in result.left_out] == [
+        (unwanted, f"mysql-x has no option {name}")
+    ]
+
+
+def test_all_unknown_options_are_refused_at_once() -> None:
+    with pytest.raises(UserError) as caught:
+        fit(option("log_bim"), option("log_bin"), option("wild_guess"))
+    assert caught.value.message == (
+        "configuration 'mine' has 2 options that mysql-x does not know\n"
+        "  log_bim (layer 'layer'); nearest: log_bin\n"
+        "  wild_guess (layer 'layer')"
+    )
+    assert caught.value.remedy is not None
+    assert "optional" in caught.value.remedy
+
+
+def test_an_option_that_another_makes_ignored_is_left_out() -> None:
+    loser = option("innodb_log_file_size", value="2G")
+    result = fit(loser, option("innodb_redo_log_capacity", value="4G"))
+    assert [o.name for o in result.applied] == ["innodb_redo_log_capacity"]
+    assert [(x.option, x.reason) for x in result.left_out] == [
+        (loser, "innodb_redo_log_capacity makes mysql-x ignore it")
+    ]
+
+
+def test_it_stays_where_the_other_is_not_known() -> None:
+    known = KnownOptions(frozenset({"innodb_log_file_size"}))
+    wanted = configuration(
+        option("innodb_log_file_size"), option("innodb_redo_log_capacity", optional=True)
+    )
+    result = options.fit_known("mysql-x", FAMILY, known, wanted)
+    assert [o.name for o in result.applied] == ["innodb_log_file_size"]
+
+
+def test_an_attached_server_takes_no_options() -> None:
+    server = AttachedServer("cloud", "mysql", "mysql://u:p@h/")
+    assert options.fit(server, configuration()).applied == ()
+    with pytest.raises(UserError, match="cloud is attached"):
+        options.fit(server, configuration(option("log_bin")))

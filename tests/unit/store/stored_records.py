@@ -1,0 +1,196 @@
+"""Records for the tests of the store: plain ones to work with, and arbitrary ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from millrace.store.records import (
+    AttemptResult,
+    HostRecord,
+    InstanceRecord,
+    Level,
+    MeasurementRecord,
+    OptionRecord,
+    Outcome,
+    Owner,
+    RunRecord,
+    ServerRecord,
+    StepRecord,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
+
+NOW = "2026-05-01T12:00:00Z"
+LATER = "2026-05-01T12:05:00Z"
+OWNER = Owner("host", "boot", 4711, 123456)
+OTHER_OWNER = Owner("host", "boot", 4712, 123999)
+
+
+def alive(_owner: Owner) -> bool:
+    return True
+
+
+def dead(_owner: Owner) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a run begins with."""
+
+    run: RunRecord
+    treatments: tuple[TreatmentRecord, ...]
+    trials: tuple[TrialRecord, ...]
+
+
+def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
+    """A run of two treatments."""
+    run = RunRecord(
+        id=run_id,
+        digest="digest",
+        name="study",
+        title="A study",
+        scale="smoke",
+        created_utc=NOW,
+        seed=7,
+        blocks=blocks,
+        margin=0.02,
+        host=HostRecord("host", {"cpu": {"threads": 2}}),
+        versions={"millrace": "0.1.0"},
+        spec={"factors": [{"name": "server", "levels": ["a", "b"], "aliases": {}}]},
+        experiment_text="[experiment]\n",
+    )
+    treatments = tuple(
+        TreatmentRecord(f"t-{level}", position, {"server": level}, {"server": level})
+        for position, level in enumerate("ab")
+    )
+    trials = tuple(
+        TrialRecord(f"{run_id}/{block}-{treatment.id}", treatment.id, block, 2 * block + position)
+        for block in range(blocks)
+        for position, treatment in enumerate(treatments)
+    )
+    return Begun(replace(run, **changes), treatments, trials)
+
+
+def result(*, port: str = "3306", log: bytes = b"ready for connections\n") -> AttemptResult:
+    """A finished attempt's."""
+    server = ServerRecord("mysql-5.7.22", "mysql", "5.7.22", "5.7.22-log", {"libc": "x"}, ("port",))
+    options = (OptionRecord("innodb_flush_method", "O_DIRECT", "wmf", False),)
+    effective = {"port": port, "innodb_buffer_pool_size": "134217728"}
+    return AttemptResult(
+        outcome="finished",
+        steps=(StepRecord(0, "start", 0.0, 1.25, "finished"),),
+        instances=(InstanceRecord("server", server, "wmf", options, effective),),
+        measurements=(MeasurementRecord("load_duration_s", 3.5), MeasurementRecord("rows", 20_000)),
+        artefacts=(("error_log", "server", log),),
+    )
+
+
+def failed() -> AttemptResult:
+    return AttemptResult("failed", failed_step="start", reason="it crashed", log_tail="signal 11\n")
+
+
+def without_attempt_ids(stored: StoredRun) -> StoredRun:
+    """The run as it is in every store: ids of attempts are a store's own."""
+    return replace(stored, attempts=tuple(replace(each, id=0) for each in stored.attempts))
+
+
+_numbers = st.floats(allow_nan=False, allow_infinity=False)
+_names = st.text(min_size=1, max_size=8)
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | _numbers | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
+    max_leaves=6,
+)
+_documents = st.dictionaries(_names, _json, max_size=3)
+_levels: st.SearchStrategy[Level] = st.text(max_size=12) | st.integers() | _numbers | st.booleans()
+_factors = st.dictionaries(st.sampled_from(["server", "replica.server", "rows"]), _levels)
+
+
+@st.composite
+def _servers(draw: st.DrawFn) -> ServerRecord:
+    return ServerRecord(
+        name=draw(_names),
+        family=draw(_names),
+        version=draw(_names),
+        version_reported=draw(_names),
+        build=draw(_documents),
+        host_variables=tuple(draw(st.lists(_names, max_size=3))),
+    )
+
+
+@st.composite
+def _instances(draw: st.DrawFn, role: str) -> InstanceRecord:
+    server = draw(_servers())
+    names = st.sampled_from(["port", "version", *server.host_variables])
+    options = st.builds(
+        OptionRecord, _names, st.none() | _names, _names, st.booleans(), st.none() | _names
+    )
+    return InstanceRecord(
+        role=role,
+        server=server,
+        configuration=draw(_names),
+        options=tuple(draw(st.lists(options, max_size=2))),
+        effective=draw(st.dictionaries(names, st.text(max_size=8), max_size=4)),
+        facts=draw(_documents),
+    )
+
+
+@st.composite
+def results(draw: st.DrawFn) -> AttemptResult:
+    """Whatever an attempt may yield."""
+    outcomes: tuple[Outcome, ...] = ("finished", "failed", "interrupted")
+    outcome = st.sampled_from(outcomes)
+    steps = draw(st.lists(st.tuples(_names, _numbers, _numbers, outcome), max_size=3))
+    measured = draw(st.dictionaries(st.tuples(_names, _names), _numbers, max_size=4))
+    roles = draw(st.lists(_names, unique=True, max_size=2))
+    return AttemptResult(
+        outcome=draw(outcome),
+        steps=tuple(StepRecord(position, *step) for position, step in enumerate(steps)),
+        instances=tuple(draw(_instances(role)) for role in roles),
+        measurements=tuple(
+            MeasurementRecord(name, value, role) for (role, name), value in measured.items()
+        ),
+        failed_step=draw(st.none() | _names),
+        reason=draw(st.none() | st.text(max_size=20)),
+        log_tail=draw(st.none() | st.text(max_size=20)),
+        artefacts=tuple(
+            draw(st.lists(st.tuples(_names, _names, st.binary(max_size=20)), max_size=2))
+        ),
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Begun:
+    """Whatever a run may begin with: any factors and roles."""
+    treatments = tuple(
+        TreatmentRecord(f"t{position}", position, draw(_factors), draw(_factors))
+        for position in range(draw(st.integers(1, 3)))
+    )
+    blocks = draw(st.integers(1, 2))
+    trials = tuple(
+        TrialRecord(f"run/{block}/{t.id}", t.id, block, block * len(treatments) + t.position)
+        for block in range(blocks)
+        for t in treatments
+    )
+    run = RunRecord(
+        id="run",
+        digest=draw(_names),
+        name=draw(_names),
+        title=draw(st.text(max_size=20)),
+        scale=draw(_names),
+        created_utc=NOW,
+        seed=draw(st.integers(0, 2**63 - 1)),
+        blocks=blocks,
+        margin=draw(_numbers),
+        host=HostRecord(draw(_names), draw(_documents)),
+        versions=draw(st.dictionaries(_names, st.text(max_size=8), max_size=2)),
+        spec=draw(_documents),
+        experiment_text=draw(st.text(max_size=40)),
+        millrace_command=draw(st.text(max_size=20)),
+    )
+    return Begun(run, treatments, trials)

@@ -1,0 +1,232 @@
+"""Opening a store: made, upgraded, or refused with one clear message; never harmed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
+
+from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.store import database, migrations, schema
+from millrace.store.store import Store
+
+SCHEMAS = Path(__file__).parent / "schemas"
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "results.sqlite"
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory an ordinary user can reach (pytest's own are closed to others)."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    directory.chmod(0o755)
+    yield directory
+    directory.chmod(0o755)
+    shutil.rmtree(directory)
+
+
+@contextlib.contextmanager
+def as_ordinary_user() -> Iterator[None]:
+    """Root may write everywhere; for this block nobody is root."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def fill(path: Path, trials: int = 1) -> None:
+    with Store.open(path) as store:
+        what = begun(blocks=trials)
+        store.begin_run(what.run, what.treatments, what.trials)
+        for trial in what.trials[:trials]:
+            attempt = store.claim(trial.id, OWNER, NOW, is_alive=alive)
+            assert attempt is not None
+            store.finish(attempt, result(), LATER)
+
+
+def refused(path: Path, *, read_only: bool = False) -> MillraceError:
+    with pytest.raises(MillraceError) as caught:
+        Store.open(path, read_only=read_only)
+    assert str(path) in caught.value.message
+    return caught.value
+
+
+def test_a_new_store_has_the_newest_schema_in_a_new_directory(tmp_path: Path) -> None:
+    path = tmp_path / "a dir % with #?&" / "results.sqlite"
+    fill(path)
+    with Store.open(path, read_only=True) as store:
+        assert len(store.load_run("study-1").attempts) == 1
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [
+        "results.sqlite",
+        "results.sqlite.artefacts",
+    ]
+
+
+def test_the_tables_are_what_the_migrations_make(path: Path) -> None:
+    Store.open(path).close()
+    with create_engine(f"sqlite:///{path}").connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+
+
+def test_the_newest_revision_is_the_one_the_code_expects() -> None:
+    assert migrations.revisions()[0] == schema.HEAD
+
+
+@pytest.mark.parametrize("revision", migrations.revisions())
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_of_every_past_schema_is_upgraded_with_what_it_holds(
+    revision: str, read_only: bool, path: Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((SCHEMAS / f"{revision}.sql").read_text(encoding="utf-8"))
+    with Store.open(path, read_only=read_only) as store:
+        (summary,) = store.list_runs()
+        stored = store.load_run(summary.id)
+    assert (summary.finished, summary.open) == (1, 3)
+    assert stored.attempts[0].measurements == result().measurements
+    assert stored.attempts[0].instances == result().instances
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [
+            (schema.HEAD,)
+        ]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_of_a_newer_millrace_is_refused(path: Path, read_only: bool) -> None:
+    fill(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = path.read_bytes()
+    error = refused(path, read_only=read_only)
+    assert isinstance(error, UserError)
+    assert "9999" in error.message
+    assert schema.HEAD in error.message
+    assert "--store" in (error.remedy or "")
+    assert path.read_bytes() == before
+
+
+def test_there_is_none_to_read(path: Path) -> None:
+    assert "there is no results store here" in refused(path, read_only=True).message
+    with pytest.raises(UserError, match="there is no results store here"):
+        Store.open(path, create=False)
+    assert not path.exists()
+
+
+def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
+    assert "is a directory" in refused(tmp_path).message
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_other_files_are_refused_and_left_as_they_are(path: Path, read_only: bool) -> None:
+    path.write_text("This is a letter, and not a short one either.\n" * 100)
+    letter = path.read_bytes()
+    assert "is not a results store" in refused(path, read_only=read_only).message
+    assert path.read_bytes() == letter
+
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("CREATE TABLE runs (id TEXT)")
+    database_of_another = path.read_bytes()
+    assert "is not a results store" in refused(path, read_only=read_only).message
+    assert path.read_bytes() == database_of_another
+
+
+def test_a_damaged_store_is_told_not_traced(path: Path) -> None:
+    fill(path, trials=20)
+    content = bytearray(path.read_bytes())
+    content[8192:] = os.urandom(len(content) - 8192)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is damaged") as caught, Store.open(path) as store:
+        store.load_run("study-1")
+    assert "sqlite3" in (caught.value.remedy or "")
+
+
+def test_a_read_only_store_is_refused_before_anything_is_measured(reachable: Path) -> None:
+    path = reachable / "results.sqlite"
+    fill(path)
+    path.chmod(0o444)
+    with as_ordinary_user():
+        error = refused(path)
+    assert isinstance(error, UserError)
+    assert "read-only" in error.message
+
+
+def test_a_directory_without_write_permission_can_be_read_but_not_written(
+    reachable: Path,
+) -> None:
+    path = reachable / "results.sqlite"
+    fill(path)
+    reachable.chmod(0o555)
+    with as_ordinary_user():
+        assert "read-only" in refused(path).message
+        with Store.open(path, read_only=True) as store:
+            assert store.find_run("latest").id == "study-1"
+        with pytest.raises(UserError, match=f"{reachable / 'sub'}: cannot be written"):
+            Store.open(reachable / "sub" / "results.sqlite")
+
+
+def test_a_store_that_stays_locked_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(path)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with Store.open(path) as store, pytest.raises(HostProblem, match="locked") as caught:
+            store.claim(begun().trials[1].id, OWNER, NOW, is_alive=alive)
+        assert str(path) in caught.value.message
+        other.execute("ROLLBACK")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(place)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small filesystem needs root")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_told_and_loses_nothing(small_disk: Path) -> None:
+    path = small_disk / "results.sqlite"
+    fill(path)
+    what = begun()
+    with Store.open(path) as store:
+        attempt = store.claim(what.trials[1].id, OWNER, NOW, is_alive=alive)
+        assert attempt is not None
+        before = store.load_run("study-1")
+        for log in (os.urandom(2_000_000), b"small"):
+            ballast = small_disk / "ballast"
+            with contextlib.suppress(OSError):
+                ballast.write_bytes(b"\0" * 2_000_000)
+            with pytest.raises(HostProblem, match="the disk is full"):
+                store.finish(attempt, result(log=log), LATER)
+            ballast.unlink()
+            assert store.load_run("study-1") == before
+        store.finish(attempt, result(), LATER)  # with room again, the result is kept
+    with Store.open(path) as store:
+        assert store.list_runs()[0].finished == 2

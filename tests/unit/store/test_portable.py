@@ -1,0 +1,239 @@
+"""Exported files: what is wrong with one is told, and nothing of it is imported."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zipfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
+
+from millrace.errors import UserError
+from millrace.store import portable
+from millrace.store.store import Store
+
+Members = dict[str, bytes]
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """Two runs as an exported file."""
+    with Store.open(tmp_path / "source.sqlite") as store:
+        for run_id in ("one", "two"):
+            what = begun(run_id)
+            store.begin_run(what.run, what.treatments, what.trials)
+            attempt = store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive)
+            assert attempt is not None
+            store.finish(attempt, result(log=run_id.encode()), LATER)
+        store.export_runs(["one", "two"], tmp_path / "runs.zip")
+        first = (tmp_path / "runs.zip").read_bytes()
+        store.export_runs(["one", "two"], tmp_path / "runs.zip")
+        assert (tmp_path / "runs.zip").read_bytes() == first, "same runs, same bytes"
+    return tmp_path / "runs.zip"
+
+
+def members(path: Path) -> Members:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write(path: Path, content: Members) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+def edit_manifest(content: Members, edit: Callable[[Any], None]) -> None:
+    manifest = json.loads(content["manifest.json"])
+    edit(manifest)
+    content["manifest.json"] = json.dumps(manifest).encode()
+
+
+def edit_run(content: Members, edit: Callable[[Any], None]) -> None:
+    """Change the first run, and its hash in the manifest with it."""
+    run = json.loads(content["runs/0001.json"])
+    edit(run)
+    content["runs/0001.json"] = json.dumps(run).encode()
+
+    def new_hash(manifest: Any) -> None:
+        manifest["runs"][0] |= {
+            "sha256": sha256(content["runs/0001.json"]).hexdigest(),
+            "id": run["run"]["id"],
+        }
+
+    edit_manifest(content, new_hash)
+
+
+def artefact_name(content: Members) -> str:
+    return next(name for name in content if name.startswith("artefacts/"))
+
+
+def run_edit(edit: Callable[[Any], Any]) -> Callable[[Members], None]:
+    return lambda content: edit_run(content, edit)
+
+
+def manifest_edit(edit: Callable[[Any], Any]) -> Callable[[Members], None]:
+    return lambda content: edit_manifest(content, edit)
+
+
+def twice(run: Any, key: str) -> None:
+    run[key].append(run[key][0])
+
+
+def drop_artefact(content: Members) -> None:
+    """Take a file out of the archive and out of its manifest."""
+    name = artefact_name(content)
+    del content[name]
+
+    def without(manifest: Any) -> None:
+        kept = [entry for entry in manifest["artefacts"] if entry["sha256"] not in name]
+        manifest["artefacts"] = kept
+
+    edit_manifest(content, without)
+
+
+DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
+    "no manifest": (lambda c: c.pop("manifest.json"), "holds no manifest.json"),
+    "manifest is no JSON": (lambda c: c.update({"manifest.json": b"{"}), "is not JSON"),
+    "another format": (manifest_edit(lambda m: m.update(format="x")), "is not a results file"),
+    "newer version": (manifest_edit(lambda m: m.update(version=2)), "of version 2; this millrace"),
+    "no version": (manifest_edit(lambda m: m.pop("version")), "of version None"),
+    "wrong manifest": (manifest_edit(lambda m: m["runs"][0].pop("file")), "runs.0.file"),
+    "run missing": (lambda c: c.pop("runs/0001.json"), "other files than its manifest.json names"),
+    "file missing": (lambda c: c.pop(artefact_name(c)), "other files than its manifest.json names"),
+    "one too many": (
+        lambda c: c.update({"../../evil": b"x"}),
+        "other files than its manifest.json names: ../../evil",
+    ),
+    "run changed": (
+        lambda c: c.update({"runs/0001.json": c["runs/0001.json"] + b" "}),
+        "runs/0001.json was changed",
+    ),
+    "file changed": (
+        lambda c: c.update({artefact_name(c): b"\0" * len(c[artefact_name(c)])}),
+        "was changed: its name is not its SHA-256",
+    ),
+    "file too long": (
+        lambda c: c.update({artefact_name(c): b"\0" * 10_000_000}),
+        "is larger than it should be",
+    ),
+    "file not listed": (
+        drop_artefact,
+        "lacks the file",
+    ),
+    "wrong type": (run_edit(lambda r: r["run"].update(blocks="many")), "run.blocks"),
+    "unknown outcome": (
+        run_edit(lambda r: r["attempts"][0].update(outcome="maybe")),
+        "attempts.0.outcome",
+    ),
+    "traversal": (run_edit(lambda r: r["run"].update(id="../../evil")), "unusable id '../../evil'"),
+    "hidden": (run_edit(lambda r: r["run"].update(id=".")), "unusable id '.'"),
+    "same run twice": (run_edit(lambda r: r["run"].update(id="two")), "run two is there 2 times"),
+    "trial of no treatment": (
+        run_edit(lambda r: r["trials"][0].update(treatment_id="none")),
+        "unknown treatment none",
+    ),
+    "attempt of no trial": (
+        run_edit(lambda r: r["attempts"][0].update(trial_id="none")),
+        "unknown trial none",
+    ),
+    "trial twice": (run_edit(lambda r: twice(r, "trials")), "trial .* is there 2 times"),
+    "attempt twice": (run_edit(lambda r: twice(r, "attempts")), "attempt .* is there 2 times"),
+    "finished twice": (
+        run_edit(lambda r: r["attempts"].append(r["attempts"][0] | {"number": 2})),
+        "finished attempt of trial .* is there 2 times",
+    ),
+    "measured twice": (
+        run_edit(lambda r: twice(r["attempts"][0], "measurements")),
+        "measurement .* is there 2 times",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_refused_as_a_whole(damage: str, exported: Path, tmp_path: Path) -> None:
+    change, message = DAMAGE[damage]
+    content = members(exported)
+    change(content)
+    write(exported, content)
+    refused_unchanged(exported, tmp_path, message)
+
+
+def refused_unchanged(file: Path, tmp_path: Path, message: str) -> None:
+    with Store.open(tmp_path / "target.sqlite") as store:
+        what = begun("mine")
+        store.begin_run(what.run, what.treatments, what.trials)
+        before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+        with pytest.raises(UserError, match=message) as caught:
+            store.import_file(file)
+        assert caught.value.message.startswith(f"{file}: ")
+        assert [run.id for run in store.list_runs()] == ["mine"]
+        assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
+def test_a_file_that_was_cut_short_is_refused(kept: float, exported: Path, tmp_path: Path) -> None:
+    content = exported.read_bytes()
+    exported.write_bytes(content[: int(kept if kept >= 1 else kept * len(content))])
+    refused_unchanged(exported, tmp_path, "cut short")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_a_changed_bit_is_refused_or_changes_nothing(
+    place: float, bit: int, exported: Path, tmp_path: Path
+) -> None:
+    content = bytearray(exported.read_bytes())
+    content[int(place * len(content))] ^= 1 << bit
+    (tmp_path / "changed.zip").write_bytes(content)
+    with portable.reading(exported) as bundle:
+        runs = bundle.runs
+    with (
+        contextlib.suppress(UserError),
+        portable.reading(tmp_path / "changed.zip") as changed,
+    ):
+        assert changed.runs == runs  # the bit was in a date or another field nobody reads
+        assert len(list(changed.artefacts_of(runs))) == 2
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    refused_unchanged(tmp_path / "none.zip", tmp_path, "no such file")
+
+
+def test_runs_that_are_there_are_passed_over(exported: Path, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "target.sqlite") as store:
+        what = begun("two", title="Mine")
+        store.begin_run(what.run, what.treatments, what.trials)
+        imported = store.import_file(exported)
+        assert (imported.added, imported.present) == (("one",), ("two",))
+        assert store.load_run("two").run.title == "Mine"
+        assert store.import_file(exported).added == ()
+
+
+def test_a_trial_of_another_run_under_the_same_id_is_refused(
+    exported: Path, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "target.sqlite") as store:
+        what = begun("one")
+        other = begun("other")
+        store.begin_run(other.run, other.treatments, what.trials)
+        with pytest.raises(UserError, match=r"trial one/0-t-a .* another run"):
+            store.import_file(exported)
+        assert [run.id for run in store.list_runs()] == ["other"]
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
+        with pytest.raises(UserError, match="holds no run three"):
+            store.export_runs(["one", "three"], tmp_path / "more.zip")
+        with pytest.raises(Exception, match="cannot be written"):
+            store.export_runs(["one"], tmp_path / "file" / "more.zip")
+    assert not list(tmp_path.glob("*more*"))

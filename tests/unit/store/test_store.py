@@ -1,0 +1,346 @@
+"""The ledger and what it keeps."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, select
+from tests.unit.store.stored_records import (
+    LATER,
+    NOW,
+    OTHER_OWNER,
+    OWNER,
+    Begun,
+    alive,
+    begun,
+    dead,
+    failed,
+    result,
+    results,
+    runs,
+    without_attempt_ids,
+)
+
+from millrace.errors import HostProblem, UserError
+from millrace.store import schema
+from millrace.store.records import AttemptResult, Owner
+from millrace.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+def begin(store: Store, what: Begun) -> None:
+    store.begin_run(what.run, what.treatments, what.trials)
+
+
+def carry_out(store: Store, trial_id: str, ended: AttemptResult) -> int:
+    attempt = store.claim(trial_id, OWNER, NOW, is_alive=alive, retry_failed=True)
+    assert attempt is not None
+    store.finish(attempt, ended, LATER)
+    return attempt
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Path]:
+    """An empty store to copy: quicker than making one for every example."""
+    directory = Path(tempfile.mkdtemp())
+    with Store.open(directory / "template.sqlite"):
+        pass
+    yield directory / "template.sqlite"
+    shutil.rmtree(directory)
+
+
+@contextmanager
+def fresh(template: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        shutil.copy(template, Path(directory) / "results.sqlite")
+        yield Path(directory)
+
+
+@settings(max_examples=40, deadline=None)
+@given(runs(), st.lists(results(), min_size=1, max_size=2))
+def test_anything_comes_back_as_it_was_stored_and_from_an_export(
+    template: Path, what: Begun, yields: list[AttemptResult]
+) -> None:
+    with fresh(template) as directory, Store.open(directory / "results.sqlite") as store:
+        begin(store, what)
+        for ended, trial in zip(yields, what.trials, strict=False):
+            carry_out(store, trial.id, ended)
+
+        stored = store.load_run("run")
+        assert (stored.run, stored.treatments, stored.trials) == (
+            what.run,
+            what.treatments,
+            what.trials,
+        )
+        for level, kept in zip(what.treatments, stored.treatments, strict=True):
+            assert list(map(repr, level.levels.items())) == list(map(repr, kept.levels.items()))
+        for ended, trial, attempt in zip(yields, what.trials, stored.attempts, strict=False):
+            assert (attempt.trial_id, attempt.number, attempt.owner) == (trial.id, 1, OWNER)
+            assert (attempt.started_utc, attempt.ended_utc) == (NOW, LATER)
+            kept_artefacts = [
+                (a.kind, a.role, store.artefacts.read(a.sha256)) for a in attempt.artefacts
+            ]
+            assert kept_artefacts == list(ended.artefacts)
+            expected = {name: v for name, v in asdict(ended).items() if name != "artefacts"}
+            assert {name: asdict(attempt)[name] for name in expected} == expected
+
+        store.export_runs(["run"], directory / "run.zip")
+        with Store.open(directory / "other.sqlite") as other:
+            assert other.import_file(directory / "run.zip").added == ("run",)
+            assert without_attempt_ids(other.load_run("run")) == without_attempt_ids(stored)
+            for attempt in stored.attempts:
+                for artefact in attempt.artefacts:
+                    content = other.artefacts.read(artefact.sha256)
+                    assert content == store.artefacts.read(artefact.sha256)
+
+
+def test_a_finished_trial_is_never_claimed_again(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, result())
+    for retry in (False, True):
+        assert store.claim(what.trials[0].id, OWNER, NOW, is_alive=dead, retry_failed=retry) is None
+
+
+def test_a_failed_trial_is_claimed_again_only_on_request(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, failed())
+    assert store.claim(what.trials[0].id, OWNER, NOW, is_alive=dead) is None
+    carry_out(store, what.trials[0].id, result())
+    stored = store.load_run(what.run.id)
+    assert [(a.number, a.outcome) for a in stored.attempts] == [(1, "failed"), (2, "finished")]
+    assert stored.last_attempts()[what.trials[0].id].outcome == "finished"
+
+
+def test_an_interrupted_trial_is_taken_up_again(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, AttemptResult("interrupted", reason="Ctrl-C"))
+    assert store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive) is not None
+
+
+def test_a_living_owner_keeps_its_trial_and_a_dead_one_loses_it(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    trial = what.trials[0].id
+    first = store.claim(trial, OWNER, NOW, is_alive=alive)
+    assert first is not None
+    asked: list[Owner] = []
+
+    def is_alive(owner: Owner) -> bool:
+        asked.append(owner)
+        return False
+
+    assert store.claim(trial, OTHER_OWNER, LATER, is_alive=alive) is None
+    second = store.claim(trial, OTHER_OWNER, LATER, is_alive=is_alive)
+    assert second is not None
+    assert asked == [OWNER]
+    attempts = store.load_run(what.run.id).attempts
+    assert [(a.outcome, a.ended_utc, a.owner) for a in attempts] == [
+        ("interrupted", LATER, OWNER),
+        (None, None, OTHER_OWNER),
+    ]
+    with pytest.raises(HostProblem, match="another process ended it"):
+        store.finish(first, result(), LATER)
+    store.finish(second, result(), LATER)
+    with pytest.raises(HostProblem, match="another process ended it"):
+        store.finish(second, result(), LATER)
+
+
+def test_an_unknown_trial_cannot_be_claimed(store: Store) -> None:
+    with pytest.raises(LookupError, match="nothing"):
+        store.claim("nothing", OWNER, NOW, is_alive=alive)
+
+
+def test_a_result_that_is_no_number_is_refused_and_changes_nothing(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    attempt = store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive)
+    assert attempt is not None
+    good = result()
+    bad = replace(good, measurements=(replace(good.measurements[0], value=float("nan")),))
+    with pytest.raises(ValueError, match="load_duration_s is nan"):
+        store.finish(attempt, bad, LATER)
+    store.finish(attempt, good, LATER)
+
+
+def test_text_that_is_not_unicode_does_not_lose_the_result(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, replace(failed(), log_tail="bad \udcff byte"))
+    assert store.load_run(what.run.id).attempts[0].log_tail == "bad ? byte"
+
+
+def claim_all(path: Path, trial_ids: list[str], pid: int, claimed: Path) -> None:
+    """In a process of its own: open the store and claim whatever can be had."""
+    owner = Owner("host", "boot", pid, pid)
+    with Store.open(path) as store:
+        begin(store, begun(blocks=10))
+        mine = [each for each in trial_ids if store.claim(each, owner, NOW, is_alive=alive)]
+    claimed.write_text("\n".join(mine))
+
+
+def test_two_processes_that_start_at_once_claim_every_trial_exactly_once(tmp_path: Path) -> None:
+    trial_ids = [trial.id for trial in begun(blocks=10).trials]
+    context = multiprocessing.get_context("spawn")
+    files = [tmp_path / "first", tmp_path / "second"]
+    processes = [
+        context.Process(target=claim_all, args=(tmp_path / "r.sqlite", trial_ids, pid, file))
+        for pid, file in enumerate(files, start=1)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    claimed = [line for file in files for line in file.read_text().splitlines()]
+    assert sorted(claimed) == sorted(trial_ids)
+
+
+def test_beginning_again_adds_blocks_and_changes_nothing_else(store: Store) -> None:
+    begin(store, begun(blocks=2))
+    carry_out(store, begun().trials[0].id, result())
+    begin(store, begun(blocks=2, title="Another title"))
+    begin(store, begun(blocks=3))
+    begin(store, begun(blocks=1))
+    stored = store.load_run("study-1")
+    assert (stored.run.blocks, stored.run.title) == (3, "A study")
+    assert [trial.id for trial in stored.trials] == [t.id for t in begun(blocks=3).trials]
+    assert len(stored.attempts) == 1
+    with pytest.raises(ValueError, match="measures something else"):
+        begin(store, begun(digest="another"))
+
+
+def test_runs_are_found_by_prefix_and_latest(store: Store) -> None:
+    with pytest.raises(UserError, match="holds no runs yet"):
+        store.find_run("latest")
+    begin(store, begun("study-1", created_utc="2026-05-02T00:00:00Z"))
+    begin(store, begun("study-12", created_utc="2026-05-01T00:00:00Z"))
+    assert store.find_run("latest").id == "study-1"
+    assert store.find_run("study-12") == begun("study-12", created_utc="2026-05-01T00:00:00Z").run
+    assert store.find_run("study-1").id == "study-1"  # exact, though it begins another id too
+    with pytest.raises(UserError, match="2 runs have an id that starts with 'study'") as ambiguous:
+        store.find_run("study")
+    assert "study-12" in ambiguous.value.message
+    with pytest.raises(UserError, match="no run has an id that starts with 'STUDY'"):
+        store.find_run("STUDY")
+    with pytest.raises(UserError, match="no run has an id that starts with 'st%'"):
+        store.find_run("st%")
+
+
+def test_the_newest_run_of_an_experiment_on_a_host_is_found(store: Store) -> None:
+    old = begun("old", created_utc="2026-05-01T00:00:00Z", seed=1)
+    new = begun("new", created_utc="2026-05-02T00:00:00Z", seed=2)
+    begin(store, new)
+    begin(store, old)
+    assert store.latest_run("digest", "host") == new.run
+    assert store.latest_run("digest", "host", seed=1) == old.run
+    assert store.latest_run("digest", "elsewhere") is None
+    assert store.latest_run("other", "host") is None
+    for trial in new.trials:
+        assert store.unfinished_run("digest", "host") == new.run
+        carry_out(store, trial.id, failed())
+    assert store.unfinished_run("digest", "host") == old.run
+    for trial in old.trials:
+        carry_out(store, trial.id, result())
+    assert store.unfinished_run("digest", "host") is None
+
+
+def test_runs_are_listed_newest_first_with_their_trials_counted(store: Store) -> None:
+    assert store.list_runs() == []
+    old = begun("old", created_utc="2026-05-01T00:00:00Z", blocks=3)
+    begin(store, old)
+    begin(store, begun("new", created_utc="2026-05-02T00:00:00Z"))
+    carry_out(store, old.trials[0].id, failed())
+    carry_out(store, old.trials[0].id, result())
+    carry_out(store, old.trials[1].id, failed())
+    carry_out(store, old.trials[2].id, AttemptResult("interrupted"))
+    store.claim(old.trials[3].id, OWNER, NOW, is_alive=alive)
+    new_line, old_line = store.list_runs()
+    assert (new_line.id, new_line.finished, new_line.failed, new_line.open) == ("new", 0, 0, 4)
+    assert (old_line.id, old_line.finished, old_line.failed, old_line.open) == ("old", 1, 1, 4)
+
+
+def test_effective_variables_are_stored_once_though_ports_differ(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    for port, trial in enumerate(what.trials):
+        carry_out(store, trial.id, result(port=str(port)))
+    attempts = store.load_run(what.run.id).attempts
+    assert [a.instances[0].effective["port"] for a in attempts] == ["0", "1", "2", "3"]
+    with store._reading() as connection:
+        for table in (schema.variable_sets, schema.servers):
+            assert connection.scalar(select(func.count()).select_from(table)) == 1
+
+
+def test_removing_a_run_takes_its_files_but_none_of_another_run(store: Store) -> None:
+    kept, gone = begun("kept"), begun("gone")
+    begin(store, kept)
+    begin(store, gone)
+    carry_out(store, kept.trials[0].id, result(log=b"shared"))
+    carry_out(store, gone.trials[0].id, result(log=b"shared"))
+    carry_out(store, gone.trials[1].id, result(log=b"alone", port="1"))
+    store.events_path("gone").parent.mkdir()
+    store.events_path("gone").write_text("{}\n")
+    before = store.load_run("kept")
+
+    with pytest.raises(UserError, match="holds no run nonsense"):
+        store.remove_runs(["gone", "nonsense"], is_alive=dead)
+    store.remove_runs(["gone"], is_alive=dead)
+
+    assert [run.id for run in store.list_runs()] == ["kept"]
+    assert store.load_run("kept") == before
+    files = [path.read_bytes() for path in store.artefacts.directory.rglob("*") if path.is_file()]
+    assert files == [b"shared"]
+    assert not store.events_path("gone").exists()
+    store.remove_runs(["kept"], is_alive=dead)
+    with store._reading() as connection:
+        for table in schema.metadata.sorted_tables:
+            assert connection.scalar(select(func.count()).select_from(table)) == 0, table.name
+    assert list(store.artefacts.directory.iterdir()) == []
+
+
+def test_a_run_that_is_being_measured_is_not_removed(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive)
+    with pytest.raises(UserError, match="is being measured by process 4711"):
+        store.remove_runs([what.run.id], is_alive=alive)
+    assert len(store.list_runs()) == 1
+    store.remove_runs([what.run.id], is_alive=dead)
+    assert store.list_runs() == []
+
+
+def test_a_store_opened_for_reading_cannot_be_written(store: Store) -> None:
+    begin(store, begun())
+    with Store.open(store.path, read_only=True) as reader:
+        with pytest.raises(UserError, match="read-only"):
+            reader.claim(begun().trials[0].id, OWNER, NOW, is_alive=alive)
+        carry_out(store, begun().trials[0].id, result())
+        assert reader.list_runs()[0].finished == 1
+
+
+def test_a_changed_file_of_the_store_is_told(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, result())
+    sha256 = store.load_run(what.run.id).attempts[0].artefacts[0].sha256
+    store.artefacts.path(sha256).write_bytes(b"changed")
+    with pytest.raises(HostProblem, match="was changed"):
+        store.export_runs([what.run.id], store.path.with_name("run.zip"))
+    assert not store.path.with_name("run.zip").exists()
