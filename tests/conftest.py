@@ -64,14 +64,20 @@ def fitted() -> Fitted:
 
 @pytest.fixture(scope="session")
 def instance_of(server_of: ServerOf, fitted: Fitted) -> InstanceOf:
-    """A started instance for a ``with``: ``instance_of(name)``, options as keyword arguments."""
+    """A started instance for a ``with``: ``instance_of(name)``, options as keyword arguments.
+
+    It is killed at the end: a clean stop takes seconds, and has tests of its own.
+    """
 
     @contextmanager
     def started(name: str, **options: str | None) -> Iterator[Instance]:
         with instances.create(server_of(name), fitted(**options)) as instance:
             instance.initialise(limit_s=120)
             instance.start(limit_s=60)
-            yield instance
+            try:
+                yield instance
+            finally:
+                instance.kill()
 
     return started
 

@@ -99,7 +99,9 @@ pub fn main() -> Result<ExitCode, Problem> {
         prctl::set_pdeathsig(Signal::SIGKILL).map_err(|errno| host_problem(errno.to_string()))?;
     }
     match cli.command {
-        Command::Data { set: Set::Nodes(args) } => nodes(&args),
+        Command::Data {
+            set: Set::Nodes(args),
+        } => nodes(&args),
         Command::Run(args) => run(&args),
         Command::Version => version(),
     }?;
@@ -152,7 +154,11 @@ fn run(args: &RunArgs) -> Result<(), Problem> {
     }
     run::run(&spec, &stop).map_err(|Failed(error)| Problem {
         message: Some(error.to_string()),
-        exit_status: if matches!(error, ClientError::Interrupted) { 130 } else { 1 },
+        exit_status: if matches!(error, ClientError::Interrupted) {
+            130
+        } else {
+            1
+        },
     })
 }
 
@@ -181,15 +187,24 @@ fn stdout() -> io::Result<File> {
 fn output_problem(name: &str, error: &io::Error) -> Problem {
     if error.kind() == ErrorKind::BrokenPipe {
         // The reader has enough; end as SIGPIPE ends other programs, 128 + 13.
-        return Problem { message: None, exit_status: 141 };
+        return Problem {
+            message: None,
+            exit_status: 141,
+        };
     }
     host_problem(format!("cannot write {name}: {error}"))
 }
 
 fn host_problem(message: String) -> Problem {
-    Problem { message: Some(message), exit_status: 1 }
+    Problem {
+        message: Some(message),
+        exit_status: 1,
+    }
 }
 
 fn user_mistake(message: String) -> Problem {
-    Problem { message: Some(message), exit_status: 2 }
+    Problem {
+        message: Some(message),
+        exit_status: 2,
+    }
 }

@@ -71,7 +71,8 @@ pub struct ClientUsage {
     pub system_s: f64,
     pub voluntary_switches: i64,
     pub involuntary_switches: i64,
-    pub max_rss_bytes: i64,
+    /// None where the host does not tell.
+    pub max_rss_bytes: Option<u64>,
 }
 
 /// Where events go. A reader that is gone stops the run: nobody wants its results.
@@ -82,7 +83,9 @@ pub struct Events {
 
 impl Events {
     pub fn new(stop: &Arc<AtomicBool>) -> Self {
-        Self { stop: Arc::clone(stop) }
+        Self {
+            stop: Arc::clone(stop),
+        }
     }
 
     pub fn emit(&self, event: &Event<'_>) {

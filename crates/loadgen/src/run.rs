@@ -52,18 +52,22 @@ pub fn run(spec: &Spec, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
 }
 
 /// Opens the session; an error comes with the name of what failed.
-fn open(
-    spec: &Spec,
-    stop: &Arc<AtomicBool>,
-) -> Result<Connection, (&'static str, ClientError)> {
+fn open(spec: &Spec, stop: &Arc<AtomicBool>) -> Result<Connection, (&'static str, ClientError)> {
     let login = &spec.connection;
     let watch = Watch::start(stop, Some(LOGIN_LIMIT));
     let database = login.database.as_deref();
-    let mut connection =
-        Connection::open(&login.address, &login.user, &login.password, database, &watch)
-            .map_err(|error| ("connect", error))?;
+    let mut connection = Connection::open(
+        &login.address,
+        &login.user,
+        &login.password,
+        database,
+        &watch,
+    )
+    .map_err(|error| ("connect", error))?;
     for sql in &spec.session {
-        connection.query(sql, &watch).map_err(|error| ("session", error))?;
+        connection
+            .query(sql, &watch)
+            .map_err(|error| ("session", error))?;
     }
     Ok(connection)
 }
@@ -82,16 +86,18 @@ fn run_phase(
     let watch = Watch::start(stop, phase.limit);
     let started = Instant::now();
     let (outcome, generator_wait) = match &phase.work {
-        Work::Statements(list) => {
-            (run_statements(connection, list, &watch, record)?, None)
-        }
-        Work::LoadData { table, columns, source } => {
+        Work::Statements(list) => (run_statements(connection, list, &watch, record)?, None),
+        Work::LoadData {
+            table,
+            columns,
+            source,
+        } => {
             let sql = load_statement(table, columns, source);
             timed(record, || load(connection, &sql, rows, &watch))?
         }
     };
     let duration = started.elapsed();
-    ticker.stop();
+    drop(ticker);
     events.emit(&Event::Phase {
         name: &phase.name,
         duration_s: duration.as_secs_f64(),
@@ -107,9 +113,13 @@ fn run_phase(
 
 fn generated_rows(work: &Work, sent: &Arc<Sent>) -> Option<GeneratedRows> {
     match work {
-        Work::LoadData { source: Source::Nodes { rows, seed }, .. } => {
-            Some(GeneratedRows::start(&Arc::new(Nodes::new(*rows, *seed)), sent))
-        }
+        Work::LoadData {
+            source: Source::Nodes { rows, seed },
+            ..
+        } => Some(GeneratedRows::start(
+            &Arc::new(Nodes::new(*rows, *seed)),
+            sent,
+        )),
         _ => None,
     }
 }
@@ -121,13 +131,13 @@ fn run_statements(
     watch: &Watch,
     record: &mut StatementRecord,
 ) -> Result<Outcome, ClientError> {
-    let mut last = Outcome::default();
+    let mut latest = Outcome::default();
     for sql in list {
         let outcome = timed(record, || connection.query(sql, watch))?;
-        let rows = outcome.rows.or(last.rows);
-        last = Outcome { rows, ..outcome };
+        let rows = outcome.rows.or(latest.rows);
+        latest = Outcome { rows, ..outcome };
     }
-    Ok(last)
+    Ok(latest)
 }
 
 /// Loads, and says how long the sender waited for rows if they are made here.
@@ -150,12 +160,15 @@ fn load_statement(table: &str, columns: &[String], source: &Source) -> String {
         Source::Nodes { .. } => format!("LOCAL INFILE '{LOCAL_FILE}'"),
         Source::ServerFile(path) => format!("INFILE '{path}'"),
     };
-    let mut sql = format!("LOAD DATA {from} INTO TABLE {}", quoted(table));
-    if !columns.is_empty() {
-        let list: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
-        sql += &format!(" ({})", list.join(", "));
+    let table = quoted(table);
+    if columns.is_empty() {
+        return format!("LOAD DATA {from} INTO TABLE {table}");
     }
-    sql
+    let columns: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
+    format!(
+        "LOAD DATA {from} INTO TABLE {table} ({})",
+        columns.join(", ")
+    )
 }
 
 fn quoted(identifier: &str) -> String {
@@ -178,12 +191,20 @@ fn timed<T>(
 
 fn report_error(events: &Events, phase: &str, error: ClientError) -> Failed {
     let (code, sqlstate, message) = match &error {
-        ClientError::Server(server) => {
-            (Some(server.code), Some(server.sqlstate.as_str()), server.message.clone())
-        }
+        ClientError::Server(server) => (
+            Some(server.code),
+            Some(server.sqlstate.as_str()),
+            server.message.clone(),
+        ),
         other => (None, None, other.to_string()),
     };
-    events.emit(&Event::Error { phase, kind: error.kind(), code, sqlstate, message: &message });
+    events.emit(&Event::Error {
+        phase,
+        kind: error.kind(),
+        code,
+        sqlstate,
+        message: &message,
+    });
     Failed(error)
 }
 

@@ -75,10 +75,19 @@ impl Spec {
         let mut reader = serde_json::Deserializer::from_str(json);
         let raw: RawSpec = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let key = error.path().to_string();
-            let key = if key == "." { "the specification".to_owned() } else { key };
-            SpecError { key, message: error.inner().to_string() }
+            let key = if key == "." {
+                "the specification".to_owned()
+            } else {
+                key
+            };
+            SpecError {
+                key,
+                message: error.inner().to_string(),
+            }
         })?;
-        reader.end().map_err(|error| mistake("the specification", &error.to_string()))?;
+        reader
+            .end()
+            .map_err(|error| mistake("the specification", &error.to_string()))?;
         raw.check()
     }
 }
@@ -166,7 +175,11 @@ impl RawSpec {
             .enumerate()
             .map(|(index, phase)| phase.check(&format!("phases[{index}]")))
             .collect::<Result<_, _>>()?;
-        Ok(Spec { connection: self.connection.check()?, session: self.session, phases })
+        Ok(Spec {
+            connection: self.connection.check()?,
+            session: self.session,
+            phases,
+        })
     }
 }
 
@@ -175,7 +188,12 @@ impl RawConnection {
         let address = match (self.socket, self.host, self.port) {
             (Some(path), None, None) => Address::Socket(path),
             (None, Some(host), Some(port)) => Address::Tcp { host, port },
-            _ => return Err(mistake("connection", "expected either socket, or host and port")),
+            _ => {
+                return Err(mistake(
+                    "connection",
+                    "expected either socket, or host and port",
+                ));
+            }
         };
         Ok(Login {
             address,
@@ -188,12 +206,21 @@ impl RawConnection {
 
 impl RawPhase {
     fn check(self, key: &str) -> Result<Phase, SpecError> {
-        let limit = self.limit_s.map(|seconds| limit(seconds, key)).transpose()?;
+        let limit = self
+            .limit_s
+            .map(|seconds| limit(seconds, key))
+            .transpose()?;
         let needed = |what: &str, kind: &str| {
-            mistake(&format!("{key}.{what}"), &format!("is missing; a phase of kind {kind} needs it"))
+            mistake(
+                &format!("{key}.{what}"),
+                &format!("is missing; a phase of kind {kind} needs it"),
+            )
         };
         let unwanted = |what: &str, kind: &str| {
-            mistake(&format!("{key}.{what}"), &format!("has no meaning in a phase of kind {kind}"))
+            mistake(
+                &format!("{key}.{what}"),
+                &format!("has no meaning in a phase of kind {kind}"),
+            )
         };
         let work = match self.kind {
             RawKind::LoadData => {
@@ -203,7 +230,10 @@ impl RawPhase {
                 Work::LoadData {
                     table: self.table.ok_or_else(|| needed("table", "load_data"))?,
                     columns: self.columns.ok_or_else(|| needed("columns", "load_data"))?,
-                    source: self.source.ok_or_else(|| needed("source", "load_data"))?.check(key)?,
+                    source: self
+                        .source
+                        .ok_or_else(|| needed("source", "load_data"))?
+                        .check(key)?,
                 }
             }
             RawKind::Statement => {
@@ -221,7 +251,11 @@ impl RawPhase {
                 }
             }
         };
-        Ok(Phase { name: self.name, limit, work })
+        Ok(Phase {
+            name: self.name,
+            limit,
+            work,
+        })
     }
 }
 
@@ -254,7 +288,10 @@ fn limit(seconds: f64, key: &str) -> Result<Duration, SpecError> {
 }
 
 fn mistake(key: &str, message: &str) -> SpecError {
-    SpecError { key: key.to_owned(), message: message.to_owned() }
+    SpecError {
+        key: key.to_owned(),
+        message: message.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -298,7 +335,10 @@ mod tests {
             }
         );
         assert_eq!(spec.phases[1].limit, Some(Duration::from_millis(500)));
-        assert_eq!(spec.phases[1].work, Work::Statements(vec!["COMMIT".to_owned()]));
+        assert_eq!(
+            spec.phases[1].work,
+            Work::Statements(vec!["COMMIT".to_owned()])
+        );
         assert_eq!(spec.phases[2].limit, None);
     }
 
@@ -306,17 +346,50 @@ mod tests {
     fn every_mistake_names_its_key() {
         type Change = fn(&mut Value);
         let cases: [(Change, &str); 14] = [
-            (|s| s["version"] = json!(2), "version: 2 is not known, expected 1"),
-            (|s| s["verison"] = json!(1), "unknown field `verison`, expected one of `version`"),
-            (|s| s["connection"]["port"] = json!(1), "connection: expected either socket, or"),
-            (|s| s["connection"]["user"] = json!(1), "connection.user: invalid type: integer `1`"),
-            (|s| s["phases"][0]["kind"] = json!("x"), "phases[0].kind: unknown variant `x`, expected"),
-            (|s| s["phases"][0]["limit"] = json!(1), "phases[0].limit: unknown field `limit`"),
-            (|s| s["phases"][0]["limit_s"] = json!(0), "phases[0].limit_s: 0 is no time"),
-            (|s| s["phases"][0]["limit_s"] = json!(-1), "phases[0].limit_s: -1 is no time"),
-            (|s| s["phases"][0]["sql"] = json!("x"), "phases[0].sql: has no meaning in a phase of"),
-            (|s| s["phases"][1]["sql"] = Value::Null, "phases[1].sql: is missing"),
-            (|s| s["phases"][1]["table"] = json!("t"), "phases[1].table: has no meaning"),
+            (
+                |s| s["version"] = json!(2),
+                "version: 2 is not known, expected 1",
+            ),
+            (
+                |s| s["verison"] = json!(1),
+                "unknown field `verison`, expected one of `version`",
+            ),
+            (
+                |s| s["connection"]["port"] = json!(1),
+                "connection: expected either socket, or",
+            ),
+            (
+                |s| s["connection"]["user"] = json!(1),
+                "connection.user: invalid type: integer `1`",
+            ),
+            (
+                |s| s["phases"][0]["kind"] = json!("x"),
+                "phases[0].kind: unknown variant `x`, expected",
+            ),
+            (
+                |s| s["phases"][0]["limit"] = json!(1),
+                "phases[0].limit: unknown field `limit`",
+            ),
+            (
+                |s| s["phases"][0]["limit_s"] = json!(0),
+                "phases[0].limit_s: 0 is no time",
+            ),
+            (
+                |s| s["phases"][0]["limit_s"] = json!(-1),
+                "phases[0].limit_s: -1 is no time",
+            ),
+            (
+                |s| s["phases"][0]["sql"] = json!("x"),
+                "phases[0].sql: has no meaning in a phase of",
+            ),
+            (
+                |s| s["phases"][1]["sql"] = Value::Null,
+                "phases[1].sql: is missing",
+            ),
+            (
+                |s| s["phases"][1]["table"] = json!("t"),
+                "phases[1].table: has no meaning",
+            ),
             (
                 |s| s["phases"][0]["source"]["generate"]["rows"] = json!("many"),
                 "phases[0].source.generate.rows: invalid type: string \"many\"",
@@ -332,7 +405,10 @@ mod tests {
         ];
         for (change, expected) in cases {
             let message = error_of(change);
-            assert!(message.contains(expected), "{message:?} should contain {expected:?}");
+            assert!(
+                message.contains(expected),
+                "{message:?} should contain {expected:?}"
+            );
         }
     }
 

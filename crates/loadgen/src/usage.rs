@@ -1,5 +1,7 @@
 //! What this process used of the host.
 
+use std::fs;
+
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
@@ -13,11 +15,33 @@ pub fn of_this_process() -> ClientUsage {
         system_s: seconds(usage.system_time()),
         voluntary_switches: usage.voluntary_context_switches(),
         involuntary_switches: usage.involuntary_context_switches(),
-        max_rss_bytes: usage.max_rss() * 1024,
+        max_rss_bytes: max_rss_bytes(),
     }
 }
 
 #[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
 fn seconds(time: TimeVal) -> f64 {
     (time.tv_sec() * 1_000_000 + time.tv_usec()) as f64 / 1e6
+}
+
+/// The most memory that was resident. Not the figure of `getrusage`, which also counts what the
+/// process that started this one had, from between its fork and its exec.
+fn max_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_was_touched_is_counted() {
+        let touched = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(max_rss_bytes().unwrap() >= touched.len() as u64);
+    }
 }

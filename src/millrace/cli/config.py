@@ -16,6 +16,7 @@ from millrace.analysis.variables import Mismatch, VariablesDiff
 from millrace.cli.console import err, out, print_json
 from millrace.servers import configurations, install, processes
 from millrace.servers.host_lock import host_lock
+from millrace.servers.model import Server
 from millrace.servers.signals import signals_as_errors
 from millrace.servers.survey import Survey, survey
 from millrace.store.records import OptionRecord
@@ -79,15 +80,19 @@ def list_(as_json: bool) -> None:
 @survey_options
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
     """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
+    wanted, own = _found(f"{server}:{config}"), _found(server)
     with _servers_may_start("config show"):
-        asked = _ask(server, config, data_bytes)
-        own = asked if config == _DEFAULT else _ask(server, _DEFAULT, data_bytes)
+        asked = _ask(wanted, data_bytes)
+        of_own = asked if wanted == own else _ask(own, data_bytes)
     mismatches = variables.asked_against_effective(_records(asked), asked.effective)
-    against_own = variables.diff(own.effective, asked.effective, ignored=asked.host_variables)
+    against_own = variables.diff(of_own.effective, asked.effective, ignored=asked.host_variables)
     if as_json:
         print_json(_show_as_data(asked, mismatches, against_own))
         return
     out.print(f"[bold]{escape(_heading(asked))}[/], which says it is {asked.version_reported}")
+    if wanted == own:
+        out.print("nothing is asked: it has its own defaults")
+        return
     _print_asked(asked, mismatches)
     _print_groups(against_own, f"{server}:{_DEFAULT}", f"{server}:{config}")
 
@@ -101,14 +106,15 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
 
     Both are started and asked. Paths, ports and host names, which always differ, are left out.
     """
+    sides = [_found(side) for side in (a, b)]
     with _servers_may_start("config diff"):
-        of_a, of_b = (_ask(*_named(side), data_bytes) for side in (a, b))
+        of_a, of_b = (_ask(side, data_bytes) for side in sides)
     differences = variables.diff(
         of_a.effective, of_b.effective, ignored={*of_a.host_variables, *of_b.host_variables}
     )
     if as_json:
-        sides = {"a": _side_as_data(of_a), "b": _side_as_data(of_b)}
-        print_json({**sides, **_diff_as_data(differences)})
+        headings = {"a": _side_as_data(of_a), "b": _side_as_data(of_b)}
+        print_json({**headings, **_diff_as_data(differences)})
         return
     _print_groups(differences, _heading(of_a), _heading(of_b))
 
@@ -122,17 +128,19 @@ def _servers_may_start(purpose: str) -> Iterator[None]:
         yield
 
 
-def _named(side: str) -> tuple[str, str]:
+def _found(side: str) -> tuple[Server, str]:
+    """The server and configuration of ``SERVER[:CONFIG]``; UserError for a name that is wrong."""
     server, _, config = side.partition(":")
-    return server, config or _DEFAULT
+    config = config or _DEFAULT
+    configurations.lineage(config, configurations.load_builtin())
+    return install.find(server), config
 
 
-def _ask(server: str, config: str, data_bytes: int) -> Survey:
+def _ask(side: tuple[Server, str], data_bytes: int) -> Survey:
+    server, config = side
+    err.print(f"asking {server.name}:{config}", markup=False)
     definitions = configurations.load_builtin()
-    configurations.lineage(config, definitions)  # a wrong name, before any server is started
-    found = install.find(server)
-    err.print(f"asking {server}:{config}", markup=False)
-    return survey(found, config, definitions=definitions, data_bytes=data_bytes)
+    return survey(server, config, definitions=definitions, data_bytes=data_bytes)
 
 
 def _heading(asked: Survey) -> str:

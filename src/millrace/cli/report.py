@@ -36,6 +36,7 @@ from millrace.store.store import Store
 )
 @click.option("--base", metavar="LEVEL", help="Compare with this level instead.")
 def command(
+    *,
     run: str,
     store: Path,
     output_format: str,

@@ -7,16 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from millrace.cli.console import err, out, print_json
 from millrace.cli.store_option import store_option
-from millrace.servers import processes
+from millrace.runner import ownership
 from millrace.store.records import StoredAttempt, StoredRun
 from millrace.store.store import Store
 
 _STYLES = {"finished": "green", "failed": "red", "interrupted": "yellow", "open": "cyan"}
+_UNSHORTENED = 500
 
 
 @click.group()
@@ -49,7 +51,8 @@ def list_(store: Path, as_json: bool) -> None:
         texts = (run.id, run.name, run.scale, run.created_utc, run.host_id)
         failed = f"[red]{run.failed}[/]" if run.failed else "0"
         table.add_row(*map(escape, texts), str(run.finished), failed, str(run.open))
-    out.print(table)
+    # Never shortened to fit: ids are there to be copied, and programs want a run a line.
+    Console(highlight=False, width=_UNSHORTENED).print(table)
 
 
 @command.command()
@@ -57,7 +60,7 @@ def list_(store: Path, as_json: bool) -> None:
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything that is stored, as JSON.")
 def show(run: str, store: Path, as_json: bool) -> None:
-    """Show a run's trials: how each ended, its steps and its measurements."""
+    """Show a run's trials with steps and measurements."""
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id)
         if as_json:
@@ -75,7 +78,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
 )
 @store_option
 def export(runs: tuple[str, ...], output: Path, store: Path) -> None:
-    """Write runs with all their files into one file that another machine imports."""
+    """Write runs into one file for another machine."""
     with Store.open(store, read_only=True) as opened:
         ids = _ids(opened, runs)
         opened.export_runs(ids, output)
@@ -88,7 +91,10 @@ def export(runs: tuple[str, ...], output: Path, store: Path) -> None:
 )
 @store_option
 def import_(files: tuple[Path, ...], store: Path) -> None:
-    """Add the runs of exported files to the store; runs that are there already stay as they are."""
+    """Add the runs of exported files to the store.
+
+    All runs of a file are added, or none; those that are in the store already stay as they are.
+    """
     with Store.open(store) as opened:
         for file in files:
             imported = opened.import_file(file)
@@ -103,14 +109,14 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
-    """Remove runs with everything they yielded. What was removed cannot be had back."""
+    """Remove runs with everything they yielded, for good."""
     with Store.open(store, create=False) as opened:
         ids = _ids(opened, runs)
         for run_id in ids:
             err.print(run_id, markup=False)
         if not yes:
             click.confirm(f"Remove {len(ids)} {_runs(ids)} for good?", abort=True, err=True)
-        opened.remove_runs(ids, is_alive=processes.is_owner_alive)
+        opened.remove_runs(ids, is_alive=ownership.is_alive)
     err.print(f"removed {len(ids)} {_runs(ids)}", markup=False)
 
 
@@ -137,7 +143,8 @@ def _print_header(stored: StoredRun) -> None:
         "command": run.millrace_command,
     }
     for name, value in facts.items():
-        out.print(f"  {name:<9} {value}", markup=False)
+        if value != "":
+            out.print(f"  {name:<9} {value}", markup=False)
 
 
 def _print_trials(stored: StoredRun) -> None:

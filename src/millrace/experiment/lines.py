@@ -64,6 +64,7 @@ class _Reader:
         keys = self._keys()
         for index, key in enumerate(keys):
             place = _join(place, key)
+            self._note(place)
             last = index == len(keys) - 1
             if last and brackets == 2:
                 tables_in[place] += 1

@@ -76,7 +76,7 @@ class ClientUsage:
     system_s: float
     voluntary_switches: int
     involuntary_switches: int
-    max_rss_bytes: int
+    max_rss_bytes: int | None
 
 
 @dataclass(frozen=True)

@@ -321,27 +321,25 @@ def provenance_table(analysis: RunAnalysis) -> Table:
 
 
 def options_table(analysis: RunAnalysis) -> Table | None:
-    """What was asked for and is not effective, or was left out; None where all is as asked."""
-    rows = [
-        row
-        for treatment in analysis.treatments
-        for instance in treatment.instances
-        for row in (
-            *(
-                Row((treatment.label, m.name, _shown(m.asked), _shown(m.effective), m.layer))
-                for m in instance.mismatches
-            ),
-            *(
-                Row((treatment.label, o.name, _shown(o.value), f"left out: {o.left_out}", o.layer))
-                for o in instance.left_out
-            ),
-        )
-    ]
-    if not rows:
+    """What was asked for and is not effective, or was left out; None where all is as asked.
+
+    Treatments in which an option met the same fate share a row.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for treatment in analysis.treatments:
+        for instance in treatment.instances:
+            for m in instance.mismatches:
+                fate = (m.name, _shown(m.asked), _shown(m.effective), m.layer)
+                alike.setdefault(fate, []).append(treatment.label)
+            for o in instance.left_out:
+                fate = (o.name, _shown(o.value), f"left out: {o.left_out}", o.layer)
+                alike.setdefault(fate, []).append(treatment.label)
+    if not alike:
         return None
-    titles = ("treatment", "option", "asked", "effective", "layer")
+    rows = tuple(Row((*fate, ", ".join(labels))) for fate, labels in sorted(alike.items()))
+    titles = ("option", "asked", "effective", "layer", "in")
     columns = tuple(Column(title, numeric=False) for title in titles)
-    return Table("Asked and effective", columns, (Section("", tuple(rows)),))
+    return Table("Asked and effective", columns, (Section("", rows),))
 
 
 def _shown(value: str | None) -> str:

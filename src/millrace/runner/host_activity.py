@@ -114,10 +114,10 @@ def _databases(root: Path) -> tuple[Process, ...]:
     found: dict[int, tuple[str, int]] = {}
     for directory in (root / "proc").glob("[0-9]*"):
         arguments = (read_file(directory / "cmdline") or "").split("\0")
-        if arguments[0].rpartition("/")[2].startswith("ld-linux"):
-            # Started by its own loader: the program is the first argument that is its path.
-            arguments = [argument for argument in arguments if argument.startswith("/")][1:] or [""]
-        name = arguments[0].rpartition("/")[2].partition(":")[0]
+        names = [argument.rpartition("/")[2].partition(":")[0] for argument in arguments]
+        name = names[0]
+        if name.startswith("ld-linux"):  # the program is an argument of its own loader
+            name = next((each for each in names if each in _DATABASE_PROGRAMS), name)
         if name in _DATABASE_PROGRAMS:
             stat = (read_file(directory / "stat") or "").rpartition(")")[2].split()
             found[int(directory.name)] = (name, int(stat[1]) if len(stat) > 1 else 0)

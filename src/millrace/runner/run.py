@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from millrace.errors import Interrupted
+from millrace.errors import HostProblem, Interrupted
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.load import client as load
 from millrace.runner import ownership, phases
@@ -29,6 +30,9 @@ from millrace.store.records import (
     TrialRecord,
 )
 from millrace.store.store import Store
+
+_KEEP_TRIES = 10
+_KEEP_PAUSE_S = 3.0
 
 Watcher = Callable[[Mapping[str, Any]], None]
 
@@ -156,6 +160,17 @@ def carry_out(store: Store, run: RunRecord, given: RunInput, watch: Watcher) -> 
                 _attempt(store, attempt, trial, given, announce)
 
 
+def _keep(store: Store, attempt: int, result: AttemptResult) -> None:
+    """Write a trial's result; a full disk gets some seconds, since the trial's own files, often on
+    the same disk, have just been removed."""
+    for _ in range(_KEEP_TRIES - 1):
+        try:
+            return store.finish(attempt, result, utc_now())
+        except HostProblem:
+            time.sleep(_KEEP_PAUSE_S)
+    return store.finish(attempt, result, utc_now())
+
+
 def _attempt(
     store: Store,
     attempt: int,
@@ -188,7 +203,7 @@ def _attempt(
         reason = str(cause) if isinstance(cause, Interrupted) else f"millrace stopped: {cause!r}"
         store.finish(attempt, AttemptResult("interrupted", reason=reason), utc_now())
         raise
-    store.finish(attempt, result, utc_now())
+    _keep(store, attempt, result)
     announce(
         {
             "event": "end",

@@ -14,6 +14,7 @@ import contextlib
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -253,12 +254,20 @@ def _measure(
 
     try:
         result = load.run(run_spec, on_event=tick, limit_s=limit_s)
-    except TrialFailed as lost:
-        watch()  # the server's own end or words explain a lost connection better
-        raise lost from None
+    except TrialFailed:
+        _let_the_server_explain(watch)
+        raise
     phases.verify(given.workload, result, given.expected)
     found.measurements.extend(phases.measurements(result, given.expected))
     return phases.step_records(result)
+
+
+def _let_the_server_explain(watch: Callable[[], None]) -> None:
+    """Raise what the server's own end or words say about a failure, which the client only sees as
+    a lost connection; a process that was killed closes its sockets a moment before it is gone."""
+    for _ in range(10):
+        watch()
+        time.sleep(0.1)
 
 
 def _settle(data_file: phases.DataFile | None) -> Callable[[float], None]:

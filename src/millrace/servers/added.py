@@ -16,19 +16,19 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem, UserError
-from millrace.servers import assemble, attached, catalogue, elf, locate, manifest, provenance
+from millrace.servers import assemble, attached, catalogue, manifest
+from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
-from millrace.servers.locate import Located
+from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
-from millrace.servers.manifest import Layout, Manifest
 from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
+from millrace.servers.provenance import file_sha256
 from millrace.servers.sources.fetch import fetch_tarball
 
 FAMILIES = ("mysql", "mariadb")
 _ATTACHED = "attached.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_OWN_LIBRARY_DIRS = ("lib", "lib64", "libs", "lib/private", "library_output_directory")
 
 
 def add_tarball(
@@ -48,14 +48,16 @@ def add_tarball(
     workspace = paths.cache_dir() / "downloads" / f"added-{name}"
     with _adding(name, family, progress):
         arrived = fetch_tarball(location, sha256, workspace, progress)
-        progress.say(f"unpacking {name}")
-        with assemble.workplace(final) as place:
-            assemble.unpack_parts(arrived.file, (Part(),), place / "tree")
-            origin = Provenance(source=arrived.artefact.coordinate, artefacts=(arrived.artefact,))
-            made = assemble.finish(place, name, (), origin, progress)
-            _same_family(name, family, made.family)
-            _can_be_initialised(name, made, locate.locate(place / "tree"))
-        shutil.rmtree(workspace, ignore_errors=True)
+        try:
+            with assemble.workplace(final) as place:
+                progress.say(f"unpacking {name}")
+                assemble.unpack_parts(arrived.file, (Part(),), place / "tree")
+                artefact = arrived.artefact
+                origin = Provenance(source=artefact.coordinate, artefacts=(artefact,))
+                wanted = Wanted(name, family, origin)
+                made = assemble.finish(place, place / "tree", wanted, (), progress)
+        finally:
+            shutil.rmtree(workspace, ignore_errors=True)
     return manifest.server(made, final)
 
 
@@ -69,15 +71,9 @@ def add_directory(
     directory = directory.expanduser().absolute()
     if not directory.is_dir():
         raise UserError(f"there is no directory {directory}")
-    final = _directory(name)
+    wanted = Wanted(name, family, Provenance(source=f"dir:{directory}", artefacts=()))
     with _adding(name, family, progress or Silent()):
-        located = locate.locate(directory)
-        with assemble.workplace(final) as place:
-            made = _describe(name, directory, located, place, final)
-            _same_family(name, family, made.family)
-            _can_be_initialised(name, made, located)
-            manifest.write(made, place)
-    return manifest.server(made, final)
+        return _describe(wanted, directory, progress or Silent())
 
 
 def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
@@ -115,6 +111,27 @@ def added(name: str) -> Server | None:
         ) from error
 
 
+def current(name: str) -> Server | None:
+    """As ``added``, and a directory whose program has changed since is described anew.
+
+    A build tree is built again and again; what is recorded of a trial must be what ran. Raises
+    UserError when the directory has no server any more.
+    """
+    server = added(name)
+    if not isinstance(server, InstalledServer) or not server.provenance.source.startswith("dir:"):
+        return server
+    known_sha256 = server.provenance.program_sha256
+    if server.program.is_file() and file_sha256(server.program) == known_sha256:
+        return server
+    directory = Path(server.provenance.source.removeprefix("dir:"))
+    wanted = Wanted(name, server.family, Provenance(source=f"dir:{directory}", artefacts=()))
+    with (
+        refusals_as_errors(f"describing {name} anew"),
+        exclusive(_lock(name), f"adding {name}", Silent()),
+    ):
+        return _describe(wanted, directory, Silent())
+
+
 def all_added() -> list[Server]:
     """Every server the user added, by name."""
     directory = _servers_dir()
@@ -126,9 +143,21 @@ def forget(name: str) -> bool:
     """Forget an added server; False when there is none. A directory used in place stays."""
     if _NAME.fullmatch(name) is None or not _directory(name).is_dir():
         return False
-    with exclusive(_lock(name), f"adding {name}", Silent()):
-        shutil.rmtree(_directory(name), ignore_errors=False)
+    with (
+        refusals_as_errors(f"removing {name}"),
+        exclusive(_lock(name), f"adding {name}", Silent()),
+    ):
+        shutil.rmtree(_directory(name))
     return True
+
+
+def _describe(wanted: Wanted, directory: Path, progress: Progress) -> InstalledServer:
+    """Write down what a directory has; what was written down of it before is replaced."""
+    final = _directory(wanted.name)
+    with assemble.workplace(final) as place:
+        made = assemble.finish(place, directory, wanted, (), progress)
+        shutil.rmtree(final, ignore_errors=True)
+    return manifest.server(made, final)
 
 
 @contextmanager
@@ -143,68 +172,16 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
         raise UserError(f"there is no family {family!r}", remedy=f"use {' or '.join(FAMILIES)}")
     if name in catalogue.entries():
         raise UserError(f"{name} is a server of the catalogue", remedy="choose another name")
-    with exclusive(_lock(name), f"adding {name}", progress):
+    with (
+        refusals_as_errors(f"adding {name}"),
+        exclusive(_lock(name), f"adding {name}", progress),
+    ):
         if _directory(name).exists():
             raise UserError(
                 f"there is a server {name} already",
                 remedy=f"choose another name, or: millrace servers remove {name}",
             )
         yield
-
-
-def _describe(name: str, directory: Path, located: Located, place: Path, final: Path) -> Manifest:
-    """The manifest of a server that stays where it is."""
-    needed = set(elf.needed(located.program))
-    own = [located.base_dir / each for each in _OWN_LIBRARY_DIRS]
-    library_dirs = [each for each in own if any((each / name).exists() for name in needed)]
-    layout = Layout(
-        base_dir=str(located.base_dir),
-        program=str(located.program),
-        share_dir=str(_share_dir(located, place, final)),
-        library_dirs=tuple(map(str, library_dirs)),
-    )
-    answer = assemble.ask(name, *manifest.launch(layout, place))
-    origin = Provenance(source=f"dir:{directory}", artefacts=())
-    return Manifest(
-        name=name,
-        family=answer.family,
-        version=answer.version,
-        layout=layout,
-        provenance=provenance.observe(origin, located.program, library_dirs, own_loader=False),
-    )
-
-
-def _share_dir(located: Located, place: Path, final: Path) -> Path:
-    """The share directory; where a build tree keeps its SQL elsewhere, one of links to both."""
-    if located.sql_dir in (None, located.share_dir):
-        return located.share_dir
-    assert located.sql_dir is not None
-    together = place / "share"
-    together.mkdir(mode=0o755)
-    for path in (*located.share_dir.iterdir(), *located.sql_dir.glob("*.sql")):
-        if not (together / path.name).exists():
-            (together / path.name).symlink_to(path.resolve())
-    return final / "share"
-
-
-def _same_family(name: str, wanted: str, found: str) -> None:
-    if wanted != found:
-        raise UserError(
-            f"{name}: its program says that it is of the family {found}, not {wanted}",
-            remedy=f"use --family {found}",
-        )
-
-
-def _can_be_initialised(name: str, made: Manifest, located: Located) -> None:
-    """MySQL from 5.7 carries its system tables in the program; all others read them from files."""
-    version = tuple(map(int, made.version.split(".")))
-    if (made.family == "mysql" and version >= (5, 7)) or located.sql_dir is not None:
-        return
-    raise UserError(
-        f"{name}: no {' or '.join(locate.SYSTEM_TABLES)} below {located.base_dir}: "
-        "the server cannot be given a data directory",
-        remedy="give a complete installation, with its share directory",
-    )
 
 
 def _servers_dir() -> Path:

@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from millrace.errors import HostProblem
+from millrace.errors import HostProblem, UserError
 from millrace.servers import catalogue, libraries, locate, manifest, provenance
 from millrace.servers.catalogue import Part
+from millrace.servers.locate import Located
 from millrace.servers.manifest import Layout, Manifest
 from millrace.servers.model import Provenance
 from millrace.servers.progress import Progress
@@ -52,15 +53,28 @@ class Answer:
 
     family: str
     version: str
-    text: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a server is to be called and must be, and where it comes from."""
+
+    name: str
+    family: str
+    origin: Provenance
 
 
 @contextmanager
 def workplace(final: Path) -> Iterator[Path]:
-    """An empty directory beside ``final``, which it becomes when the block ends well."""
-    final.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
-    place.chmod(0o755)
+    """An empty directory beside ``final``, which it becomes when the block ends well.
+
+    Its name is always the same, so that what a killed process left there is cleared away; the
+    caller holds a lock for it.
+    """
+    place = final.with_name(f".{final.name}.part")
+    if place.exists():
+        shutil.rmtree(place)
+    place.mkdir(mode=0o755, parents=True)
     try:
         yield place
         place.rename(final)
@@ -110,54 +124,101 @@ def _is_library(path: PurePosixPath) -> bool:
 
 
 def finish(
-    place: Path, name: str, packages: Sequence[Package], origin: Provenance, progress: Progress
+    place: Path,
+    tree: Path,
+    wanted: Wanted,
+    packages: Sequence[Package],
+    progress: Progress,
 ) -> Manifest:
-    """Find the server in ``place/tree``, lay its libraries, ask its program, write its manifest.
+    """Find the server in ``tree``, lay its libraries, ask its program, write its manifest.
 
-    ``packages`` came with the artefact. Libraries that hosts often lack are fetched as well. Raises
-    HostProblem when the program cannot be run here, naming the library it lacks.
+    ``place`` becomes the server's directory; ``tree`` is in it, or elsewhere and then used where it
+    is. ``packages`` came with the artefact; libraries that hosts often lack are fetched as well.
+    Raises UserError for a tree that has no complete server of the family, HostProblem when its
+    program cannot be run here, naming the library it lacks.
     """
-    tree = place / "tree"
     located = locate.locate(tree)
-    located.program.chmod(0o755)
-    with tempfile.TemporaryDirectory(prefix=".libraries-", dir=place) as scratch:
-        if not packages:
-            packages = _often_lacking(name, located.program, tree, Path(scratch), progress)
-        fetched = unpack_libraries(packages, Path(scratch) / "unpacked")
-        laid = libraries.lay(located.program, tree, fetched, place / "lib")
+    if not os.access(located.program, os.X_OK):
+        located.program.chmod(0o755)
+    laid = _lay_libraries(place, located, wanted.name, packages, progress)
     directories = (place / "lib", *laid.bundled_dirs)
     layout = Layout(
-        base_dir=_below(located.base_dir, place),
-        program=_below(located.program, place),
-        share_dir=_below(located.share_dir, place),
+        base_dir=_from(place, located.base_dir),
+        program=_from(place, located.program),
+        share_dir=_from(place, _share_dir(located, place)),
         loader=f"lib/{laid.loader}" if laid.loader else None,
-        library_dirs=tuple(_below(each, place) for each in directories),
+        library_dirs=tuple(_from(place, each) for each in directories),
     )
-    origin = replace(origin, artefacts=(*origin.artefacts, *laid.artefacts))
-    argv, env = manifest.launch(layout, place)
-    answer = ask(name, argv, env)
+    answer = ask(wanted.name, *manifest.launch(layout, place))
+    _check(wanted, answer, located)
+    origin = replace(wanted.origin, artefacts=(*wanted.origin.artefacts, *laid.artefacts))
+    own_loader = laid.loader is not None
     made = Manifest(
-        name=name,
+        name=wanted.name,
         family=answer.family,
         version=answer.version,
         layout=layout,
-        provenance=provenance.observe(
-            origin, located.program, directories, own_loader=laid.loader is not None
-        ),
+        provenance=provenance.observe(origin, located.program, directories, own_loader=own_loader),
     )
     manifest.write(made, place)
     return made
 
 
+def _lay_libraries(
+    place: Path, located: Located, name: str, packages: Sequence[Package], progress: Progress
+) -> libraries.Laid:
+    program, base_dir = located.program, located.base_dir
+    with tempfile.TemporaryDirectory(prefix=".libraries-", dir=place) as scratch:
+        if not packages:
+            packages = _often_lacking(name, program, base_dir, Path(scratch), progress)
+        fetched = unpack_libraries(packages, Path(scratch) / "unpacked")
+        return libraries.lay(program, base_dir, fetched, place / "lib")
+
+
+def _share_dir(located: Located, place: Path) -> Path:
+    """The share directory; where the SQL lies elsewhere, as in a build tree, links to both."""
+    if located.sql_dir is None or located.sql_dir == located.share_dir:
+        return located.share_dir
+    together = place / "share"
+    together.mkdir(mode=0o755)
+    for path in (*located.share_dir.iterdir(), *located.sql_dir.glob("*.sql")):
+        link = together / path.name
+        if not link.is_symlink():
+            inside = path.is_relative_to(place)
+            link.symlink_to(os.path.relpath(path, together) if inside else path)
+    return together
+
+
+def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
+    """The right family, and a way to make a data directory.
+
+    MySQL from 5.7 carries its system tables in the program; all others read them from files.
+    """
+    if answer.family != wanted.family:
+        raise UserError(
+            f"{wanted.name}: its program says that it is of the family {answer.family}, "
+            f"not {wanted.family}",
+            remedy=f"use the family {answer.family}",
+        )
+    version = tuple(map(int, answer.version.split(".")))
+    if (answer.family == "mysql" and version >= (5, 7)) or located.sql_dir is not None:
+        return
+    raise UserError(
+        f"{wanted.name}: no {' or '.join(locate.SYSTEM_TABLES)} below {located.base_dir}: "
+        "the server cannot be given a data directory",
+        remedy="give a complete installation, with its share directory",
+    )
+
+
 def _often_lacking(
-    name: str, program: Path, tree: Path, workspace: Path, progress: Progress
+    name: str, program: Path, base_dir: Path, workspace: Path, progress: Progress
 ) -> tuple[Package, ...]:
     """The packages of the libraries that the program asks for and hosts often lack.
 
     A host that cannot get them may still have them, so that this is no reason to give up.
     """
     known = catalogue.libraries()
-    lacking = libraries.lacking(program, tree, known)
+    lacking = libraries.lacking(program, base_dir, known)
     try:
         return fetch_packages([known[each] for each in lacking], workspace, progress)
     except HostProblem as error:
@@ -165,8 +226,10 @@ def _often_lacking(
         return ()
 
 
-def _below(path: Path, place: Path) -> str:
-    return str(path.resolve().relative_to(place.resolve()))
+def _from(place: Path, path: Path) -> str:
+    """A path as the manifest has it: relative where it is in the server's directory."""
+    place, path = place.resolve(), path.resolve()
+    return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 
 def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
@@ -191,5 +254,6 @@ def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
             f"{name}: {argv[-1]} cannot be run on this host: {words}",
             remedy="if it names a library, install the package that has it and try again",
         )
-    family = "mariadb" if "mariadb" in done.stdout.lower() else "mysql"
-    return Answer(family, match[1], done.stdout.strip())
+    # What comes before is the program's path, which may have any name in it.
+    family = "mariadb" if "mariadb" in done.stdout[match.start() :].lower() else "mysql"
+    return Answer(family, match[1])

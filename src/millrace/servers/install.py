@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import difflib
 import shutil
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem, MillraceError, UserError
 from millrace.servers import added, assemble, catalogue, manifest
+from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
+from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.model import InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
-from millrace.servers.sources.fetch import Arrived, fetch, forget
+from millrace.servers.sources.fetch import fetch, forget
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
             return there
         raise _unknown(name)
     progress = progress or Silent()
-    with exclusive(_servers_dir() / f".{name}.lock", f"installing {name}", progress):
+    with refusals_as_errors(f"installing {name}"), _lock(name, progress):
         return installed(name) or _install(entry, progress)
 
 
@@ -68,7 +71,7 @@ def find(name: str) -> Server:
 
     Raises UserError that names the nearest names, or says that it can be installed.
     """
-    server = installed(name) or added.added(name)
+    server = installed(name) or added.current(name)
     if server is not None:
         return server
     if name in catalogue.entries():
@@ -86,11 +89,11 @@ def remove(name: str) -> None:
     if name not in catalogue.entries():
         raise _unknown(name)
     directory = _servers_dir() / name
-    with exclusive(_servers_dir() / f".{name}.lock", f"installing {name}", Silent()):
+    with refusals_as_errors(f"removing {name}"), _lock(name, Silent()):
         if not directory.exists():
             raise UserError(f"{name} is not installed")
         # Renamed first, so that a removal that is interrupted leaves no half server behind.
-        leaving = directory.with_name(f".{name}-leaving")
+        leaving = directory.with_name(f".{name}.leaving")
         shutil.rmtree(leaving, ignore_errors=True)
         directory.rename(leaving)
         shutil.rmtree(leaving)
@@ -142,24 +145,14 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
     arrived = fetch(source, workspace, progress)
     progress.say(f"unpacking {entry.name}")
     final = _servers_dir() / entry.name
+    artefact = arrived.artefact
+    origin = Provenance(source=artefact.coordinate, artefacts=(artefact,), note=arrived.note)
     with assemble.workplace(final) as place:
-        _assemble(entry, source, arrived, place, progress)
+        assemble.unpack_parts(arrived.file, source.parts, place / "tree")
+        wanted = Wanted(entry.name, entry.family, origin)
+        made = assemble.finish(place, place / "tree", wanted, arrived.packages, progress)
     forget(source, workspace)
-    made = manifest.read(final)
-    assert made is not None, "the workplace became the server"
     return manifest.server(made, final)
-
-
-def _assemble(
-    entry: Entry, source: Source, arrived: Arrived, place: Path, progress: Progress
-) -> None:
-    assemble.unpack_parts(arrived.file, source.parts, place / "tree")
-    origin = Provenance(
-        source=arrived.artefact.coordinate, artefacts=(arrived.artefact,), note=arrived.note
-    )
-    made = assemble.finish(place, entry.name, arrived.packages, origin, progress)
-    if made.family != entry.family:
-        raise HostProblem(f"{arrived.artefact.coordinate} is a {made.family}, not a {entry.family}")
 
 
 def _unknown(name: str) -> UserError:
@@ -170,6 +163,10 @@ def _unknown(name: str) -> UserError:
         f"there is no server {name!r}{hint}",
         remedy="millrace servers list shows all; millrace servers add adds any other build",
     )
+
+
+def _lock(name: str, progress: Progress) -> AbstractContextManager[None]:
+    return exclusive(_servers_dir() / f".{name}.lock", f"installing {name}", progress)
 
 
 def _servers_dir() -> Path:

@@ -21,7 +21,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pymysql
 from pymysql.connections import Connection
@@ -194,30 +194,30 @@ class Instance:
         """End the server with SIGKILL, if it runs."""
         self._end(signal.SIGKILL, _END_LIMIT_S)
 
-    def run_program(
-        self, arguments: list[str], limit_s: float
-    ) -> subprocess.CompletedProcess[bytes]:
-        """Run the server program for what it prints (``--verbose --help``), beside our files."""
+    def print_of_program(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
+        """Run the server program for what it prints (``--verbose --help``), beside our files.
+
+        Returns its exit status and its standard output; its errors are in the error log.
+        """
         output = self.directory / "output"
         with output.open("w+b") as file:
-            process = launch.spawn(
-                self.server,
-                [*self._family.program_arguments(self._site), *arguments],
-                instance_id=self.id,
-                directory=self.directory,
-                runs_as=self._runs_as,
-                log=file,
+            process = self._spawn(
+                [*self._family.program_arguments(self._site), *arguments], output=file
             )
             try:
-                status = process.wait(limit_s)
+                process.wait(limit_s)
             except subprocess.TimeoutExpired:
-                process.kill()
-                status = process.wait()
+                self.kill()
+            self._process = None
             file.seek(0)
-            return subprocess.CompletedProcess(arguments, status, stdout=file.read())
+            return process.returncode, file.read().decode("utf-8", errors="replace")
 
     def _spawn(
-        self, arguments: list[str] | tuple[str, ...], *, stdin: int = subprocess.DEVNULL
+        self,
+        arguments: list[str],
+        *,
+        output: IO[bytes] | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[bytes]:
         self._phase_began_at = error_log.size(self.error_log)
         with self.error_log.open("ab") as log, signals_held():
@@ -228,6 +228,7 @@ class Instance:
                 directory=self.directory,
                 runs_as=self._runs_as,
                 log=log,
+                output=output,
                 stdin=stdin,
             )
             identity = processes.ProcessId.of(self._process.pid)

@@ -71,11 +71,12 @@ def spawn(
     directory: Path,
     runs_as: RunsAs,
     log: IO[bytes],
+    output: IO[bytes] | None = None,
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Start the server program in its own session (Ctrl-C of the terminal is not meant for it).
 
-    Its environment holds nothing of ours that could change what is measured.
+    What it writes goes to ``log``, or its standard output to ``output``. Its environment holds nothing of ours that could change what is measured.
     """
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -89,7 +90,7 @@ def spawn(
         return subprocess.Popen(
             [*server.argv, *arguments],
             stdin=stdin,
-            stdout=log,
+            stdout=output or log,
             stderr=log,
             env=environment,
             cwd=directory,

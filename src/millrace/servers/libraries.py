@@ -22,6 +22,8 @@ _LOADER = re.compile(r"ld-linux.*\.so\.\d+|ld64\.so\.\d+")
 _C_LIBRARY = re.compile(
     r"(ld-linux.*|ld64|lib(c|m|mvec|pthread|dl|rt|util|resolv|anl|nss_\w+|thread_db))\.so\.\d+"
 )
+_BUNDLE_DIRS = ("", "bin", "lib", "lib64", "libs", "lib/private", "library_output_directory")
+_PLUGINS = ("lib*/plugin/*.so", "lib*/*/plugin/*.so", "plugin_output_directory/*.so")
 _GLIBC_VERSION = re.compile(rb"GNU C Library [^\n]*?version (\d+)\.(\d+)")
 
 
@@ -47,36 +49,38 @@ class Laid:
     artefacts: tuple[Artefact, ...]
 
 
-def lay(program: Path, tree: Path, fetched: Iterable[Fetched], into: Path) -> Laid:
-    """Put what ``program`` and the plugins in ``tree`` need from ``fetched`` into ``into``."""
-    supplied = {name: path for each in fetched for name, path in _libraries(each.directory).items()}
-    bundled = _libraries(tree)
+def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -> Laid:
+    """Put what ``program`` and the plugins of ``base_dir`` need from ``fetched`` into ``into``."""
+    fetched = list(fetched)
+    supplied = {name: path for each in fetched for name, path in _supplied(each.directory).items()}
     own_libc = _newer_than_host(supplied.get("libc.so.6"))
     if not own_libc:
         supplied = {k: path for k, path in supplied.items() if not _C_LIBRARY.fullmatch(k)}
-    needed_of_program = _closure([program], {**supplied, **bundled})
-    needed_of_plugins = _closure(bundled.values(), {**supplied, **bundled})
-    wanted = {k: supplied[k] for k in needed_of_plugins | needed_of_program if k in supplied}
-    loader = None
+    bundled = _bundled(base_dir)
+    needed_by_program = _closure([program], {**supplied, **bundled})
+    needed = needed_by_program | _closure(_plugins(base_dir), {**supplied, **bundled})
+    wanted = {k: path for k, path in supplied.items() if k in needed and k not in bundled}
     if own_libc:
-        loader = next((name for name in supplied if _LOADER.fullmatch(name)), None)
         wanted |= {k: path for k, path in supplied.items() if _C_LIBRARY.fullmatch(k)}
     into.mkdir(mode=0o755, exist_ok=True)
     for name, path in wanted.items():
-        if name not in bundled:
-            shutil.copyfile(path, into / name)
-            (into / name).chmod(0o755)
-    used = [
-        e.artefact for e in fetched if any(p.is_relative_to(e.directory) for p in wanted.values())
-    ]
-    directories = {bundled[name].parent for name in needed_of_program if name in bundled}
-    return Laid(loader, tuple(sorted(directories)), tuple(used))
+        shutil.copyfile(path, into / name)
+        (into / name).chmod(0o755)
+    return Laid(
+        loader=next(filter(_LOADER.fullmatch, wanted), None),
+        bundled_dirs=tuple(sorted({bundled[k].parent for k in needed_by_program if k in bundled})),
+        artefacts=tuple(
+            each.artefact
+            for each in fetched
+            if any(path.is_relative_to(each.directory) for path in wanted.values())
+        ),
+    )
 
 
-def lacking(program: Path, tree: Path, names: Iterable[str]) -> list[str]:
+def lacking(program: Path, base_dir: Path, names: Iterable[str]) -> list[str]:
     """Which of ``names`` the program or what the vendor bundled ask for and the bundle lacks."""
-    bundled = _libraries(tree)
-    needed = _closure([program, *bundled.values()], bundled)
+    bundled = _bundled(base_dir)
+    needed = _closure([program, *_plugins(base_dir)], bundled)
     return [name for name in names if name in needed and name not in bundled]
 
 
@@ -103,13 +107,19 @@ def _newer_than_host(libc: Path | None) -> bool:
     return version is not None and (host is None or version > host)
 
 
-def _libraries(directory: Path) -> dict[str, Path]:
-    """The shared libraries below a directory by name; the first of several, in order of paths."""
-    found: dict[str, Path] = {}
-    for path in sorted(directory.rglob("*.so*")):
-        if path.is_file() and path.resolve().is_relative_to(directory.resolve()):
-            found.setdefault(path.name, path)
-    return found
+def _supplied(directory: Path) -> dict[str, Path]:
+    """The shared libraries anywhere in an unpacked package, by name."""
+    return {path.name: path for path in sorted(directory.rglob("*.so*")) if path.is_file()}
+
+
+def _bundled(base_dir: Path) -> dict[str, Path]:
+    """The shared libraries a vendor or a build lays beside the program, by name."""
+    places = (base_dir / place for place in _BUNDLE_DIRS)
+    return {path.name: path for each in places for path in each.glob("*.so*") if path.is_file()}
+
+
+def _plugins(base_dir: Path) -> list[Path]:
+    return [path for pattern in _PLUGINS for path in base_dir.glob(pattern) if path.is_file()]
 
 
 def _closure(roots: Iterable[Path], known: Mapping[str, Path]) -> set[str]:

@@ -167,18 +167,15 @@ def _ask(server: InstalledServer) -> KnownOptions:
     """
     arguments = ["--verbose", "--help"]
     with instances.create(server, FittedOptions("default", ()), role="options") as instance:
-        answer = instance.run_program(arguments, _HELP_LIMIT_S)
-        found = parse_help(answer.stdout.decode("utf-8", errors="replace"))
-        if answer.returncode != 0 or not found.defaults:
+        status, text = instance.print_of_program(arguments, _HELP_LIMIT_S)
+        if status != 0 or not parse_help(text).defaults:
             instance.initialise(_INITIALISE_LIMIT_S)
-            answer = instance.run_program(arguments, _HELP_LIMIT_S)
-            found = parse_help(answer.stdout.decode("utf-8", errors="replace"))
-        place = str(instance.directory)
-    if not found.defaults:
-        end = answer.stdout.decode("utf-8", errors="replace")[-500:]
+            status, text = instance.print_of_program(arguments, _HELP_LIMIT_S)
+        place, said = str(instance.directory), instance.log_tail(5)
+    found = parse_help(text)
+    if status != 0 or not found.defaults:
         raise HostProblem(
-            f"{server.name} does not list its options: --verbose --help ended with "
-            f"{answer.returncode}\n{end}",
+            f"{server.name} does not list its options: --verbose --help ended with {status}\n{said}",
             remedy=f"check the build with: millrace servers verify {server.name}",
         )
     lasting = {name: value for name, value in found.defaults.items() if place not in value}

@@ -36,6 +36,10 @@ _DAMAGED = (
     gzip.BadGzipFile,
     EOFError,
     NotImplementedError,
+    # Two members of one name, or a file where another member needs a directory.
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
 )
 
 
@@ -59,12 +63,12 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
             _unpack_zip(archive, target)
         else:
             _unpack_tar(archive, target)
+        target.make_links()
     except _DAMAGED as error:
         raise HostProblem(
             f"{archive.name} is damaged or no archive that millrace knows: {error}",
             remedy="download it again; zip, deb and tar (gzip, bzip2, xz, zstd) are known",
         ) from error
-    target.make_links()
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
@@ -127,7 +131,8 @@ class _Target:
                 place.unlink(missing_ok=True)
 
     def _inside(self, path: Path, text: str) -> None:
-        if not path.resolve().is_relative_to(self.into):
+        # Not Path.resolve, which gives up on links that lead to each other.
+        if not Path(os.path.realpath(path)).is_relative_to(self.into):
             raise self.outside(text)
 
     def outside(self, member: str) -> HostProblem:

@@ -135,7 +135,7 @@ def reading(path: Path) -> Iterator[Bundle]:
         archive = zipfile.ZipFile(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise _wrong(
             path, f"is not a results file of millrace, or is cut short ({error})"
         ) from error
@@ -250,7 +250,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str, limit_bytes: int) -
             content = member.read(limit_bytes + 1)
     except KeyError:
         raise _wrong(path, f"holds no {name}") from None
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise _wrong(path, f"{name} is damaged ({error})") from error
     if len(content) > limit_bytes:
         raise _wrong(path, f"{name} is larger than it should be")

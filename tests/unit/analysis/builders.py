@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from millrace.store.records import (
+    AttemptResult,
     HostRecord,
     InstanceRecord,
     Level,
@@ -25,6 +27,7 @@ from millrace.store.records import (
     TreatmentRecord,
     TrialRecord,
 )
+from millrace.store.store import Store
 
 ROWS = 500_000
 OWNER = Owner("host-1", "boot-1", 4711, 123_456)
@@ -162,13 +165,14 @@ class RunBuilder:
 
 
 HOST_FACTS: Mapping[str, Any] = {
-    "cpu_model": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
-    "cores": 2,
-    "kernel": "6.1.0-18-amd64",
+    "machine": "ffcb577bb456b8ab",
+    "cpu": {"model": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", "cores": 2, "threads": 2},
+    "frequency": {"driver": None, "governor": None, "turbo": None},
+    "kernel": {"release": "6.1.0-18-amd64", "architecture": "x86_64"},
     "distribution": "Debian GNU/Linux 12 (bookworm)",
-    "memory_bytes": 8_331_694_080,
-    "governor": None,
-    "filesystem": {"type": "ext4", "options": "rw,relatime", "rotational": False},
+    "memory": {"total_bytes": 8_331_694_080, "swap_bytes": 0},
+    "virtualisation": {"virtual_machine": True, "container": None},
+    "filesystem": {"type": "ext4", "options": ["rw", "relatime"], "rotational": False},
 }
 
 FINDINGS = (
@@ -189,9 +193,7 @@ FINDINGS = (
 )
 
 
-def noisy(
-    mean_s: float, blocks: int, *, spread: float = 0.01, seed: int = 1
-) -> tuple[float, ...]:
+def noisy(mean_s: float, blocks: int, *, spread: float = 0.01, seed: int = 1) -> tuple[float, ...]:
     """``blocks`` times around ``mean_s``, log-normal, the same for the same seed."""
     source = random.Random(seed)
     return tuple(mean_s * source.lognormvariate(0, spread) for _ in range(blocks))
@@ -209,9 +211,7 @@ def _trials(
         order = list(treatments)
         random.Random(f"{seed}:{block}").shuffle(order)
         for treatment in order:
-            trials.append(
-                TrialRecord(f"{treatment.id}-{block}", treatment.id, block, len(trials))
-            )
+            trials.append(TrialRecord(f"{treatment.id}-{block}", treatment.id, block, len(trials)))
     return tuple(trials)
 
 
@@ -274,7 +274,7 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
         },
         host_variables=("datadir", "socket", "port"),
     )
-    options = ()
+    options: tuple[OptionRecord, ...] = ()
     if configuration == "wmf":
         options = (
             OptionRecord("sync_binlog", "1", "wmf", optional=False),
@@ -295,3 +295,38 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
     return InstanceRecord(
         "server", server, configuration, options, effective, facts={"runs_as": "nobody"}
     )
+
+
+def keep(stored: StoredRun, path: Path) -> None:
+    """Write ``stored`` to a results store at ``path``, the way the runner does."""
+    with Store.open(path) as store:
+        store.begin_run(stored.run, stored.treatments, stored.trials)
+        for attempt in stored.attempts:
+            claimed = store.claim(
+                attempt.trial_id, OWNER, attempt.started_utc, is_alive=lambda _owner: False
+            )
+            assert claimed is not None
+            assert attempt.outcome is not None
+            result = AttemptResult(
+                outcome=attempt.outcome,
+                steps=attempt.steps,
+                instances=attempt.instances,
+                measurements=attempt.measurements,
+                failed_step=attempt.failed_step,
+                reason=attempt.reason,
+                log_tail=attempt.log_tail,
+            )
+            store.finish(claimed, result, attempt.ended_utc or attempt.started_utc)
+
+
+def study(blocks: int = 3) -> StoredRun:
+    """Three servers under two configurations, with failures, options not as asked, findings."""
+    servers = {"mysql-5.6.24": 3.2, "mysql-5.7.22": 3.6, "mariadb-10.2.11": 2.8}
+    load_s: dict[tuple[str, str], Sequence[float | Fails | None]] = {
+        (server, configuration): noisy(mean_s * factor, blocks, seed=number)
+        for number, (server, mean_s) in enumerate(servers.items())
+        for configuration, factor in (("default", 1.0), ("wmf", 1.2))
+    }
+    load_s["mariadb-10.2.11", "wmf"] = [Fails()] * blocks
+    factors = {"configuration": ["default", "wmf"]}
+    return RunBuilder(load_s, factors=factors, findings=FINDINGS).build()

@@ -62,7 +62,10 @@ fn checksum_of_part(nodes: &Nodes, from: u64, to: u64) -> Checksum {
 }
 
 fn checksum_of_text(text: &[u8]) -> Checksum {
-    let mut total = Checksum { bytes: text.len() as u64, ..Checksum::default() };
+    let mut total = Checksum {
+        bytes: text.len() as u64,
+        ..Checksum::default()
+    };
     for row in text.split_inclusive(|&byte| byte == b'\n') {
         total.rows += 1;
         total.sum += u128::from(crc32fast::hash(&row[..row.len() - 1]));
@@ -78,7 +81,14 @@ mod tests {
     fn the_crc_is_the_one_of_sql() {
         // SELECT CRC32('MySQL') gives 3259397556, as the manual of the function says.
         let total = checksum_of_text(b"MySQL\n");
-        assert_eq!(total, Checksum { rows: 1, bytes: 6, sum: 3_259_397_556 });
+        assert_eq!(
+            total,
+            Checksum {
+                rows: 1,
+                bytes: 6,
+                sum: 3_259_397_556
+            }
+        );
     }
 
     #[test]

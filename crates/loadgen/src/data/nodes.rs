@@ -10,6 +10,8 @@
 //! What a session's rows share, from the timestamp to the end of the line, is made once: that, and
 //! digits made eight at a time, is where the speed comes from.
 
+#![allow(clippy::cast_possible_truncation)] // what is cast has been scaled below the type's limit
+
 use super::counter::{Stream, scale};
 use super::digits::eight;
 use super::history::{self, Calendar, Seconds};
@@ -135,7 +137,10 @@ struct Block {
 impl Nodes {
     /// The set of `rows` rows (at most [`MAX_ROWS`]) of a seed.
     pub fn new(rows: u64, seed: u64) -> Self {
-        assert!(rows <= MAX_ROWS, "the command line and the spec refuse more rows");
+        assert!(
+            rows <= MAX_ROWS,
+            "the command line and the spec refuse more rows"
+        );
         let blocks = rows.div_ceil(BLOCK).max(1);
         let stride = (USUAL_TOP_ID / rows.max(1)).max(MIN_STRIDE);
         Self {
@@ -273,7 +278,7 @@ impl Nodes {
 /// Which user: the cube of a uniform number, so that few users made most of the map.
 fn rank(random: u64) -> usize {
     let uniform = random & 0x1f_ffff;
-    (uniform * uniform * uniform >> (63 - users::RANK_BITS)) as usize
+    ((uniform * uniform * uniform) >> (63 - users::RANK_BITS)) as usize
 }
 
 /// Up to 0.0131 degrees either way, from 18 random bits.
@@ -350,3 +355,6 @@ fn put_trimmed<const N: usize>(room: &mut [u8; N], at: usize, value: u32) -> usi
     room[at..at + 8].copy_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
     at + 8 - zeros as usize
 }
+
+#[cfg(test)]
+mod tests;

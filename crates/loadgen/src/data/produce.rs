@@ -52,7 +52,12 @@ pub struct Producer {
 
 impl Producer {
     /// Starts `threads` threads on the rows of `slice`, `chunk_rows` rows a chunk.
-    pub fn start(nodes: &Arc<Nodes>, slice: &Range<u64>, chunk_rows: usize, threads: usize) -> Self {
+    pub fn start(
+        nodes: &Arc<Nodes>,
+        slice: &Range<u64>,
+        chunk_rows: usize,
+        threads: usize,
+    ) -> Self {
         Self {
             workers: (0..threads)
                 .map(|turn| start_worker(nodes, slice, chunk_rows, turn, threads))
@@ -119,10 +124,17 @@ fn start_worker(
         .step_by(threads);
     thread::spawn(move || {
         for from in starts {
-            let Ok(mut buffer) = empty_receiver.recv() else { return };
+            let Ok(mut buffer) = empty_receiver.recv() else {
+                return;
+            };
             let to = end.min(from + step);
             let length = nodes.write(from, to, &mut buffer);
-            let chunk = Chunk { buffer, length, rows: to - from, worker: turn };
+            let chunk = Chunk {
+                buffer,
+                length,
+                rows: to - from,
+                worker: turn,
+            };
             if full_sender.send(chunk).is_err() {
                 return;
             }

@@ -53,6 +53,7 @@ pub trait LocalData {
 pub struct Connection {
     transport: Transport,
     decoder: Decoder,
+    received: Box<[u8]>,
     server_version: String,
 }
 
@@ -68,6 +69,7 @@ impl Connection {
         let mut connection = Self {
             transport: Transport::connect(address, watch)?,
             decoder: Decoder::default(),
+            received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             server_version: String::new(),
         };
         let first = connection.receive(watch)?;
@@ -78,7 +80,10 @@ impl Connection {
         // An unknown plugin is only the server's default; the account's own comes with a switch.
         let plugin = Plugin::by_name(&greeting.plugin).unwrap_or(Plugin::Native);
         let proof = plugin.proof(password.as_bytes(), &greeting.nonce);
-        connection.send(&greeting.answer(user, database, plugin.name(), &proof), watch)?;
+        connection.send(
+            &greeting.answer(user, database, plugin.name(), &proof),
+            watch,
+        )?;
         connection.log_in(plugin, password.as_bytes(), greeting.nonce, watch)?;
         connection.server_version = greeting.server_version;
         Ok(connection)
@@ -114,7 +119,9 @@ impl Connection {
         match reply::parse_reply(&self.receive(watch)?)?? {
             Reply::LocalFile(asked) if asked == name.as_bytes() => {}
             other => {
-                return Err(unexpected(format!("{other:?} where the file {name:?} was to be asked for")));
+                return Err(unexpected(format!(
+                    "{other:?} where the file {name:?} was to be asked for"
+                )));
             }
         }
         while let Some(bytes) = data.next_bytes() {
@@ -156,7 +163,12 @@ impl Connection {
     }
 
     /// The full exchange of `caching_sha2_password`, for an account the server has not cached.
-    fn send_password(&mut self, password: &[u8], nonce: &[u8], watch: &Watch) -> Result<(), ClientError> {
+    fn send_password(
+        &mut self,
+        password: &[u8],
+        nonce: &[u8],
+        watch: &Watch,
+    ) -> Result<(), ClientError> {
         if self.transport.is_private() {
             return self.send(&auth::with_zero(password), watch);
         }
@@ -241,9 +253,9 @@ impl Connection {
             .collect();
         self.decoder.expect(sequence);
         match self.transport.send(&mut pieces, watch) {
-            Err(ClientError::Connection { context, source }) => {
-                Err(self.last_words(watch).unwrap_or(ClientError::Connection { context, source }))
-            }
+            Err(ClientError::Connection { context, source }) => Err(self
+                .last_words(watch)
+                .unwrap_or(ClientError::Connection { context, source })),
             outcome => outcome,
         }
     }
@@ -260,15 +272,16 @@ impl Connection {
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(message);
             }
-            let mut buffer = [0; RECEIVE_BYTES];
-            let count = self.transport.receive(&mut buffer, watch)?;
+            let count = self.transport.receive(&mut self.received, watch)?;
             if count == 0 {
                 if self.decoder.is_incomplete() {
-                    return Err(ProtocolError::Truncated("bytes before the connection closed").into());
+                    return Err(
+                        ProtocolError::Truncated("bytes before the connection closed").into(),
+                    );
                 }
                 return Err(lost(ErrorKind::UnexpectedEof.into()));
             }
-            self.decoder.feed(&buffer[..count]);
+            self.decoder.feed(&self.received[..count]);
         }
     }
 }
@@ -310,7 +323,9 @@ mod tests {
 
     #[test]
     fn a_switch_to_an_unknown_plugin_says_which() {
-        let error = parse_auth_switch(b"client_ed25519\0abc").unwrap_err().to_string();
+        let error = parse_auth_switch(b"client_ed25519\0abc")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("client_ed25519"), "{error}");
         let error = parse_auth_switch(b"").unwrap_err().to_string();
         assert!(error.contains("mysql_old_password"), "{error}");

@@ -74,12 +74,26 @@ impl Greeting {
         let second = reader.bytes(nonce_length.saturating_sub(8).max(13), "nonce")?;
         nonce.extend_from_slice(second.strip_suffix(&[0]).unwrap_or(second));
         let plugin = String::from_utf8_lossy(reader.string_to_zero()).into_owned();
-        let server_version = version.strip_prefix("5.5.5-").unwrap_or(&version).to_owned();
-        Ok(Self { server_version, capabilities, nonce, plugin })
+        let server_version = version
+            .strip_prefix("5.5.5-")
+            .unwrap_or(&version)
+            .to_owned();
+        Ok(Self {
+            server_version,
+            capabilities,
+            nonce,
+            plugin,
+        })
     }
 
     /// The answer: who we are and what we can do.
-    pub fn answer(&self, user: &str, database: Option<&str>, plugin: &str, proof: &[u8]) -> Vec<u8> {
+    pub fn answer(
+        &self,
+        user: &str,
+        database: Option<&str>,
+        plugin: &str,
+        proof: &[u8],
+    ) -> Vec<u8> {
         let mut capabilities = WANTED & self.capabilities;
         if database.is_some() {
             capabilities |= c::CONNECT_WITH_DB;

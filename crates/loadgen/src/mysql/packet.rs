@@ -78,7 +78,8 @@ impl Decoder {
             let Some((head, rest)) = rest.split_at_checked(HEADER) else {
                 return Ok(None);
             };
-            let length = usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
+            let length =
+                usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
             if self.message.len() + length > MAX_MESSAGE {
                 return Err(ProtocolError::TooLarge { limit: MAX_MESSAGE });
             }
@@ -116,7 +117,10 @@ mod tests {
         for (length, packets) in [(MAX_PAYLOAD - 1, 1), (MAX_PAYLOAD, 2), (MAX_PAYLOAD + 1, 2)] {
             let message = vec![7; length];
             let mut out = Vec::new();
-            assert_eq!(put_message(&mut out, &message, 255), 255u8.wrapping_add(packets));
+            assert_eq!(
+                put_message(&mut out, &message, 255),
+                255u8.wrapping_add(packets)
+            );
             assert_eq!(out.len(), length + HEADER * usize::from(packets));
             let mut decoder = Decoder::default();
             decoder.expect(255);
@@ -131,7 +135,10 @@ mod tests {
     fn a_wrong_number_is_refused_unless_it_carries_an_error() {
         let mut decoder = Decoder::default();
         decoder.feed(&[1, 0, 0, 5, 0]);
-        let expected = ProtocolError::OutOfOrder { expected: 0, got: 5 };
+        let expected = ProtocolError::OutOfOrder {
+            expected: 0,
+            got: 5,
+        };
         assert_eq!(decoder.next_message(), Err(expected));
         let mut decoder = Decoder::default();
         decoder.feed(&[1, 0, 0, 5, 0xff]);
@@ -147,7 +154,10 @@ mod tests {
             decoder.feed(&packet);
             decoder.next_message().err()
         });
-        assert_eq!(outcome, Some(ProtocolError::TooLarge { limit: MAX_MESSAGE }));
+        assert_eq!(
+            outcome,
+            Some(ProtocolError::TooLarge { limit: MAX_MESSAGE })
+        );
     }
 
     #[test]

@@ -82,7 +82,11 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     reader.length("last inserted id")?;
     let status = reader.short("status")?;
     let warnings = reader.short("number of warnings")?;
-    Ok(Done { affected_rows, warnings, more_results: status & MORE_RESULTS != 0 })
+    Ok(Done {
+        affected_rows,
+        warnings,
+        more_results: status & MORE_RESULTS != 0,
+    })
 }
 
 fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
@@ -90,7 +94,11 @@ fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     reader.byte("EOF message")?;
     let warnings = reader.short("number of warnings")?;
     let status = reader.short("status")?;
-    Ok(Done { affected_rows: 0, warnings, more_results: status & MORE_RESULTS != 0 })
+    Ok(Done {
+        affected_rows: 0,
+        warnings,
+        more_results: status & MORE_RESULTS != 0,
+    })
 }
 
 /// Reads an error message; before a login has begun it has no SQLSTATE.
@@ -98,15 +106,19 @@ pub fn parse_error(message: &[u8]) -> Result<ServerError, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("error message")?;
     let code = reader.short("error code")?;
-    let rest = reader.rest();
-    let (sqlstate, text) = match rest {
-        [b'#', a, b, c, d, e, text @ ..] => {
-            (String::from_utf8_lossy(&[*a, *b, *c, *d, *e]).into_owned(), text)
-        }
-        text => ("HY000".to_owned(), text),
+    let (sqlstate, text) = match reader.rest().strip_prefix(b"#") {
+        Some(marked) => marked
+            .split_at_checked(5)
+            .ok_or(ProtocolError::Truncated("SQLSTATE"))?,
+        None => (b"HY000".as_slice(), reader.rest()),
     };
+    let sqlstate = String::from_utf8_lossy(sqlstate).into_owned();
     let message = String::from_utf8_lossy(text).into_owned();
-    Ok(ServerError { code, sqlstate, message })
+    Ok(ServerError {
+        code,
+        sqlstate,
+        message,
+    })
 }
 
 #[cfg(test)]
@@ -117,7 +129,11 @@ mod tests {
     #[test]
     fn an_ok_message() {
         let message = [0, 0xfc, 0xe8, 0x03, 0, 2, 0, 5, 0];
-        let done = Done { affected_rows: 1000, warnings: 5, more_results: false };
+        let done = Done {
+            affected_rows: 1000,
+            warnings: 5,
+            more_results: false,
+        };
         assert_eq!(parse_reply(&message), Ok(Ok(Reply::Done(done))));
     }
 
@@ -140,22 +156,34 @@ mod tests {
 
     #[test]
     fn a_request_for_a_local_file() {
-        assert_eq!(parse_reply(b"\xfbnodes"), Ok(Ok(Reply::LocalFile(b"nodes".to_vec()))));
+        assert_eq!(
+            parse_reply(b"\xfbnodes"),
+            Ok(Ok(Reply::LocalFile(b"nodes".to_vec())))
+        );
     }
 
     #[test]
     fn rows_and_their_end() {
         let row = parse_row(b"\x03abc\xfb\x00", 3).unwrap().unwrap();
-        assert_eq!(row, Row::Values(vec![Some("abc".to_owned()), None, Some(String::new())]));
+        assert_eq!(
+            row,
+            Row::Values(vec![Some("abc".to_owned()), None, Some(String::new())])
+        );
         let end = parse_row(&[0xfe, 1, 0, 8, 0], 3).unwrap().unwrap();
-        let done = Done { affected_rows: 0, warnings: 1, more_results: true };
+        let done = Done {
+            affected_rows: 0,
+            warnings: 1,
+            more_results: true,
+        };
         assert_eq!(end, Row::End(done));
         assert!(parse_row(b"\x03abc", 2).is_err());
     }
 
     #[test]
     fn an_error_in_the_middle_of_rows() {
-        let error = parse_row(b"\xff\x25\x05#70100interrupted", 1).unwrap().unwrap_err();
+        let error = parse_row(b"\xff\x25\x05#70100interrupted", 1)
+            .unwrap()
+            .unwrap_err();
         assert_eq!(error.code, 1317);
     }
 

@@ -44,7 +44,10 @@ impl Watch {
     /// Starts a time limit now; None waits as long as it takes.
     pub fn start(stop: &Arc<AtomicBool>, limit: Option<Duration>) -> Self {
         let limit = limit.map(|limit| (limit, Instant::now() + limit));
-        Self { stop: Arc::clone(stop), limit }
+        Self {
+            stop: Arc::clone(stop),
+            limit,
+        }
     }
 
     /// The longest time to sleep before checking again, or the reason to end.
@@ -87,7 +90,11 @@ impl Transport {
             context: format!("cannot connect to {address}"),
             source,
         })?;
-        Ok(Self { stream, bytes_sent: 0, bytes_received: 0 })
+        Ok(Self {
+            stream,
+            bytes_sent: 0,
+            bytes_received: 0,
+        })
     }
 
     /// True where only this host can read what is sent.
@@ -104,7 +111,11 @@ impl Transport {
     }
 
     /// Sends all of the pieces, one after the other.
-    pub fn send(&mut self, mut pieces: &mut [IoSlice<'_>], watch: &Watch) -> Result<(), ClientError> {
+    pub fn send(
+        &mut self,
+        mut pieces: &mut [IoSlice<'_>],
+        watch: &Watch,
+    ) -> Result<(), ClientError> {
         IoSlice::advance_slices(&mut pieces, 0); // empty pieces in front are none
         while !pieces.is_empty() {
             let wait = watch.patience()?;
@@ -144,7 +155,8 @@ impl Transport {
 
     fn wait_for(&self, readiness: PollFlags, wait: Duration) -> Result<(), ClientError> {
         // Rounded up: a limit that is not yet over must not become a busy loop.
-        let wait = PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        let wait =
+            PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(self.stream.as_fd(), readiness)], wait) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(lost(errno.into())),
@@ -166,9 +178,14 @@ fn connect_tcp(host: &str, port: u16, watch: &Watch) -> Result<io::Result<TcpStr
         Ok(addresses) => addresses.collect(),
         Err(error) => return Ok(Err(error)),
     };
-    let mut outcome = Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
+    let mut outcome = Err(io::Error::new(
+        ErrorKind::NotFound,
+        "the host has no address",
+    ));
     for address in addresses {
-        let patience = watch.limit.map_or(Duration::from_secs(10), |(limit, _)| limit);
+        let patience = watch
+            .limit
+            .map_or(Duration::from_secs(10), |(limit, _)| limit);
         watch.patience()?;
         outcome = TcpStream::connect_timeout(&address, patience);
         if outcome.is_ok() {

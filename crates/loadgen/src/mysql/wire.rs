@@ -67,7 +67,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A string with its length in front; None is NULL.
-    pub fn string_or_null(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, ProtocolError> {
+    pub fn string_or_null(
+        &mut self,
+        what: &'static str,
+    ) -> Result<Option<&'a [u8]>, ProtocolError> {
         let Some(length) = self.number_or_null(what)? else {
             return Ok(None);
         };
@@ -134,8 +137,14 @@ mod tests {
         assert_eq!(Reader::new(&[0xfb]).number_or_null("x"), Ok(None));
         assert!(Reader::new(&[0xff]).number_or_null("x").is_err());
         assert!(Reader::new(&[0xfb]).length("x").is_err());
-        assert_eq!(Reader::new(&[3, b'a']).string_or_null("x"), Err(ProtocolError::Truncated("x")));
-        assert_eq!(Reader::new(&[]).byte("x"), Err(ProtocolError::Truncated("x")));
+        assert_eq!(
+            Reader::new(&[3, b'a']).string_or_null("x"),
+            Err(ProtocolError::Truncated("x"))
+        );
+        assert_eq!(
+            Reader::new(&[]).byte("x"),
+            Err(ProtocolError::Truncated("x"))
+        );
     }
 
     proptest! {

@@ -31,7 +31,8 @@ impl Sent {
 
     fn add(&self, chunk: &Chunk) {
         self.rows.fetch_add(chunk.rows(), Ordering::Relaxed);
-        self.bytes.fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
+        self.bytes
+            .fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -48,7 +49,12 @@ impl GeneratedRows {
     pub fn start(nodes: &Arc<Nodes>, sent: &Arc<Sent>) -> Self {
         let mut producer = Producer::start(nodes, &(0..nodes.rows()), CHUNK_ROWS, THREADS);
         let next = producer.next_chunk();
-        Self { producer, next, sending: None, sent: Arc::clone(sent) }
+        Self {
+            producer,
+            next,
+            sending: None,
+            sent: Arc::clone(sent),
+        }
     }
 
     /// How long the sender waited for rows.

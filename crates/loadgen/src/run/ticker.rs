@@ -10,7 +10,7 @@ use crate::events::{Event, Events};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Ends its thread when stopped or dropped.
+/// Once it is dropped, no more intervals come.
 pub struct Ticker {
     alive: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -37,11 +37,11 @@ impl Ticker {
                 due += INTERVAL;
             }
         });
-        Self { alive: Some(alive), thread: Some(thread) }
+        Self {
+            alive: Some(alive),
+            thread: Some(thread),
+        }
     }
-
-    /// Waits until no more intervals come.
-    pub fn stop(self) {}
 }
 
 impl Drop for Ticker {

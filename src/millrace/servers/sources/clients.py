@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from millrace.errors import HostProblem
-from millrace.servers.progress import Progress, Silent
+from millrace.servers.progress import Progress
 
 _PACKAGE_OF = {
     "mvn": "maven",
@@ -76,8 +76,6 @@ def watch_growth(
     directory: Path, what: str, total_bytes: int | None, progress: Progress
 ) -> Callable[[], None]:
     """A ``watch`` that reports how many bytes have come into ``directory`` since now."""
-    if isinstance(progress, Silent):
-        return lambda: None
     before = tree_bytes(directory)
 
     def report() -> None:

@@ -70,7 +70,10 @@ def fetch_tarball(
         raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
     artefact = _artefact(f"tarball:{file}", file)
     if sha256 is not None and artefact.sha256 != sha256.lower():
-        raise HostProblem(f"{file}: expected sha256 {sha256}, got {artefact.sha256}")
+        raise HostProblem(
+            f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",
+            remedy="get the file from its publisher again",
+        )
     return Arrived(file, artefact)
 
 

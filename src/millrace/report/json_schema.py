@@ -1,0 +1,211 @@
+"""The JSON report's schema, version ``millrace.report/1``, as the models it is made of.
+
+Within version 1 keys are only added. ``docs/report-json.md`` describes the document, and
+``report/schema/report-1.schema.json`` is generated from here (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from millrace.analysis.metrics import Direction
+from millrace.analysis.model import Verdict
+from millrace.store.records import Level
+
+Version = Literal["millrace.report/1"]
+VERSION: Version = "millrace.report/1"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RunPart(_Part):
+    """The run: what was carried out, where and with which versions."""
+
+    id: str
+    digest: str
+    name: str
+    title: str
+    scale: str
+    created_utc: str
+    seed: int
+    blocks: int
+    versions: dict[str, str]
+    parameters: dict[str, Any]
+    command: str
+
+
+class HostPart(_Part):
+    """Facts of the host when the run began, doctor's findings included."""
+
+    id: str
+    facts: dict[str, Any]
+
+
+class MetricPart(_Part):
+    """A metric; `direction` is the better one."""
+
+    name: str
+    title: str
+    unit: str
+    direction: Direction
+    headline: bool
+
+
+class TrialPart(_Part):
+    """One finished trial's value; `block` counts from 0."""
+
+    trial: str
+    block: int
+    value: float
+
+
+class SummaryPart(_Part):
+    """A metric over a treatment's finished trials, in the metric's unit; `cv` is a fraction.
+
+    `low` and `high` are the interval of the geometric mean across trials.
+    """
+
+    n: int
+    mean: float
+    median: float
+    geometric_mean: float
+    low: float | None
+    high: float | None
+    minimum: float
+    maximum: float
+    sd: float | None
+    cv: float | None
+    trials: list[TrialPart]
+
+
+class OptionPart(_Part):
+    """An option that was asked for and has another effective value, or was left out."""
+
+    role: str
+    name: str
+    asked: str | None
+    effective: str | None
+    layer: str
+    left_out: str | None
+
+
+class TreatmentPart(_Part):
+    """A treatment: its levels, its trials and what they measured."""
+
+    id: str
+    label: str
+    level: Level
+    held: dict[str, Level]
+    is_base: bool
+    planned: int
+    finished: int
+    failed: int
+    metrics: dict[str, SummaryPart]
+    steps_s: dict[str, float]
+    sizes_bytes: dict[str, float]
+    options: list[OptionPart]
+
+
+class ComparisonPart(_Part):
+    """Candidate / base in one metric. Null: no estimate, too few blocks, or not to be told.
+
+    `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
+    """
+
+    base: Level
+    candidate: Level
+    base_treatment: str
+    candidate_treatment: str
+    held: dict[str, Level]
+    metric: str
+    direction: Direction
+    ratio: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    n_blocks: int
+    verdict: Verdict | None
+    reason: str
+    minimum_detectable: float | None
+    blocks_wanted: int | None
+    same: bool
+    sentence: str
+
+
+class PublishedPart(_Part):
+    """A published figure beside a treatment; `ratio` is to the published figure of the base."""
+
+    study: str
+    treatment: str
+    version: str
+    metric: str
+    value: float
+    ratio: float | None
+    note: str | None
+
+
+class VariablesPart(_Part):
+    """Effective variables that differ; `different` maps a name to [base's, candidate's]."""
+
+    group: str
+    role: str
+    base: str
+    candidate: str
+    only_base: dict[str, str]
+    only_candidate: dict[str, str]
+    different: dict[str, tuple[str, str]]
+
+
+class ServerPart(_Part):
+    """A server that was measured, and the provenance of its build."""
+
+    name: str
+    family: str
+    version: str
+    version_reported: str
+    build: dict[str, Any]
+
+
+class FailurePart(_Part):
+    """A failed trial; `block` counts from 0."""
+
+    trial: str
+    treatment: str
+    block: int
+    step: str
+    reason: str
+    log_tail: str | None
+
+
+class ReportDocument(_Part):
+    """What millrace says about one run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
+
+    document_schema: Version = Field(alias="schema")
+    answer: str
+    run: RunPart
+    margin: float
+    confidence: float
+    factor: str
+    base: Level
+    constants: dict[str, Level]
+    metrics: list[MetricPart]
+    comparisons: list[ComparisonPart]
+    treatments: list[TreatmentPart]
+    published: list[PublishedPart]
+    variables: list[VariablesPart]
+    servers: list[ServerPart]
+    host: HostPart
+    failures: list[FailurePart]
+
+
+def schema() -> Mapping[str, Any]:
+    """The JSON Schema (draft 2020-12) of the document."""
+    generated = ReportDocument.model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

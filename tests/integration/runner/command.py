@@ -1,0 +1,114 @@
+"""Runs the ``millrace`` command as a user does, in a place of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from millrace.store.events import read_events
+from millrace.store.records import StoredRun
+from millrace.store.store import Store
+
+SOURCE = Path(__file__).parents[3] / "src"
+EVENT_LIMIT_S = 120.0
+
+
+def experiment(
+    directory: Path,
+    *,
+    servers: Sequence[str] = ("mysql-5.6.24",),
+    rows: int = 5_000,
+    blocks: int = 1,
+    factors: Mapping[str, Sequence[str]] | None = None,
+    more: str = "",
+) -> Path:
+    """An experiment file in ``directory``; the first server is the base."""
+    varied = {"server": servers, **(factors or {})}
+    lines = [f"{name} = {list(levels)}" for name, levels in varied.items()]
+    file = directory / "experiment.toml"
+    file.write_text(
+        'name = "test"\ntitle = "A test"\nworkload = "load-data"\n'
+        f"blocks = {blocks}\nseed = 1\n"
+        "[factors]\n" + "\n".join(lines) + "\n"
+        f'[compare]\nfactor = "server"\nbase = "{servers[0]}"\n'
+        f"[parameters]\nrows = {rows}\n{more}",
+        encoding="utf-8",
+    )
+    return file
+
+
+class Place:
+    """A directory with a store; commands run with it as their store."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.store = directory / "results.sqlite"
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(SOURCE),
+            "MILLRACE_STORE": str(self.store),
+            "COLUMNS": "200",
+            **(environment or {}),
+        }
+
+    def millrace(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            self._command(arguments),
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    @contextmanager
+    def running(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+        """A command while it runs; it is killed if it still does at the end of the block."""
+        process = subprocess.Popen(
+            self._command(arguments),
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def _command(self, arguments: Sequence[str | Path]) -> list[str]:
+        return [sys.executable, "-m", "millrace.cli.main", *map(str, arguments)]
+
+    def latest(self) -> StoredRun:
+        """The newest run of the store, with everything in it."""
+        with Store.open(self.store, read_only=True) as store:
+            return store.load_run(store.find_run("latest").id)
+
+    def wait_for_step(self, name: str, process: subprocess.Popen[str], *, after: int = 0) -> None:
+        """Wait until a trial, after ``after`` ended ones, is at step ``name``."""
+        deadline = time.monotonic() + EVENT_LIMIT_S
+        while time.monotonic() < deadline:
+            ended = 0
+            for event in self._events():
+                ended += event["event"] == "end"
+                if ended >= after and event["event"] == "step" and event["name"] == name:
+                    return
+            if process.poll() is not None:
+                raise AssertionError(f"the run ended before step {name}: {process.communicate()}")
+            time.sleep(0.05)
+        raise AssertionError(f"no trial came to step {name}")
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        for file in sorted(self.directory.glob("results.sqlite.events/*.jsonl")):
+            yield from read_events(file)

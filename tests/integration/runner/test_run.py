@@ -1,0 +1,176 @@
+"""``millrace run`` on real servers: what it keeps, and that it can be continued."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from millrace.servers import processes
+from tests.conftest import InstanceOf
+from tests.integration.runner.command import Place, experiment
+
+pytestmark = pytest.mark.integration
+
+# Enough rows that a load takes seconds, and can be disturbed in the middle.
+MANY_ROWS = 1_500_000
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_run_is_kept_reported_and_never_repeated(place: Place) -> None:
+    file = experiment(place.directory, servers=("mysql-5.6.24", "mariadb-10.11.19"), blocks=3)
+    first = place.millrace("run", file)
+    assert first.returncode == 0, first.stderr
+    stored = place.latest()
+    assert [attempt.outcome for attempt in stored.attempts] == ["finished"] * 6
+    for attempt in stored.attempts:
+        names = [step.name for step in attempt.steps]
+        assert names == [
+            "settle", "initialise", "start", "record", "database",
+            "create", "load", "finish", "count", "verify", "stop", "sizes",
+        ]  # fmt: skip
+        found = {each.name: each.value for each in attempt.measurements}
+        assert found["rows"] == 5_000
+        assert 0 < found["table_apparent_bytes"] <= found["data_dir_apparent_bytes"]
+        [instance] = attempt.instances
+        assert instance.server.version_reported.startswith(instance.server.version)
+        assert instance.effective["innodb_buffer_pool_size"] == str(128 << 20)
+    assert "mariadb-10.11.19" in first.stdout
+    report = place.directory / "reports" / f"{stored.run.id}.html"
+    assert str(report) in first.stdout
+    assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+    again = place.millrace("run", file)
+    assert again.returncode == 0
+    assert "all 6 trials have a result" in again.stderr
+    assert place.latest().attempts == stored.attempts
+
+    more = place.millrace("run", file, "--blocks", "4")
+    assert more.returncode == 0
+    assert "2 of 8 trials to go" in more.stderr
+    assert place.latest().run.blocks == 4
+
+    fresh = place.millrace("run", file, "--new")
+    assert fresh.returncode == 0
+    assert place.latest().run.id != stored.run.id
+
+
+def test_engines_and_load_modes(place: Place) -> None:
+    factors = {"engine": ["InnoDB", "MyISAM"], "load_mode": ["local", "server_file"]}
+    ran = place.millrace("run", experiment(place.directory, factors=factors))
+    assert ran.returncode == 0, ran.stderr
+    stored = place.latest()
+    assert len(stored.attempts) == 4
+    assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_continued(place: Place, number: signal.Signals) -> None:
+    file = experiment(place.directory, rows=MANY_ROWS, blocks=2)
+    with place.running("run", file) as process:
+        place.wait_for_step("measure", process, after=1)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "continues where it was stopped" in output
+    assert processes.running() == []
+    stopped = place.latest()
+    assert [attempt.outcome for attempt in stopped.attempts] == ["finished", "interrupted"]
+
+    assert place.millrace("run", file).returncode == 0
+    outcomes = [attempt.outcome for attempt in place.latest().attempts]
+    assert outcomes == ["finished", "interrupted", "finished"]
+    assert place.latest().attempts[0] == stopped.attempts[0]
+
+
+def test_what_a_killed_run_left_is_ended_by_the_next(place: Place) -> None:
+    file = experiment(place.directory, rows=MANY_ROWS)
+    with place.running("run", file) as process:
+        place.wait_for_step("measure", process)
+        process.kill()
+        process.communicate()
+    [left] = processes.running()
+    assert left.live_processes()
+    again = place.millrace("run", file)
+    assert again.returncode == 0, again.stderr
+    assert left.id in again.stderr
+    assert processes.running() == []
+    outcomes = [attempt.outcome for attempt in place.latest().attempts]
+    assert outcomes == ["interrupted", "finished"]
+
+
+def test_a_server_killed_while_it_loads_is_a_result(place: Place) -> None:
+    file = experiment(place.directory, rows=MANY_ROWS, blocks=2)
+    with place.running("run", file) as process:
+        place.wait_for_step("measure", process)
+        time.sleep(0.5)
+        [instance] = processes.running()
+        for victim in instance.live_processes():
+            os.kill(victim.pid, signal.SIGKILL)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 3, output
+    assert "1 of 2 trials failed" in output
+    failed, finished = place.latest().attempts
+    assert (failed.outcome, finished.outcome) == ("failed", "finished")
+    assert failed.failed_step is not None
+    assert "SIGKILL" in str(failed.reason)
+    assert failed.log_tail
+
+
+def test_a_server_that_does_not_start_is_a_result_and_the_plan_goes_on(place: Place) -> None:
+    # Longer than any address: the server itself refuses it, at its start.
+    more = '[configurations.broken]\noptions.innodb_data_file_path = "nonsense"\n'
+    factors = {"configuration": ["broken", "default"]}
+    ran = place.millrace("run", experiment(place.directory, factors=factors, more=more))
+    assert ran.returncode == 3, ran.stderr
+    outcomes = {attempt.outcome for attempt in place.latest().attempts}
+    assert outcomes == {"failed", "finished"}
+    [failed] = [each for each in place.latest().attempts if each.outcome == "failed"]
+    assert failed.failed_step in ("initialise", "start")
+    assert "innodb" in str(failed.log_tail).lower()
+
+
+def test_an_option_the_server_does_not_know_is_refused_before_anything_runs(place: Place) -> None:
+    more = '[configurations.new]\noptions.innodb_redo_log_capacity = "100M"\n'
+    file = experiment(place.directory, factors={"configuration": ["new"]}, more=more)
+    ran = place.millrace("run", file)
+    assert ran.returncode == 2
+    assert "innodb_redo_log_capacity" in ran.stderr
+    assert "optional" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_two_runs_at_once_would_disturb_each_other(place: Place) -> None:
+    with processes.host_lock("a test of the host lock"):
+        ran = place.millrace("run", experiment(place.directory))
+    assert ran.returncode == 2
+    assert str(os.getpid()) in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_an_attached_server_is_measured_and_left_as_it_was(
+    place: Place, instance_of: InstanceOf
+) -> None:
+    with instance_of("mysql-5.7.22") as ours:
+        before = ours.query("SHOW DATABASES")
+        dsn = f"mysql://{ours.user}:{ours.password}@127.0.0.1:{ours.port}/"
+        added = place.millrace("servers", "add", "theirs", "--family", "mysql", "--attach", dsn)
+        assert added.returncode == 0, added.stderr
+        try:
+            ran = place.millrace("run", experiment(place.directory, servers=("theirs",)))
+        finally:
+            place.millrace("servers", "remove", "theirs")
+        assert ran.returncode == 0, ran.stderr
+        ours.check_alive()
+        assert ours.query("SHOW DATABASES") == before
+    [attempt] = place.latest().attempts
+    assert attempt.instances[0].server.build["attached"]
+    assert attempt.instances[0].facts["limits"]
+    assert ours.password not in place.store.read_bytes().decode("latin-1")

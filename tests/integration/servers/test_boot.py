@@ -1,0 +1,198 @@
+"""Real servers of each kind: from an empty directory to a clean end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from millrace import paths
+from millrace.servers import families, instances, processes, verify
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.instances import Instance
+from millrace.servers.model import AttachedServer, FittedOptions, InstalledServer
+
+pytestmark = pytest.mark.integration
+
+BOOTSTRAP = "mysql-5.6.24"
+INITIALIZE = "mysql-5.7.22"
+JSON_ACCOUNTS = "mariadb-10.11.19"
+OWN_LOADER = "mariadb-11.8.6"
+KINDS = (BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS, OWN_LOADER)
+
+ServerOf = Callable[[str], InstalledServer]
+InstanceOf = Callable[..., contextlib.AbstractContextManager[Instance]]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_server_boots_loads_and_stops(server_of: ServerOf, name: str) -> None:
+    told: list[str] = []
+    result = verify.verify(server_of(name), told.append)
+    assert result.reason is None
+    assert result.ok
+    assert result.version_reported is not None
+    assert result.version_reported.startswith(name.split("-")[1])
+    assert [step for step, _, _ in result.steps] == [
+        "initialise", "start", "query", "load local", "load from the server", "stop",
+    ]  # fmt: skip
+    assert len(told) == len(result.steps)
+    assert processes.running() == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_only_root_with_its_password_gets_in_and_only_on_loopback(
+    instance_of: InstanceOf, name: str
+) -> None:
+    with instance_of(name) as instance:
+        accounts = instance.query("SELECT User, Host FROM mysql.user WHERE User NOT LIKE 'm%.%'")
+        assert sorted(accounts) == [("root", "127.0.0.1"), ("root", "localhost")]
+        log_in_by_tcp(instance, "root", instance.password)
+        for user in ("root", "", "anybody"):
+            with pytest.raises(pymysql.OperationalError, match="denied"):
+                log_in_by_tcp(instance, user, "")
+        assert instance.pid is not None
+        assert listening(instance.pid) == {f"0100007F:{instance.port:04X}"}
+
+
+def test_two_instances_of_a_server_differ_in_nothing_but_host_variables(
+    instance_of: InstanceOf,
+) -> None:
+    for name in (INITIALIZE, JSON_ACCOUNTS):
+        with instance_of(name) as one, instance_of(name) as other:
+            a, b = one.effective(), other.effective()
+        patterns = families.get(one.server.family).host_variables
+        different = {key for key in a.keys() | b.keys() if a.get(key) != b.get(key)}
+        assert {"port", "socket", "datadir"} <= different
+        unexplained = [k for k in different if not any(fnmatch(k, p) for p in patterns)]
+        assert unexplained == []
+
+
+def test_as_root_the_server_runs_as_somebody_else(instance_of: InstanceOf) -> None:
+    with instance_of(JSON_ACCOUNTS) as instance:
+        owner = Path(f"/proc/{instance.pid}").stat().st_uid
+        assert (instance.runs_as == "root") == (owner == 0)
+        if os.geteuid() == 0:
+            assert owner != 0
+            assert instance.data_dir.stat().st_uid == owner
+        else:
+            assert owner == os.geteuid()
+
+
+def test_root_that_nobody_else_can_follow_runs_the_server_itself(
+    server_of: ServerOf, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root has somebody else to run a server as")
+    tmp_path.chmod(0o700)
+    with instances.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path) as instance:
+        instance.initialise(60)
+        instance.start(30)
+        assert instance.runs_as == "root"
+        instance.stop(30)
+
+
+def test_a_deep_work_directory_gets_its_socket_elsewhere(
+    server_of: ServerOf, own_places: Path
+) -> None:
+    deep = own_places / "work" / ("d" * 60) / ("e" * 60)
+    with instances.create(server_of(INITIALIZE), nothing(), work_dir=deep) as instance:
+        instance.initialise(60)
+        instance.start(30)
+        assert len(os.fsencode(instance.socket)) < 107
+        assert instance.version() == "5.7.22"
+    assert not instance.socket.parent.exists()
+    assert not instance.directory.exists()
+    deep.rmdir()
+    deep.parent.rmdir()
+
+
+def test_an_instance_can_be_killed_and_started_again(instance_of: InstanceOf) -> None:
+    with instance_of(INITIALIZE) as instance:
+        instance.query("CREATE DATABASE kept")
+        instance.kill()
+        assert instance.pid is None
+        instance.start(60)
+        assert ("kept",) in instance.query("SHOW DATABASES")
+
+
+def test_sessions_are_in_utc_and_answers_are_text(instance_of: InstanceOf) -> None:
+    with instance_of(JSON_ACCOUNTS) as instance:
+        assert instance.query("SELECT 1, NULL, 1.50, 'µ', x'C2B5'") == [
+            ("1", None, "1.50", "µ", "µ")
+        ]
+        with contextlib.closing(instance.connect("mysql")) as session, session.cursor() as cursor:
+            cursor.execute("SELECT @@time_zone, @@autocommit, DATABASE()")
+            assert cursor.fetchone() == ("+00:00", 1, "mysql")
+
+
+def test_no_password_is_left_in_a_file_or_a_command_line(instance_of: InstanceOf) -> None:
+    for name in (BOOTSTRAP, INITIALIZE):
+        with instance_of(name) as instance:
+            password = instance.password.encode()
+            own = [p for p in instance.directory.iterdir() if p.is_file()]
+            own += [Path(f"/proc/{instance.pid}/cmdline"), Path(f"/proc/{instance.pid}/environ")]
+            own += list((paths.state_dir() / "instances").iterdir())
+            assert len(own) >= 4
+            assert [path for path in own if password in path.read_bytes()] == []
+
+
+def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -> None:
+    with instance_of(JSON_ACCOUNTS) as instance:
+        dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/"
+        server = AttachedServer("theirs", "mariadb", dsn)
+        attached = AttachedInstance(server)
+        assert attached.version() == instance.version()
+        assert attached.effective()["port"] == str(instance.port)
+        assert attached.limits
+        before = instance.query("SHOW DATABASES")
+        result = verify.verify(server, lambda _: None)
+        assert [step for step, _, _ in result.steps] == ["query", "load local"]
+        assert instance.query("SHOW DATABASES") == before
+        assert instance.pid is not None
+
+
+def nothing() -> FittedOptions:
+    return FittedOptions("default", ())
+
+
+def log_in_by_tcp(instance: Instance, user: str, password: str) -> None:
+    pymysql.connect(host="127.0.0.1", port=instance.port, user=user, password=password).close()
+
+
+def listening(pid: int) -> set[str]:
+    """The local addresses (hexadecimal) of the TCP sockets on which the process listens."""
+    links = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(str(entry.readlink()))
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+    lines = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]
+    ]
+    return {fields[1] for fields in lines if fields[3] == "0A" and fields[9] in inodes}
+
+
+def test_this_file_sees_a_listener() -> None:
+    """The check above must be able to fail."""
+    script = """
+import socket
+listener = socket.create_server(("", 0))
+print(listener.getsockname()[1], flush=True)
+input()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        assert listening(process.pid) == {f"00000000:{port:04X}"}
+        process.kill()

@@ -1,0 +1,83 @@
+"""What options real servers say they have, and configurations fitted to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import UserError
+from millrace.servers import instances, options
+from millrace.servers.model import Configuration, InstalledServer, Option
+
+pytestmark = pytest.mark.integration
+
+ServerOf = Callable[[str], InstalledServer]
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"])
+def test_a_server_tells_its_options(server_of: ServerOf, name: str) -> None:
+    known = options.known(server_of(name))
+    assert {"innodb_buffer_pool_size", "log_bin", "sync_binlog", "port"} <= known.names
+    assert known.defaults["innodb_buffer_pool_size"] == "134217728"
+    assert options.knows(known, "skip_log_bin")
+    assert options.knows(known, "innodb_checksum_algorithm")
+    assert not options.knows(known, "innodb_bufer_pool_size")
+
+
+def test_servers_differ(server_of: ServerOf) -> None:
+    old, new = options.known(server_of("mysql-5.6.24")), options.known(server_of("mysql-5.7.22"))
+    assert "innodb_page_cleaners" in new.names - old.names
+    assert "innodb_additional_mem_pool_size" in old.names - new.names
+
+
+def test_the_answer_is_kept_and_a_damaged_one_is_asked_again(
+    server_of: ServerOf, own_places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = server_of("mysql-5.6.24")
+    cache = own_places / "cache"
+    monkeypatch.setenv("MILLRACE_CACHE", str(cache))
+    asked = options.known(server)
+    (kept,) = (cache / "options").iterdir()
+    data = json.loads(kept.read_text(encoding="utf-8"))
+    kept.write_text(json.dumps({**data, "names": [*data["names"], "made_up"]}), encoding="utf-8")
+    assert options.known(server).names == asked.names | {"made_up"}
+    kept.write_text("{", encoding="utf-8")
+    assert options.known(server) == asked
+
+
+def test_a_fitted_configuration_starts_and_is_effective(server_of: ServerOf) -> None:
+    server = server_of("mysql-5.7.22")
+    wanted = Configuration(
+        "mine",
+        (
+            Option("innodb-log-file-size", "8M", False, "mine"),
+            Option("skip_name_resolve", None, False, "mine"),
+            Option("aria_pagecache_buffer_size", "16M", True, "mine"),
+        ),
+    )
+    fitted = options.fit(server, wanted)
+    assert [(left.option.name, left.reason) for left in fitted.left_out] == [
+        ("aria_pagecache_buffer_size", "mysql-5.7.22 has no option aria_pagecache_buffer_size")
+    ]
+    with instances.create(server, fitted) as instance:
+        instance.initialise(60)
+        instance.start(60)
+        effective = instance.effective()
+    assert effective["innodb_log_file_size"] == str(8 << 20)
+    assert effective["skip_name_resolve"] == "ON"
+
+
+def test_an_unknown_option_is_refused_before_anything_starts(server_of: ServerOf) -> None:
+    wanted = Configuration("mine", (Option("innodb_bufer_pool_size", "1G", False, "mine"),))
+    with pytest.raises(UserError, match=r"nearest: innodb_buffer_pool_size\b"):
+        options.fit(server_of("mysql-5.6.24"), wanted)
+
+
+@pytest.mark.parametrize("name", ["port", "skip_grant_tables", "secure-file-priv", "loose_datadir"])
+def test_options_of_millrace_are_refused(server_of: ServerOf, name: str) -> None:
+    wanted = Configuration("mine", (Option(name, "1", True, "base"),))
+    with pytest.raises(UserError, match="millrace sets these options itself"):
+        options.fit(server_of("mysql-5.6.24"), wanted)

@@ -1,0 +1,92 @@
+"""``millrace config`` on real servers: what is asked, what is effective, what differs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+
+def config(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "millrace.cli.main", "config", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+
+
+def config_json(*arguments: str) -> Any:
+    done = config(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _servers(server_of: Any) -> None:
+    for name in ("mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"):
+        server_of(name)
+
+
+def test_list_names_every_configuration() -> None:
+    assert {row["name"] for row in config_json("list")} >= {"default", "wmf", "insecure"}
+
+
+def test_a_server_does_not_differ_from_itself() -> None:
+    found = config_json("diff", "mariadb-10.11.19", "mariadb-10.11.19")
+    assert (found["only_a"], found["only_b"], found["different"]) == ({}, {}, {})
+
+
+def test_diff_has_three_groups_and_says_which_side_is_which() -> None:
+    found = config_json("diff", "mysql-5.6.24", "mysql-5.7.22:insecure")
+    assert (found["a"]["server"], found["a"]["configuration"]) == ("mysql-5.6.24", "default")
+    assert (found["b"]["server"], found["b"]["configuration"]) == ("mysql-5.7.22", "insecure")
+    assert "innodb_use_sys_malloc" in found["only_a"]
+    assert "innodb_page_cleaners" in found["only_b"]
+    assert found["different"]["innodb_doublewrite"] == ["ON", "OFF"]
+    always = {"port", "socket", "datadir", "pid_file", "hostname", "server_uuid"}
+    assert not always & {*found["only_a"], *found["only_b"], *found["different"]}
+
+
+def test_diff_for_people_heads_each_column_with_its_server() -> None:
+    done = config("diff", "mysql-5.6.24:insecure", "mysql-5.6.24")
+    assert done.returncode == 0, done.stderr
+    heading = next(line for line in done.stdout.splitlines() if line.startswith("variable"))
+    assert heading.split() == ["variable", "mysql-5.6.24:insecure", "mysql-5.6.24:default"]
+    assert "\ndifferent (" in f"\n{done.stdout}"
+
+
+def test_show_tells_asked_from_effective_and_what_was_left_out() -> None:
+    found = config_json("show", "mariadb-10.11.19", "wmf", "--data", "100M")
+    asked = {option["name"]: option for option in found["asked"]}
+    assert asked["innodb_buffer_pool_size"] == {
+        "name": "innodb_buffer_pool_size",
+        "value": "384M",
+        "layer": "s1-sizes",
+    }
+    assert found["effective"]["innodb_buffer_pool_size"] == str(384 << 20)
+    assert {left["name"] for left in found["left_out"]} >= {"innodb_thread_concurrency"}
+    assert all(left["reason"] for left in found["left_out"])
+    assert found["against_default"]["different"]["sync_binlog"] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "mysql-5.6.24", "wfm"), "did you mean 'wmf'?"),
+        (("diff", "mysql-5.6.42", "mysql-5.6.24"), "mysql-5.6.24"),
+        (("show", "mysql-5.6.24", "wmf", "--data", "12X"), "is not a size"),
+    ],
+)
+def test_a_wrong_name_ends_with_exit_status_2(arguments: tuple[str, ...], message: str) -> None:
+    done = config(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,81 @@
+"""The verdict rule, on estimates made up for each of its cases."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.analysis.verdict import decide
+from millrace.stats import RatioEstimate
+
+Direction = Literal["higher", "lower"]
+MARGIN = 0.02
+
+
+def estimate(low: float, ratio: float, high: float, n_pairs: int = 5) -> RatioEstimate:
+    return RatioEstimate(ratio, low, high, n_pairs, 0.95, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("low", "ratio", "high", "direction", "expected"),
+    [
+        (0.887, 0.902, 0.917, "higher", "regression"),
+        (0.887, 0.902, 0.917, "lower", "improvement"),
+        (1.05, 1.10, 1.15, "higher", "improvement"),
+        (1.05, 1.10, 1.15, "lower", "regression"),
+        (0.990, 1.000, 1.010, "higher", "equivalent"),
+        (1.005, 1.010, 1.015, "higher", "equivalent"),  # real, but inside the margin
+        (0.960, 0.985, 1.010, "higher", "inconclusive"),
+        (0.970, 0.985, 0.999, "higher", "inconclusive"),  # real, but perhaps within the margin
+        (0.800, 0.900, 1.010, "higher", "inconclusive"),  # large, but perhaps nothing
+        (0.975, 0.9803, 0.995, "higher", "regression"),  # just beyond 1 / 1.02
+        (0.975, 0.9805, 0.995, "higher", "inconclusive"),  # just within
+    ],
+)
+def test_each_case(
+    low: float, ratio: float, high: float, direction: Direction, expected: str
+) -> None:
+    verdict, reason = decide(estimate(low, ratio, high), direction, MARGIN)
+    assert verdict == expected
+    assert "2 %" in reason
+
+
+def test_an_inconclusive_one_says_why() -> None:
+    _, unknown = decide(estimate(0.960, 0.985, 1.010), "higher", MARGIN)
+    assert unknown == "the interval includes no difference and differences beyond 2 %"
+    _, small = decide(estimate(0.970, 0.985, 0.999), "higher", 0.025)
+    assert small.startswith("a real difference")
+    assert "within 2.5 %" in small
+
+
+@pytest.mark.parametrize(("n_pairs", "said"), [(1, "1 block;"), (2, "2 blocks;")])
+def test_too_few_blocks_give_no_verdict(n_pairs: int, said: str) -> None:
+    verdict, reason = decide(estimate(0.5, 0.6, 0.7, n_pairs), "higher", MARGIN)
+    assert verdict is None
+    assert reason == f"{said} at least 3 are wanted"
+
+
+logs = st.floats(min_value=-0.5, max_value=0.5)
+
+
+@given(st.tuples(logs, logs, logs), st.floats(min_value=0.001, max_value=0.3))
+def test_rates_and_times_agree(points: tuple[float, float, float], margin: float) -> None:
+    """The verdict on rows/s is that on the seconds of the same trials."""
+    low, ratio, high = (2.0**point for point in sorted(points))
+    rates, _ = decide(estimate(low, ratio, high), "higher", margin)
+    times, _ = decide(estimate(1 / high, 1 / ratio, 1 / low), "lower", margin)
+    assert rates == times
+
+
+@given(st.tuples(logs, logs, logs), st.floats(min_value=0.001, max_value=0.3))
+def test_swapping_the_sides_swaps_the_verdict(
+    points: tuple[float, float, float], margin: float
+) -> None:
+    low, ratio, high = (2.0**point for point in sorted(points))
+    one, _ = decide(estimate(low, ratio, high), "higher", margin)
+    other, _ = decide(estimate(1 / high, 1 / ratio, 1 / low), "higher", margin)
+    swapped = {"regression": "improvement", "improvement": "regression"}
+    assert other == swapped.get(str(one), one)

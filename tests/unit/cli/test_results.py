@@ -1,0 +1,141 @@
+"""`millrace results` as a user calls it: what is on stdout, on stderr, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, result
+
+from millrace.runner import ownership
+from millrace.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store with two runs: one finished trial and one failed one, and one with none."""
+    path = tmp_path / "results.sqlite"
+    owner = ownership.this_process("host")
+    with Store.open(path) as opened:
+        what = begun("study-a1", created_utc="2026-05-01T00:00:00Z")
+        opened.begin_run(what.run, what.treatments, what.trials)
+        for trial, ended in zip(what.trials, [result(), failed()], strict=False):
+            attempt = opened.claim(trial.id, owner, NOW, is_alive=alive)
+            assert attempt is not None
+            opened.finish(attempt, ended, LATER)
+        other = begun("study-b2", created_utc="2026-05-02T00:00:00Z")
+        opened.begin_run(other.run, other.treatments, other.trials)
+    return path
+
+
+def results(
+    *arguments: str | Path, store: Path, status: int = 0, answer: str = ""
+) -> tuple[str, str]:
+    """Call the command in a process of its own; (stdout, stderr)."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from millrace.cli.main import main; main()",
+            "results",
+            *map(str, arguments),
+            "--store",
+            str(store),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        input=answer,
+        env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"},
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == status, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_list_shows_the_newest_first(store: Path) -> None:
+    out, err = results("list", store=store)
+    heading, newest, oldest = out.splitlines()
+    assert heading.split() == [
+        "id", "name", "scale", "created", "host", "finished", "failed", "open",
+    ]  # fmt: skip
+    assert newest.split() == ["study-b2", "study", "smoke", "2026-05-02T00:00:00Z", "host", *"004"]
+    assert oldest.split() == ["study-a1", "study", "smoke", "2026-05-01T00:00:00Z", "host", *"112"]
+    assert err == ""
+    runs = json.loads(results("list", "--json", store=store)[0])
+    assert [(run["id"], run["failed"]) for run in runs] == [("study-b2", 0), ("study-a1", 1)]
+
+
+def test_show_has_steps_measurements_and_the_reason_of_a_failure(store: Path) -> None:
+    out, _ = results("show", "study-a", store=store)
+    lines = [line.strip() for line in out.splitlines()]
+    assert "1 block 1  a  finished" in lines
+    assert "steps: start 1.25 s" in lines
+    assert "server: load_duration_s 3.5, rows 20,000" in lines
+    assert "2 block 1  b  failed" in lines
+    assert "3 block 2  a  open" in lines
+    failure = lines.index("failed: trial study-a1/0-t-b, attempt 1, step start")
+    assert lines[failure + 1 : failure + 3] == ["it crashed", "| signal 11"]
+
+
+def test_show_as_json_is_everything(store: Path) -> None:
+    shown = json.loads(results("show", "study-a1", "--json", store=store)[0])
+    assert shown["attempts"][0]["instances"][0]["effective"]["port"] == "3306"
+    assert shown["attempts"][1]["reason"] == "it crashed"
+
+
+def test_mistakes_end_with_status_2_and_what_there_is(store: Path, tmp_path: Path) -> None:
+    _, err = results("show", "study", store=store, status=2)
+    assert "2 runs have an id that starts with 'study'" in err
+    assert "study-b2" in err
+    _, err = results("show", "nothing", store=store, status=2)
+    assert "study-a1" in err
+    _, err = results("list", store=tmp_path / "none.sqlite", status=2)
+    assert "there is no results store here" in err
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_runs_move_to_another_store_and_are_not_added_twice(store: Path, tmp_path: Path) -> None:
+    file, other = tmp_path / "runs.zip", tmp_path / "other.sqlite"
+    _, err = results("export", "study-a", "latest", "--output", file, store=store)
+    assert f"wrote 2 runs to {file}" in err
+    _, err = results("import", file, store=other)
+    assert "added run study-a1" in err
+    assert "added run study-b2" in err
+    _, err = results("import", file, store=other)
+    assert "run study-a1 is in the store already: skipped" in err
+    with Store.open(store) as one, Store.open(other) as two:
+        moved, original = two.load_run("study-a1"), one.load_run("study-a1")
+    assert replace(moved, attempts=()) == replace(original, attempts=())
+    assert [a.measurements for a in moved.attempts] == [a.measurements for a in original.attempts]
+
+
+def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:
+    _, err = results("import", __file__, store=store, status=2)
+    assert "is not a results file of millrace" in err
+
+
+def test_rm_asks_and_removes(store: Path) -> None:
+    results("rm", "study-a", store=store, answer="n\n", status=130)
+    assert len(results("list", store=store)[0].splitlines()) == 3
+    out, err = results("rm", "study-a", store=store, answer="y\n")
+    assert out == ""
+    assert "study-a1" in err
+    results("rm", "study-b2", "--yes", store=store)
+    out, err = results("list", store=store)
+    assert out == ""
+    assert "holds no runs yet" in err
+
+
+def test_rm_leaves_a_run_that_is_being_measured(store: Path) -> None:
+    with Store.open(store) as opened:
+        trial = begun("study-b2").trials[0].id
+        owner = ownership.this_process("host")
+        assert opened.claim(trial, owner, NOW, is_alive=ownership.is_alive) is not None
+    _, err = results("rm", "study-b2", "--yes", store=store, status=2)
+    assert "is being measured by process" in err
+    assert "study-b2" in results("list", store=store)[0]

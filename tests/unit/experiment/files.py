@@ -1,0 +1,57 @@
+"""Small experiment files, and reading them among a few servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millrace.experiment.check import Surroundings
+from millrace.experiment.model import Experiment
+from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.servers import configurations
+
+SHIPPED = Path(__file__).parents[3] / "experiments" / "load-data.toml"
+
+SURROUNDINGS = Surroundings(
+    servers=(
+        "mysql-5.6.24",
+        "mysql-5.7.22",
+        "mysql-8.0.12",
+        "mariadb-10.1.23",
+        "mariadb-10.2.11",
+        "mariadb-10.11.19",
+    ),
+    configurations=configurations.load_builtin(),
+    check_configurations=configurations.check,
+)
+
+SMALL = """\
+name = "small"
+workload = "load-data"
+
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+
+[compare]
+base = "mysql-5.6.24"
+
+[parameters]
+rows = 1000
+"""
+
+
+def read_text(
+    directory: Path,
+    text: str,
+    *,
+    scale: str | None = None,
+    overrides: Overrides = NO_OVERRIDES,
+) -> Experiment:
+    """The experiment written as ``text``."""
+    path = directory / "experiment.toml"
+    path.write_text(text, encoding="utf-8")
+    return read(path, scale=scale, surroundings=SURROUNDINGS, overrides=overrides)
+
+
+def read_shipped(scale: str | None) -> Experiment:
+    """experiments/load-data.toml."""
+    return read(SHIPPED, scale=scale, surroundings=SURROUNDINGS)

@@ -1,0 +1,80 @@
+"""What a plan will take, and the refusal when the disk cannot hold it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.experiment.files import read_shipped
+
+from millrace.errors import HostProblem
+from millrace.experiment.estimate import (
+    RESERVE_BYTES,
+    TRIAL_OVERHEAD_S,
+    UNDO_ROW_BYTES,
+    Needs,
+    estimate,
+    require_space,
+)
+from millrace.experiment.model import Factor, Plan
+from millrace.experiment.plan import expand
+
+GB = 10**9
+
+
+def plan_at(scale: str) -> Plan:
+    return expand(read_shipped(scale), seed=1)
+
+
+def needs(plan: Plan, *, binary_log: tuple[str, ...] = ()) -> dict[str, Needs]:
+    return {
+        each.id: Needs(GB, each.levels["configuration"] in binary_log) for each in plan.treatments
+    }
+
+
+def test_the_peak_is_the_treatment_that_needs_most() -> None:
+    plan = plan_at("published")
+    found = estimate(plan, needs=needs(plan, binary_log=("wmf",)), host_free_bytes=100 * GB)
+    rows = 46_741_126
+    assert found.peak_disk_bytes == GB + rows * (125 + UNDO_ROW_BYTES) + 2 * rows * 79
+    assert "wmf" in found.peak_treatment
+    assert found.n_trials == 90
+    assert found.fits
+
+
+def test_a_file_that_servers_read_counts_for_all() -> None:
+    plan = plan_at("smoke")
+    local = estimate(plan, needs=needs(plan), host_free_bytes=GB)
+    factors = (*plan.experiment.factors, Factor("load_mode", ("local", "server_file")))
+    mixed = expand(replace(plan.experiment, factors=factors), seed=1)
+    found = estimate(mixed, needs=needs(mixed), host_free_bytes=GB)
+    assert found.peak_disk_bytes - local.peak_disk_bytes == 20_000 * 79
+
+
+def test_a_disk_that_is_too_small_is_refused_with_what_is_needed() -> None:
+    plan = plan_at("laptop")
+    found = estimate(plan, needs=needs(plan), host_free_bytes=GB)
+    assert not found.fits
+    with pytest.raises(HostProblem, match=r"1\.3 GB.*500 MB.*1 GB are free") as raised:
+        require_space(found, "/data")
+    assert "/data" in raised.value.message
+    assert "--scale" in (raised.value.remedy or "")
+
+
+def test_the_reserve_is_part_of_what_must_fit() -> None:
+    plan = plan_at("smoke")
+    peak = estimate(plan, needs=needs(plan), host_free_bytes=0).peak_disk_bytes
+    for free_bytes, fits in ((peak + RESERVE_BYTES, True), (peak + RESERVE_BYTES - 1, False)):
+        assert estimate(plan, needs=needs(plan), host_free_bytes=free_bytes).fits is fits
+
+
+def test_time_comes_from_earlier_trials_where_there_are_any() -> None:
+    plan = plan_at("demo")
+    fresh = estimate(plan, needs=needs(plan), host_free_bytes=GB)
+    assert fresh.measured_share == 0
+    assert fresh.time_s > len(plan.trials) * TRIAL_OVERHEAD_S
+    one = plan.treatments[0].id
+    known = estimate(plan, needs=needs(plan), host_free_bytes=GB, measured_trial_s={one: 100.0})
+    share = 1 / len(plan.treatments)
+    assert known.measured_share == pytest.approx(share)
+    assert known.time_s == pytest.approx(fresh.time_s * (1 - share) + plan.experiment.blocks * 100)

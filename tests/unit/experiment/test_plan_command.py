@@ -1,0 +1,70 @@
+"""``millrace plan`` as a user meets it: output, messages, exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.experiment.files import SHIPPED, SMALL
+
+
+def millrace(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "millrace.cli.main", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+
+
+def test_the_plan_as_json_holds_trials_and_estimate() -> None:
+    done = millrace("plan", SHIPPED, "--scale", "smoke", "--seed", "5", "--blocks", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert (plan["seed"], plan["blocks"], plan["scale"]) == (5, 2, "smoke")
+    assert len(plan["trials"]) == 36
+    assert plan["estimate"]["fits"]
+
+
+def test_the_plan_for_people_names_every_trial_and_how_to_keep_the_order() -> None:
+    done = millrace("plan", SHIPPED, "--scale", "demo", "--margin", "3")
+    assert done.returncode == 0, done.stderr
+    assert "keeps this order" in done.stdout
+    assert "margin 3 %" in done.stdout
+    assert done.stdout.count("mariadb-10.11.19") >= 5
+
+
+def test_mistakes_are_told_all_at_once_with_exit_status_2(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(SMALL.replace("5.7.22", "5.7.2").replace("[compare]", "[compar]"), "utf-8")
+    done = millrace("plan", path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "wrong.toml: 3 mistakes" in done.stderr
+    assert "line 5, factors.server[1]" in done.stderr
+    assert "did you mean 'mysql-5.7.22'?" in done.stderr
+    assert "did you mean 'compare'?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Path) -> None:
+    for arguments, message in (
+        ((SHIPPED, "--scale", "lapto"), "did you mean 'laptop'?"),
+        ((tmp_path / "none.toml",), "there is no experiment file"),
+    ):
+        done = millrace("plan", *arguments)
+        assert done.returncode == 2
+        assert message in done.stderr
+
+
+def test_what_no_disk_can_hold_is_refused_with_exit_status_3(tmp_path: Path) -> None:
+    path = tmp_path / "huge.toml"
+    path.write_text(SMALL.replace("rows = 1000", "rows = 1_000_000_000_000"), "utf-8")
+    done = millrace("plan", path)
+    assert done.returncode == 3
+    assert "cannot hold this experiment" in done.stderr
+    assert "150 TB" in done.stderr

@@ -1,0 +1,232 @@
+"""Reading experiment files: scales, defaults, roles; and every mistake at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipped, read_text
+
+from millrace.errors import InvalidInput, Mistake, UserError
+from millrace.experiment.model import Factor
+from millrace.experiment.read import AS_WRITTEN, Overrides, read
+
+
+def mistakes_of(directory: Path, text: str) -> list[Mistake]:
+    with pytest.raises(InvalidInput) as raised:
+        read_text(directory, text)
+    return list(raised.value.mistakes)
+
+
+@pytest.mark.parametrize(
+    ("scale", "rows", "n_servers", "n_configurations"),
+    [
+        ("smoke", 20_000, 6, 3),
+        ("demo", None, 3, 1),
+        ("laptop", 2_000_000, 6, 3),
+        ("published", 46_741_126, 6, 3),
+    ],
+)
+def test_the_shipped_experiment_at_each_scale(
+    scale: str, rows: int | None, n_servers: int, n_configurations: int
+) -> None:
+    experiment = read_shipped(scale)
+    factors = {factor.name: factor.levels for factor in experiment.factors}
+    assert len(factors["server"]) == n_servers
+    assert len(factors["configuration"]) == n_configurations
+    assert rows is None or experiment.parameters["rows"] == rows
+    assert experiment.compare.base == "mysql-5.6.24"
+    assert experiment.blocks >= 3
+    assert experiment.published == "S1"
+
+
+def test_without_a_scale_the_default_one_is_taken() -> None:
+    assert read_shipped(None).scale == "laptop"
+
+
+def test_a_file_without_scales_is_run_as_written_with_defaults(tmp_path: Path) -> None:
+    experiment = read_text(tmp_path, SMALL)
+    assert experiment.scale == AS_WRITTEN
+    assert (experiment.blocks, experiment.margin, experiment.seed) == (5, 0.02, None)
+    assert experiment.parameters == {"rows": 1000, "data_seed": 171773}
+    assert experiment.factors[1] == Factor("configuration", ("default",))
+    assert experiment.text == SMALL
+    assert experiment.title == "small"
+
+
+def test_a_request_overrides_the_file(tmp_path: Path) -> None:
+    wanted = Overrides(blocks=7, margin_percent=5, seed=0, base="mysql-5.7.22")
+    experiment = read_text(tmp_path, "seed = 3\n" + SMALL, overrides=wanted)
+    assert (experiment.blocks, experiment.margin, experiment.seed) == (7, 0.05, 0)
+    assert experiment.compare.base == "mysql-5.7.22"
+
+
+def test_a_requested_base_that_is_no_level_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"base 'mysql-8\.0\.12' is not a level"):
+        read_text(tmp_path, SMALL, overrides=Overrides(base="mysql-8.0.12"))
+
+
+def test_a_scale_overrides_levels_base_blocks_and_parameters(tmp_path: Path) -> None:
+    text = SMALL + (
+        '[scales.other]\nrows = 5\nblocks = 9\nmargin_percent = 3.5\nbase = "mysql-5.7.22"\n'
+        'factors.server = ["mysql-5.7.22", "mysql-8.0.12"]\n'
+    )
+    experiment = read_text(tmp_path, text)
+    assert experiment.scale == "other"
+    assert (experiment.blocks, experiment.margin) == (9, 0.035)
+    assert experiment.parameters["rows"] == 5
+    assert experiment.compare.base == "mysql-5.7.22"
+    assert experiment.factors[0].levels == ("mysql-5.7.22", "mysql-8.0.12")
+
+
+def test_several_scales_and_no_default_must_be_chosen(tmp_path: Path) -> None:
+    text = SMALL + "[scales.one]\nrows = 1\n[scales.two]\nrows = 2\n"
+    with pytest.raises(UserError, match="several scales") as raised:
+        read_text(tmp_path, text)
+    assert "one, two" in str(raised.value.remedy)
+    with pytest.raises(UserError, match="did you mean 'two'"):
+        read_text(tmp_path, text, scale="tow")
+
+
+def test_an_alias_stands_for_another_server(tmp_path: Path) -> None:
+    server = '{ levels = ["mysql-5.6.24", "again"], aliases = { again = "mysql-5.6.24" } }'
+    text = SMALL.replace('["mysql-5.6.24", "mysql-5.7.22"]', server)
+    factor = read_text(tmp_path, text).factors[0]
+    assert factor.levels == ("mysql-5.6.24", "again")
+    assert factor.aliases == {"again": "mysql-5.6.24"}
+
+
+def test_configurations_of_the_file_come_with_what_they_extend(tmp_path: Path) -> None:
+    text = SMALL.replace("[compare]", 'configuration = ["mine"]\n[compare]') + (
+        '[configurations.mine]\nextends = "wmf"\noptions.innodb_buffer_pool_size = "3G"\n'
+    )
+    assert read_text(tmp_path, text).configurations.keys() == {
+        "mine",
+        "wmf",
+        "s1-sizes",
+        "default",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "line", "message", "near"),
+    [
+        ("rows", "row", "parameters.row", 11, "unknown key", "rows"),
+        ("[factors]", "[factors]\nservr = []", "factors.servr", 5, "no factor", "server"),
+        ('"mysql-5.7.22"', '"mysql-5.7.21"', "factors.server[1]", 5, "no server", "mysql-5.7.22"),
+        ('"mysql-5.7.22"', "5.7", "factors.server[1]", 5, "5.7 is not text", None),
+        ('"mysql-5.7.22"', '"mysql-5.6.24"', "factors.server[1]", 5, "listed twice", None),
+        ('["mysql-5.6.24", "mysql-5.7.22"]', "[]", "factors.server", 5, "no levels", None),
+        ('["mysql-5.6.24", "mysql-5.7.22"]', '"x"', "factors.server", 5, "not a list", None),
+        ('"load-data"', '"load-dat"', "workload", 2, "no workload", "load-data"),
+        ('"small"', '"a b"', "name", 1, "is not a name", None),
+        ('"small"', "5", "name", 1, "is not a name", None),
+        ('"mysql-5.6.24"\n', '"mysql-5.6"\n', "compare.base", 8, "no level", "mysql-5.6.24"),
+        ('base = "mysql-5.6.24"', "", "compare.base", 7, "is missing", None),
+        ("[compare]", '[compare]\nfactor = "engine"', "compare.factor", 8, "is not varied", None),
+        ("[compare]", '[compare]\nfactor = "servr"', "compare.factor", 8, "no factor", "server"),
+        ("rows = 1000", "", "parameters.rows", 10, "is missing", None),
+        ("rows = 1000", "rows = 0", "parameters.rows", 11, "0 is not right", None),
+        ("rows = 1000", "rows = 1e3", "parameters.rows", 11, "1000.0 is not right", None),
+        ("[compare]", "replica.server = []\n[compare]", "factors.replica.server", 7, "role", None),
+        ("[compare]", '"server.server" = 1\n[compare]', "factors.server.server", 7, "prefix", None),
+        ("[compare]", 'load_mode = ["x"]\n[compare]', "factors.load_mode[0]", 7, "no load_", None),
+        ("[compare]", "engine = [1]\n[compare]", "factors.engine[0]", 7, "wrong type", None),
+        ("[compare]", 'configuration=["wfm"]\n[compare]', "factors.configuration[0]", 7, "", "wmf"),
+        ("[parameters]", "[parameter]", "parameter", 10, "unknown key", "parameters"),
+        ("name", "blocks = 0\nname", "blocks", 1, "0 is not right", None),
+        ("name", "blocks = true\nname", "blocks", 1, "true is not right", None),
+        ("name", "margin_percent = 0\nname", "margin_percent", 1, "0 is not right", None),
+        ("name", "seed = -1\nname", "seed", 1, "-1 is not right", None),
+        ("name", "scales = 1\nname", "scales", 1, "not a table", None),
+        ("name", 'default_scale = "x"\nname', "default_scale", 1, "no scale", None),
+        ("rows = 1000", "rows = 1\n[scales.a]\nblock = 2", "scales.a.block", 13, "key", "blocks"),
+        ("rows = 1000", "rows = 1\n[scales.a]\nrows = 0", "scales.a.rows", 13, "0 is not", None),
+        ("rows = 1000", "[scales.a]\nblocks = 4", "scales.a.rows", 11, "is missing", None),
+        ("rows = 1000", 'rows = 1\n[scales.a]\nbase = "b"', "scales.a.base", 13, "no level", None),
+        ("rows = 1000", "rows = 1\n[configurations.wmf]", "configurations.wmf", 12, "comes", None),
+        (
+            "rows = 1000",
+            "rows = 1\n[configurations.mine.options]\nport = 1",
+            "configurations.mine.options.port",
+            13,
+            "set by millrace",
+            None,
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_reported_with_its_place_and_the_nearest_name(
+    tmp_path: Path, old: str, new: str, where: str, line: int, message: str, near: str | None
+) -> None:
+    found = mistakes_of(tmp_path, SMALL.replace(old, new, 1))
+    here = next(mistake for mistake in found if mistake.where == where)
+    assert here.line == line
+    assert message in here.message
+    assert here.nearest == near
+    # Nothing else is complained about, but the parameter that is missing when its key is wrong.
+    assert {mistake.where for mistake in found} <= {where, "parameters.rows"}
+
+
+def test_an_unquoted_version_gets_a_hint(tmp_path: Path) -> None:
+    found = mistakes_of(tmp_path, SMALL.replace('"mysql-5.7.22"', "8.0"))
+    assert 'versions need quotes: "8.0"' in str(found[0])
+
+
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = SMALL.replace("5.7.22", "5.7.2").replace("rows", "row") + "[scales.x]\nblocks = 0\n"
+    found = mistakes_of(tmp_path, "titel = 1\n" + text)
+    assert [mistake.where for mistake in found] == [
+        "titel",
+        "factors.server[1]",
+        "parameters.row",
+        "scales.x.rows",
+        "scales.x.blocks",
+    ]
+
+
+def test_scales_that_are_not_asked_for_are_checked_too(tmp_path: Path) -> None:
+    text = SMALL + "[scales.good]\n[scales.bad]\nblocks = 0\n"
+    with pytest.raises(InvalidInput, match=r"line 14, scales\.bad\.blocks"):
+        read_text(tmp_path, text, scale="good")
+
+
+def test_aliases_are_checked(tmp_path: Path) -> None:
+    server = '{ levels = ["mysql-5.6.24"], aliases = { b = "mysql-5.6.2", c = "mysql-5.6.24" } }'
+    found = mistakes_of(tmp_path, SMALL.replace('["mysql-5.6.24", "mysql-5.7.22"]', server))
+    assert {(mistake.where, mistake.nearest) for mistake in found} == {
+        ("factors.server.aliases.b", None),
+        ("factors.server.aliases.b", "mysql-5.6.24"),
+        ("factors.server.aliases.c", None),
+    }
+
+
+def test_a_file_that_is_not_there_not_text_or_a_directory(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"name = '\xff'")
+    for path, message in (
+        (tmp_path / "none.toml", "there is no experiment file"),
+        (binary, "not UTF-8"),
+        (tmp_path, "cannot be read"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read(path, scale=None, surroundings=SURROUNDINGS)
+
+
+def test_broken_toml_is_reported_with_file_and_line(tmp_path: Path) -> None:
+    (found,) = mistakes_of(tmp_path, SMALL + "x = = 1\n")
+    assert found.line == 12
+    (unfinished,) = mistakes_of(tmp_path, SMALL + 'x = [1,\n"a"')
+    assert unfinished.line == 13
+
+
+def test_an_empty_file_says_what_is_needed(tmp_path: Path) -> None:
+    assert {mistake.where for mistake in mistakes_of(tmp_path, "")} == {
+        "name",
+        "workload",
+        "compare",
+        "factors.server",
+    }
+
+
+def test_the_shipped_experiment_is_where_documents_say() -> None:
+    assert SHIPPED.is_file()

@@ -1,0 +1,82 @@
+"""`millrace report` on a real store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.unit.analysis.builders import keep, study
+
+from millrace.cli.report import command
+from millrace.errors import HostProblem, UserError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "results.sqlite"
+    keep(study(), path)
+    return path
+
+
+def report(store: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(command, ["--store", str(store), *arguments])
+
+
+def test_the_latest_run_is_shown(store: Path) -> None:
+    result = report(store)
+    assert result.exit_code == 0
+    assert "regression" in result.stdout
+
+
+def test_html_goes_beside_the_store_and_its_path_is_printed(store: Path) -> None:
+    result = report(store, "--format", "html")
+    assert result.exit_code == 0
+    path = Path(result.stdout.strip())
+    assert path == store.parent / "reports" / "load-data-demo-20260105-1000.html"
+    assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_json_is_data_on_stdout(store: Path) -> None:
+    document = json.loads(report(store, "load-data", "--format", "json").stdout)
+    assert document["run"]["id"] == "load-data-demo-20260105-1000"
+
+
+def test_margin_and_base_judge_anew(store: Path) -> None:
+    arguments = ("--format", "json", "--margin", "30", "--base", "mysql-5.7.22")
+    document = json.loads(report(store, *arguments).stdout)
+    assert (document["margin"], document["base"]) == (0.3, "mysql-5.7.22")
+    verdicts = {c["verdict"] for c in document["comparisons"] if c["candidate"] == "mysql-5.6.24"}
+    assert verdicts == {"equivalent"}
+
+
+def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.csv"
+    result = report(store, "--format", "csv", "--output", str(path))
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert path.read_bytes().startswith(b"run,metric,")
+    assert b"\r\r\n" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        (("no-such-run",), UserError, "no-such-run"),
+        (("--base", "mysql-9.9"), UserError, "no level"),
+        (("--format", "csv", "--output", "/proc/nowhere/r.csv"), HostProblem, "/proc/nowhere"),
+    ],
+)
+def test_mistakes_are_told(
+    store: Path, arguments: tuple[str, ...], error: type[Exception], said: str
+) -> None:
+    result = report(store, *arguments)
+    assert isinstance(result.exception, error)
+    assert said in str(result.exception)
+
+
+@pytest.mark.parametrize("margin", ["0", "100", "-2", "two"])
+def test_a_margin_that_cannot_be_is_a_usage_error(store: Path, margin: str) -> None:
+    assert report(store, "--margin", margin).exit_code == 2

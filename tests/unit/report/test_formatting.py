@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.report.formatting import (
+    bytes_text,
+    count_text,
+    counted,
+    margin_text,
+    percent_text,
+    ratio_text,
+    seconds_text,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (ratio_text(0.90213), "0.902"),
+        (ratio_text(1.01), "1.010"),
+        (ratio_text(12.345), "12.35"),
+        (percent_text(0.0979), "9.8 %"),
+        (percent_text(-0.0979, signed=True), "−9.8 %"),
+        (percent_text(0.15, signed=True), "+15.0 %"),
+        (percent_text(-0.0001, signed=True), "±0.0 %"),
+        (percent_text(-0.0001), "0.0 %"),
+        (margin_text(0.02), "2 %"),
+        (margin_text(0.07), "7 %"),
+        (margin_text(0.005), "0.5 %"),
+        (count_text(241_709.3), "241,709"),
+        (count_text(4.5678), "4.57"),
+        (seconds_text(1193.44), "1,193.4"),
+        (seconds_text(193.44), "193.4"),
+        (seconds_text(8.311), "8.31"),
+        (seconds_text(0.0421), "0.0421"),
+        (seconds_text(0.0), "0"),
+        (bytes_text(128_000_000), "128.0 MB"),
+        (bytes_text(512), "512 B"),
+        (counted(1, "block"), "1 block"),
+        (counted(5, "block"), "5 blocks"),
+    ],
+)
+def test_digits(text: str, expected: str) -> None:
+    assert text == expected
+
+
+@given(st.floats(min_value=1e-3, max_value=1e6))
+def test_a_shown_time_is_within_one_percent(seconds: float) -> None:
+    assert float(seconds_text(seconds).replace(",", "")) == pytest.approx(seconds, rel=0.01)

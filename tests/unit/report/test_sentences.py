@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
+
+from millrace.analysis.judge import judge
+from millrace.analysis.model import RunAnalysis
+from millrace.report.sentences import answer, sentence
+
+BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
+
+
+def analysis(
+    *times: float | Fails | None, base: tuple[float, ...] = (4.0, 4.1, 3.9)
+) -> RunAnalysis:
+    return judge(RunBuilder({BASE: base, OTHER: times}).build())
+
+
+def only_sentence(found: RunAnalysis, metric: str = "throughput") -> str:
+    (comparison,) = (c for c in found.groups[0].comparisons if c.metric.name == metric)
+    return sentence(comparison, found)
+
+
+def test_a_regression_in_a_sentence() -> None:
+    found = analysis(4.42, 4.55, 4.35)
+    assert only_sentence(found) == (
+        "mysql-5.7.22 gives 9.9 % fewer rows/s than mysql-5.6.24: ratio 0.901, "
+        "95 % interval 0.890 to 0.911 over 3 blocks: regression."
+    )
+    assert only_sentence(found, "time").startswith(
+        "mysql-5.7.22 takes 11.0 % more time (time to load, crash safe) than mysql-5.6.24: "
+    )
+
+
+def test_an_inconclusive_one_says_why_and_how_many_blocks_are_wanted() -> None:
+    text = only_sentence(analysis(4.1, 4.0, 4.0))
+    assert "inconclusive, the interval includes no difference and differences beyond 2 %" in text
+    assert text.endswith("blocks are wanted to see a difference of 2 %.")
+
+
+def test_too_few_blocks() -> None:
+    text = only_sentence(analysis(4.4, 4.5, base=(4.0, 4.1)))
+    assert text.endswith("over 2 blocks: no verdict, 2 blocks; at least 3 are wanted.")
+
+
+def test_a_failure_names_step_and_reason_in_one_line() -> None:
+    text = only_sentence(analysis(*[Fails("start", "unknown option\nand more")] * 3))
+    assert text == (
+        "mysql-5.7.22 against mysql-5.6.24: failed: "
+        "mysql-5.7.22 failed at step start: unknown option."
+    )
+
+
+def test_like_with_like() -> None:
+    builder = RunBuilder({BASE: noisy(4, 3), "again": noisy(4, 3)}, aliases={"again": BASE})
+    text = only_sentence(judge(builder.build()))
+    assert text.startswith("again is the same as mysql-5.6.24, measured twice (A/A): ratio 1.000")
+
+
+def test_held_levels_are_named_where_they_vary() -> None:
+    found = judge(study())
+    sentences = [sentence(comparison, found) for comparison in found.comparisons()]
+    assert any("than mysql-5.6.24 (wmf): " in text for text in sentences)
+    assert not any("InnoDB" in text for text in sentences)
+
+
+def test_the_answer_names_each_of_a_few() -> None:
+    assert answer(analysis(4.42, 4.55, 4.35)) == (
+        "Compared with mysql-5.6.24, mysql-5.7.22 gives 9.9 % fewer rows/s (regression)."
+    )
+
+
+def test_the_answer_counts_many() -> None:
+    times = {f"mysql-5.7.{n}": noisy(4.0 + n / 4, 3, seed=n) for n in range(1, 7)}
+    found = judge(RunBuilder({BASE: noisy(4.0, 3), **times}).build())
+    assert answer(found).startswith(
+        "Of 6 comparisons with mysql-5.6.24: 6 regressions (largest: mysql-5.7.6 gives "
+    )
+
+
+@pytest.mark.parametrize("times", [(None, None, None), [Fails("start", "no")] * 3])
+def test_no_comparison_is_said(times: tuple[float | Fails | None, ...]) -> None:
+    assert answer(analysis(*times)).startswith("No comparison could be made: ")

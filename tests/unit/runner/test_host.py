@@ -1,0 +1,197 @@
+"""Facts of a host, read from what kinds of hosts say."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.runner import host_trees as trees
+
+from millrace.runner import host, host_text
+
+
+def test_a_server_of_bare_metal(tmp_path: Path) -> None:
+    root = trees.plant(tmp_path, trees.SERVER, trees.SERVER_LINKS)
+    facts = host.facts(tmp_path / "not" / "yet" / "there", root=root)
+    assert facts["cpu"] == {
+        "model": "Intel(R) Xeon(R) Gold 6248R CPU @ 3.00GHz",
+        "vendor": "GenuineIntel",
+        "microcode": "0x5003707",
+        "sockets": 2,
+        "cores": 4,
+        "threads": 8,
+    }
+    assert facts["frequency"] == {
+        "driver": "intel_pstate",
+        "governor": "powersave",
+        "preference": "balance_performance",
+        "turbo": True,
+        "idle_driver": "intel_idle",
+    }
+    assert facts["kernel"]["release"] == "6.1.0-28-amd64"
+    assert facts["distribution"] == "Debian GNU/Linux 12 (bookworm)"
+    assert facts["memory"] == {
+        "total_bytes": 263844096 * 1024,
+        "available_bytes": 201443968 * 1024,
+        "swap_bytes": 8388604 * 1024,
+        "swap_used_bytes": (8388604 - 6291452) * 1024,
+        "swappiness": 60,
+    }
+    assert facts["huge_pages"] == {"transparent": "always", "defrag": "madvise", "reserved": 0}
+    assert facts["virtualisation"] == {
+        "virtual_machine": False,
+        "hypervisor": None,
+        "product": "Dell Inc. PowerEdge R740",
+        "container": None,
+    }
+    assert facts["limits"] == {"cpus": None, "memory_bytes": None}
+    filesystem = facts["filesystem"]
+    assert filesystem["type"] == "ext4"
+    assert filesystem["options"] == ["rw", "relatime", "errors=remount-ro"]
+    assert filesystem["device"] == "nvme0n1"  # the disk, not its partition
+    assert filesystem["device_model"] == "SAMSUNG MZQL23T8HCLS-00A07"
+    assert (filesystem["rotational"], filesystem["scheduler"]) == (False, "none")
+    assert 0 < filesystem["free_bytes"] <= filesystem["total_bytes"]
+    assert facts["load"]["average_5min"] == 0.31
+    assert (facts["clock_source"], facts["aslr"]) == ("tsc", 2)
+    assert facts["numa"] == {"nodes": 2, "balancing": True}
+    assert facts["mitigations"]["mds"].startswith("Mitigation")
+    assert "0123456789abcdef" not in json.dumps(facts)  # the id of a machine is a secret
+
+
+def test_a_cloud_instance_with_arm_cores(tmp_path: Path) -> None:
+    facts = host.facts(tmp_path, root=trees.plant(tmp_path, trees.GRAVITON))
+    assert facts["cpu"]["model"] == "Arm Neoverse-N1"
+    assert (facts["cpu"]["threads"], facts["cpu"]["cores"]) == (2, 2)
+    assert facts["cpu"]["microcode"] is None
+    assert facts["kernel"]["architecture"] == "aarch64"
+    assert facts["distribution"] == "Amazon Linux 2023.6"
+    assert set(facts["frequency"].values()) == {None}
+    assert facts["virtualisation"]["virtual_machine"] is True
+    assert facts["filesystem"]["type"] == "xfs"
+    assert facts["filesystem"]["rotational"] is None
+
+
+def test_a_pod(tmp_path: Path) -> None:
+    facts = host.facts(tmp_path, root=trees.plant(tmp_path, trees.POD))
+    assert facts["limits"] == {"cpus": 1.5, "memory_bytes": 1 << 32}
+    assert facts["virtualisation"]["virtual_machine"] is True
+    assert facts["virtualisation"]["container"] == "podman"
+    assert facts["filesystem"]["type"] == "overlay"
+
+
+def test_limits_of_old_control_groups(tmp_path: Path) -> None:
+    facts = host.facts(tmp_path, root=trees.plant(tmp_path, trees.OLD_GROUPS))
+    assert facts["limits"] == {"cpus": 2.0, "memory_bytes": None}
+    assert facts["virtualisation"]["container"] == "docker"
+
+
+def test_a_laptop_with_an_encrypted_btrfs(tmp_path: Path) -> None:
+    facts = host.facts(tmp_path, root=trees.plant(tmp_path, trees.LAPTOP, trees.LAPTOP_LINKS))
+    assert facts["frequency"]["turbo"] is False
+    filesystem = facts["filesystem"]
+    assert (filesystem["type"], filesystem["device"], filesystem["rotational"]) == (
+        "btrfs",
+        "dm-0",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("tree", "is_virtual", "kind"),
+    [(trees.WSL, True, "WSL"), (trees.XEN, True, "xen"), (trees.METAL, False, None)],
+)
+def test_virtual_machines_are_told_from_metal(
+    tree: dict[str, str], is_virtual: bool, kind: str | None, tmp_path: Path
+) -> None:
+    found = host.facts(tmp_path, root=trees.plant(tmp_path, tree))["virtualisation"]
+    assert (found["virtual_machine"], found["hypervisor"]) == (is_virtual, kind)
+
+
+def test_a_host_that_says_nothing_has_facts_all_the_same(tmp_path: Path) -> None:
+    facts = host.facts(tmp_path, root=tmp_path)
+    assert facts["cpu"]["model"] is None
+    assert facts["filesystem"]["type"] is None
+    assert facts["mitigations"] == {}
+    assert len(host.host_id(facts)) == 12
+
+
+def test_this_host_has_facts_that_can_be_stored(tmp_path: Path) -> None:
+    facts = host.facts(tmp_path)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert facts["cpu"]["threads"] == os.cpu_count()
+    assert facts["filesystem"]["type"]
+    assert facts["memory"]["total_bytes"] > 0
+    assert host.host_id(facts) == host.host_id(host.facts(tmp_path))
+
+
+def test_the_host_id_outlives_updates_and_settings_but_not_another_machine(tmp_path: Path) -> None:
+    def host_id(name: str, **changes: str) -> str:
+        tree = trees.SERVER | {key.replace("__", "/"): value for key, value in changes.items()}
+        root = trees.plant(tmp_path / name, tree, trees.SERVER_LINKS)
+        return host.host_id(host.facts(tmp_path, root=root))
+
+    same = host_id("same")
+    updated = trees.SERVER["proc/cpuinfo"].replace("0x5003707", "0x5003801")
+    assert same == host_id("microcode", proc__cpuinfo=updated)
+    assert same == host_id("kernel", proc__sys__kernel__osrelease="6.12.1-amd64")
+    assert same == host_id("load", proc__loadavg="9.0 9.0 9.0 1/1 1")
+    assert same == host_id("memory", proc__meminfo="MemTotal: 263844000 kB")
+    assert same != host_id("other", **{"etc__machine-id": "f" * 32})
+    assert same != host_id("cpu", proc__cpuinfo=updated.replace("6248R", "6258R"))
+
+
+def test_the_deepest_mount_holds_a_path_and_the_last_one_hides_the_others() -> None:
+    table = host_text.mounts(
+        trees.SERVER["proc/self/mountinfo"]
+        + "96 28 0:50 / /srv/my\\040data rw - tmpfs tmpfs rw\n"
+        + "97 28 0:51 / /srv/my rw - nfs4 box:/export rw\n"
+        + "not a line\n"
+    )
+    found = {
+        path: mount.type if (mount := host_text.mount_of(path, table)) else None
+        for path in ("/", "/home", "/sys/kernel", "/srv/my data/x", "/srv/my", "/srv/my dataset")
+    }
+    assert found == {
+        "/": "ext4",
+        "/home": "ext4",
+        "/sys/kernel": "sysfs",
+        "/srv/my data/x": "tmpfs",
+        "/srv/my": "nfs4",
+        "/srv/my dataset": "ext4",
+    }
+    assert host_text.mount_of("/", ()) is None
+
+
+def test_cpu_times_of_new_and_very_old_kernels() -> None:
+    new = "cpu  100 20 30 4000 50 6 7 8 900 90\ncpu0 1 2 3 4 5 6 7 8 0 0\n"
+    assert host_text.cpu_times(new) == host_text.CpuTimes(busy=163, idle=4050, steal=8)
+    assert host_text.cpu_times("cpu 1 2 3 4\n") == host_text.CpuTimes(busy=6, idle=4, steal=0)
+    assert host_text.cpu_times("") is None
+    assert host_text.cpu_times(None) is None
+
+
+def test_process_names_may_hold_anything() -> None:
+    stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 25 17 0 0 20 0 1 0 99 1 1\n"
+    assert host_text.process_ticks(stat) == ("a) b (c)", 42)
+    assert host_text.process_ticks("7 (short) S 1\n") is None
+
+
+@given(st.text())
+def test_no_text_breaks_a_parser(text: str) -> None:
+    assert host_text.cpu_info(text).flags is not None
+    for parse in (host_text.sizes, host_text.os_release, host_text.mounts):
+        assert parse(text) is not None
+    host_text.chosen(text)
+    host_text.process_ticks(text)
+
+
+@given(st.from_regex(r"/[a-z \\\t]{1,8}", fullmatch=True))
+def test_escaped_mount_points_come_back(point: str) -> None:
+    escaped = "".join(f"\\{ord(c):03o}" if c in " \t\n\\" else c for c in point)
+    (mount,) = host_text.mounts(f"1 2 8:1 / {escaped} rw - ext4 /dev/sda1 rw\n")
+    assert mount.point == point

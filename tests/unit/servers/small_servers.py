@@ -1,0 +1,57 @@
+"""Trees that look like a server's: the program is real, but all it can do is say its version."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+_SOURCE = """
+#include <stdio.h>
+int main(int argc, char **argv) {
+    printf("%%s  Ver %s for Linux\\n", argv[argc - argc]);
+    return 0;
+}
+"""
+
+
+def program(path: Path, version: str, *link: str) -> Path:
+    """Compile a program that answers with ``version``; ``link`` goes to the linker."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["cc", "-x", "c", "-", "-o", path, "-Wl,--no-as-needed", *link],
+        input=_SOURCE % version,
+        text=True,
+        check=True,
+    )
+    return path
+
+
+def library(path: Path) -> Path:
+    """Compile an empty shared library whose name is that of its file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["cc", "-x", "c", "-", "-shared", "-o", path, f"-Wl,-soname,{path.name}"],
+        input="int nothing;",
+        text=True,
+        check=True,
+    )
+    return path
+
+
+def tree(directory: Path, version: str = "5.7.99", *link: str) -> Path:
+    """A server installed in ``directory``: bin/mysqld, share with messages and bootstrap SQL."""
+    program(directory / "bin/mysqld", version, *link)
+    (directory / "share/english").mkdir(parents=True)
+    (directory / "share/english/errmsg.sys").write_bytes(b"messages")
+    (directory / "share/mysql_system_tables.sql").write_text("-- tables\n")
+    return directory
+
+
+def tarball(directory: Path, into: Path) -> Path:
+    """A vendor's tarball: one directory, with things in it that no server needs."""
+    (directory / "mysql-test").mkdir(exist_ok=True)
+    (directory / "mysql-test/big.test").write_text("not needed")
+    with tarfile.open(into, "w:gz") as archive:
+        archive.add(directory, arcname="vendor-1.0")
+    return into

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import small_servers
+
+from millrace import paths
+from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.servers import added, catalogue, install
+from millrace.servers.catalogue import Entry, Source
+from millrace.servers.locks import exclusive
+from millrace.servers.model import AttachedServer, InstalledServer
+from millrace.servers.progress import Silent
+from millrace.servers.sources.coordinates import Tarball
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+
+
+def left_in(directory: Path) -> set[str]:
+    """What is there besides lock files."""
+    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    return {name for name in names if not name.endswith(".lock")}
+
+
+def offered(archive: Path, *, sha256: str | None = None) -> dict[str, Entry]:
+    """A catalogue with one server, whose artefact is a file of this host."""
+    right = hashlib.sha256(archive.read_bytes()).hexdigest()
+    source = Source(Tarball(str(archive)), archive.stat().st_size, sha256 or right)
+    return {"mysql-5.7.99": Entry("mysql-5.7.99", "mysql", "5.7.99", "dynsym", (source,))}
+
+
+def test_an_unknown_server_gets_the_nearest_names() -> None:
+    for act in (install.find, install.install, install.remove):
+        with pytest.raises(UserError, match=r"no server 'mysql-5\.6\.25'.*mysql-5\.6\.24"):
+            act("mysql-5.6.25")
+
+
+def test_a_server_that_is_not_installed_can_be() -> None:
+    with pytest.raises(UserError) as caught:
+        install.find("mysql-5.6.24")
+    assert caught.value.remedy == "millrace servers install mysql-5.6.24"
+    with pytest.raises(UserError, match="not installed"):
+        install.remove("mysql-5.6.24")
+
+
+def test_the_list_has_the_catalogue_and_what_was_added(tmp_path: Path) -> None:
+    added.add_directory("mine", "mysql", small_servers.tree(tmp_path / "tree"))
+    added.add_attached("cloud", "mysql", "mysql://me:secret@db.test/")
+    rows = {row.name: row for row in install.list_servers()}
+    assert rows["mysql-5.6.24"].state == "available"
+    assert rows["mine"].state == "added"
+    assert rows["mine"].version == "5.7.99"
+    assert rows["cloud"].state == "attached"
+    assert "secret" not in repr(list(rows.values()))
+
+
+def test_an_artefact_becomes_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    entries = offered(archive)
+    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    server = install.install("mysql-5.7.99")
+    assert server == install.installed("mysql-5.7.99") == install.find("mysql-5.7.99")
+    assert server.argv == (str(server.program),)
+    assert server.program.is_relative_to(paths.cache_dir() / "servers/mysql-5.7.99")
+    assert (server.share_dir / "english/errmsg.sys").is_file()
+    assert not list((paths.cache_dir() / "servers").rglob("mysql-test"))
+    assert server.provenance.artefacts[0].size_bytes == archive.stat().st_size
+    assert left_in(paths.cache_dir() / "servers") == {"mysql-5.7.99"}
+    assert left_in(paths.cache_dir() / "downloads") == set()
+    mode = server.program.stat().st_mode
+    assert mode & 0o005 == 0o005, "others can run it"
+    install.remove("mysql-5.7.99")
+    assert install.installed("mysql-5.7.99") is None
+    assert left_in(paths.cache_dir() / "servers") == set()
+
+
+def test_a_server_can_be_moved_with_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    entries = offered(archive)
+    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    install.install("mysql-5.7.99")
+    (tmp_path / "cache").rename(tmp_path / "elsewhere")
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "elsewhere"))
+    server = install.find("mysql-5.7.99")
+    assert isinstance(server, InstalledServer)
+    assert server.program.is_file()
+
+
+def test_a_wrong_checksum_installs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    entries = offered(archive, sha256="0" * 64)
+    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    with pytest.raises(HostProblem, match=f"expected sha256 {'0' * 64}, got"):
+        install.install("mysql-5.7.99")
+    assert left_in(paths.cache_dir() / "servers") == set()
+
+
+def test_what_a_killed_installation_left_is_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    entries = offered(archive)
+    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    half = paths.cache_dir() / "servers/.mysql-5.7.99.part/tree"
+    half.mkdir(parents=True)
+    (half / "rubbish").write_text("half")
+    server = install.install("mysql-5.7.99")
+    assert left_in(paths.cache_dir() / "servers") == {"mysql-5.7.99"}
+    assert not list(server.base_dir.parent.rglob("rubbish"))
+
+
+def test_a_second_process_waits_and_says_so(tmp_path: Path) -> None:
+    said = threading.Event()
+    order: list[str] = []
+
+    class Listener(Silent):
+        def say(self, text: str) -> None:
+            assert "waiting" in text
+            said.set()
+
+    def second() -> None:
+        with exclusive(tmp_path / "lock", "this", Listener()):
+            order.append("second")
+
+    with exclusive(tmp_path / "lock", "this", Silent()):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert said.wait(timeout=30)
+        order.append("first")
+    thread.join(timeout=30)
+    assert order == ["first", "second"]
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = paths.cache_dir() / "servers/mysql-5.6.24"
+    directory.mkdir(parents=True)
+    (directory / "server.json").write_text('{"manifest_version": 1}')
+    with pytest.raises(HostProblem, match=r"server\.json cannot be read"):
+        install.find("mysql-5.6.24")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_cache_that_is_not_ours_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o500)
+    with pytest.raises(HostProblem, match="Permission denied"):
+        install.install("mysql-5.6.24")
+
+
+def test_a_tarball_is_added_and_forgotten(tmp_path: Path) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    server = added.add_tarball("mine", "mysql", str(archive))
+    assert install.find("mine") == server
+    assert server.provenance.source == f"tarball:{archive}"
+    assert archive.is_file(), "the user's own file stays"
+    with pytest.raises(UserError, match="there is a server mine already"):
+        added.add_tarball("mine", "mysql", str(archive))
+    install.remove("mine")
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+def test_a_build_tree_is_used_in_place(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    small_servers.program(build / "sql/mariadbd", "10.9.9-MariaDB")
+    (build / "sql/share/english").mkdir(parents=True)
+    (build / "sql/share/english/errmsg.sys").write_bytes(b"")
+    (build / "scripts").mkdir()
+    (build / "scripts/mysql_system_tables.sql").write_text("-- tables")
+    server = added.add_directory("head", "mariadb", build)
+    assert server.program == build / "sql/mariadbd"
+    assert server.version == "10.9.9"
+    assert (server.share_dir / "english/errmsg.sys").is_file()
+    assert (server.share_dir / "mysql_system_tables.sql").read_text() == "-- tables"
+    install.remove("head")
+    assert server.program.is_file()
+
+
+def test_a_build_tree_that_was_built_again_is_described_anew(tmp_path: Path) -> None:
+    tree = small_servers.tree(tmp_path / "tree")
+    before = added.add_directory("head", "mysql", tree)
+    assert install.find("head") == before
+    small_servers.program(tree / "bin/mysqld", "5.7.100")
+    after = install.find("head")
+    assert isinstance(after, InstalledServer)
+    assert after.version == "5.7.100"
+    assert after.provenance.program_sha256 != before.provenance.program_sha256
+    shutil.rmtree(tree)
+    with pytest.raises(UserError, match="no server program"):
+        install.find("head")
+
+
+def break_program(tree: Path) -> None:
+    (tree / "bin/mysqld").unlink()
+
+
+def break_messages(tree: Path) -> None:
+    (tree / "share/english/errmsg.sys").unlink()
+
+
+def break_tables(tree: Path) -> None:
+    (tree / "share/mysql_system_tables.sql").unlink()
+    small_servers.program(tree / "bin/mysqld", "5.6.1")
+
+
+def make_script(tree: Path) -> None:
+    (tree / "bin/mysqld").write_text("#!/bin/sh\n")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "family", "says"),
+    [
+        (break_program, "mysql", "no server program in .* looked for mariadbd and mysqld in bin"),
+        (make_script, "mysql", "no server program"),
+        (break_messages, "mysql", r"no english/errmsg\.sys in"),
+        (break_tables, "mysql", r"no mysql_system_tables\.sql"),
+        (lambda tree: None, "mariadb", "of the family mysql, not mariadb"),
+        (lambda tree: None, "oracle", "no family 'oracle'"),
+    ],
+)
+def test_a_tree_that_is_not_right_says_why(
+    breaks: Callable[[Path], None], family: str, says: str, tmp_path: Path
+) -> None:
+    tree = small_servers.tree(tmp_path / "tree")
+    breaks(tree)
+    with pytest.raises(UserError, match=says):
+        added.add_directory("mine", family, tree)
+    archive = small_servers.tarball(tree, tmp_path / "v.tar.gz")
+    with pytest.raises(UserError, match=says):
+        added.add_tarball("mine", family, str(archive))
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+def test_a_program_that_lacks_a_library_names_it(tmp_path: Path) -> None:
+    missing = small_servers.library(tmp_path / "elsewhere/libnowhere.so.7")
+    tree = small_servers.tree(tmp_path / "tree", "5.7.99", str(missing))
+    shutil.rmtree(missing.parent)
+    with pytest.raises(HostProblem, match=r"libnowhere\.so\.7"):
+        added.add_directory("mine", "mysql", tree)
+
+
+def test_a_library_beside_the_program_is_found(tmp_path: Path) -> None:
+    beside = small_servers.library(tmp_path / "tree/lib/libbeside.so.7")
+    tree = small_servers.tree(tmp_path / "tree", "5.7.99", str(beside))
+    server = added.add_directory("mine", "mysql", tree)
+    assert str(beside.parent) in server.env["LD_LIBRARY_PATH"].split(":")
+
+
+@pytest.mark.parametrize("location", ["no/such/file.tar.gz", "ftp://host.test/file.tar.gz"])
+def test_an_archive_that_cannot_be_had_is_a_mistake(location: str) -> None:
+    with pytest.raises(UserError):
+        added.add_tarball("mine", "mysql", location)
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+@pytest.mark.parametrize("name", ["", "../x", "UPPER", "a b", ".hidden", "mysql-5.6.24", "x" * 99])
+def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
+    with pytest.raises(UserError):
+        added.add_attached(name, "mysql", "mysql://me:secret@db.test/")
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+def test_a_password_is_kept_from_others_and_from_messages(tmp_path: Path) -> None:
+    added.add_attached("cloud", "mariadb", "mysql://me:secret@db.test:3307/")
+    record = paths.state_dir() / "servers/cloud/attached.json"
+    assert record.stat().st_mode & 0o777 == 0o600
+    server = install.find("cloud")
+    assert isinstance(server, AttachedServer)
+    assert server.family == "mariadb"
+    for dsn in ("postgres://me:secret@db.test/", "mysql://me:secret@db.test:port/", "mysql:///"):
+        with pytest.raises(MillraceError) as caught:
+            added.add_attached("other", "mysql", dsn)
+        assert "secret" not in f"{caught.value.message} {caught.value.remedy}"
+    record.write_text("not json with secret")
+    with pytest.raises(HostProblem) as damaged:
+        install.find("cloud")
+    assert "secret" not in damaged.value.message
+    install.remove("cloud")
+    assert not record.exists()

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.errors import HostProblem, UserError
+from millrace.servers.progress import Silent
+from millrace.servers.sources import clients, coordinates, deb, maven, npm
+from millrace.servers.sources.coordinates import Deb, Directory, Maven, Npm, Tarball
+
+word = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,12}", fullmatch=True)
+version = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9.+~:-]{0,12}", fullmatch=True)
+coordinate = st.one_of(
+    st.builds(Maven, word, word, word, word, st.none() | word),
+    st.builds(Npm, word | st.builds("@{}/{}".format, word, word), word),
+    st.builds(Deb, word, word, st.none() | version),
+    st.builds(Tarball, st.text(min_size=1)),
+    st.builds(Directory, st.text(min_size=1)),
+)
+
+
+@given(coordinate)
+def test_a_coordinate_reads_back_from_its_text(
+    value: Maven | Npm | Deb | Tarball | Directory,
+) -> None:
+    assert coordinates.parse(str(value)) == value
+
+
+@given(st.text())
+def test_any_text_is_a_coordinate_or_a_mistake(text: str) -> None:
+    try:
+        parsed = coordinates.parse(text)
+    except UserError:
+        return
+    assert str(parsed) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "pip:mysql",
+        "maven:group:artifact:jar",
+        "maven:g:a:1:c:jar:more",
+        "maven:g:../../etc:1:jar",
+        "npm:name",
+        "npm:--registry=x@1",
+        "deb:sid",
+        "deb:sid:package=",
+        "deb:-o=x:package",
+        "tarball:",
+        "dir:",
+    ],
+)
+def test_what_is_no_coordinate_is_refused(text: str) -> None:
+    with pytest.raises(UserError):
+        coordinates.parse(text)
+
+
+def test_debian_versions_fall_back_within_their_series() -> None:
+    offered = ["1:11.4.1-1", "1:10.11.21-0+deb12u1", "1:10.11.19-0+deb12u1", "1:10.6.3-1"]
+    assert deb.choose_version("1:10.11.19-0+deb12u1", offered) == "1:10.11.19-0+deb12u1"
+    assert deb.choose_version("1:10.11.18-0+deb12u1", offered) == "1:10.11.21-0+deb12u1"
+    assert deb.choose_version("1:10.1.18-1", offered) is None
+    assert deb.choose_version(None, offered) == "1:11.4.1-1"
+    assert deb.choose_version("9.7.4-2", ["9.7.5-1", "9.6.0-1"]) == "9.7.5-1"
+    assert deb.choose_version(None, []) is None
+
+
+def test_the_mirror_of_the_distribution_is_told_from_a_third_partys() -> None:
+    mirrors = [
+        ("http://third.test/linux/debian", "bookworm"),
+        ("http://mirror.test/debian", "bookworm"),
+        ("http://mirror.test/debian", "bookworm-updates"),
+    ]
+    assert deb.main_mirror(mirrors, "bookworm") == "http://mirror.test/debian"
+    assert deb.main_mirror(mirrors, "noble") is None
+    assert (
+        deb.security_mirror(mirrors, "bookworm", "http://mirror.test/debian")
+        == "http://mirror.test/debian-security"
+    )
+    mirrors.append(("http://fast.test/security", "bookworm-security"))
+    assert (
+        deb.security_mirror(mirrors, "bookworm", "http://mirror.test/debian")
+        == "http://fast.test/security"
+    )
+
+
+def test_a_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    cases: list[tuple[str, Callable[[], object]]] = [
+        ("mvn", lambda: maven.fetch(Maven("g", "a", "1", "jar"), tmp_path / "m", 1, Silent())),
+        ("npm", lambda: npm.fetch(Npm("a", "1"), tmp_path / "n", 1, Silent())),
+        ("apt-get", lambda: deb.fetch(Deb("sid", "a"), tmp_path / "r", tmp_path / "d", Silent())),
+    ]
+    for client, act in cases:
+        with pytest.raises(HostProblem) as caught:
+            act()
+        assert caught.value.message.startswith(f"{client} is needed to ")
+        assert "apt install" in str(caught.value.remedy)
+
+
+def test_a_failing_client_is_quoted(tmp_path: Path) -> None:
+    script = tmp_path / "client"
+    script.write_text("#!/bin/sh\necho talk >&2\necho 'E: no such package' >&2\nexit 100\n")
+    script.chmod(0o755)
+    with pytest.raises(HostProblem, match=r"to test \(exit status 100\): E: no such package"):
+        clients.run([str(script)], purpose="to test")
+
+
+def test_growth_is_told_while_a_client_works(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+
+    class Listener(Silent):
+        def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
+            told.append((what, done_bytes, total_bytes))
+
+    (tmp_path / "before").write_bytes(b"x" * 100)
+    report = clients.watch_growth(tmp_path, "thing", 50, Listener())
+    (tmp_path / "new").write_bytes(b"x" * 30)
+    report()
+    (tmp_path / "more").write_bytes(b"x" * 70)
+    report()
+    assert told == [("thing", 30, 50), ("thing", 50, 50)]
+
+
+def test_an_interrupted_client_is_ended(tmp_path: Path) -> None:
+    script = tmp_path / "client"
+    script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    script.chmod(0o755)
+
+    def interrupt() -> None:
+        if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clients.run([str(script)], purpose="to test", watch=interrupt)
+    pid = (tmp_path / "pid").read_text().strip()
+    assert not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millrace.errors import HostProblem
+from millrace.servers.unpack import extract_member, unpack
+
+Member = tuple[str, bytes, str]  # name, kind, content or target of the link
+
+
+def make_tar(path: Path, members: Sequence[Member], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        for name, kind, text in members:
+            info = tarfile.TarInfo(name)
+            info.type = kind
+            info.mode = 0o755
+            content = b""
+            if kind == tarfile.REGTYPE:
+                content = text.encode()
+                info.size = len(content)
+            else:
+                info.linkname = text
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def everything_in(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+
+
+OUTSIDE: dict[str, list[Member]] = {
+    "dots": [("../evil", tarfile.REGTYPE, "x")],
+    "dots inside": [("a/../../evil", tarfile.REGTYPE, "x")],
+    "absolute": [("/tmp/millrace-evil", tarfile.REGTYPE, "x")],
+    "link out": [("a", tarfile.SYMTYPE, "../evil")],
+    "absolute link": [("a", tarfile.SYMTYPE, "/etc/passwd")],
+    "file through a link": [("a", tarfile.SYMTYPE, ".."), ("a/evil", tarfile.REGTYPE, "x")],
+    "link through a link": [("a", tarfile.SYMTYPE, ".."), ("a/evil", tarfile.SYMTYPE, "b")],
+    "links that lead out together": [
+        ("m", tarfile.SYMTYPE, "a/b/l/.."),
+        ("a/b/keep", tarfile.REGTYPE, "x"),
+        ("a/b/l", tarfile.SYMTYPE, "../.."),
+    ],
+    "hard link out": [("a", tarfile.LNKTYPE, "../evil")],
+    "device": [("a", tarfile.CHRTYPE, "")],
+    "pipe": [("a", tarfile.FIFOTYPE, "")],
+}
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_what_reaches_outside_is_refused(kind: str, tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "evil.tar.gz", OUTSIDE[kind])
+    with pytest.raises(HostProblem, match=r"evil\.tar\.gz is not safe to unpack"):
+        unpack(archive, tmp_path / "in/target")
+    assert everything_in(tmp_path) <= {"evil.tar.gz", "in"} | {
+        name for name in everything_in(tmp_path) if name.startswith("in/target")
+    }
+    assert not Path("/tmp/millrace-evil").exists()
+
+
+def test_a_zip_that_reaches_outside_is_refused(tmp_path: Path) -> None:
+    for name in ("../evil", "/evil"):
+        with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
+            archive.writestr(name, "x")
+        with pytest.raises(HostProblem, match="not safe"):
+            unpack(tmp_path / "evil.zip", tmp_path / "in/target")
+        assert not (tmp_path / "in/evil").exists()
+
+
+part = st.sampled_from(["a", "b", "c", "..", "."])
+path_text = st.lists(part, min_size=1, max_size=4).map("/".join)
+members = st.lists(
+    st.tuples(
+        path_text,
+        st.sampled_from([tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE]),
+        path_text,
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(members)
+def test_no_archive_writes_or_points_outside(content: list[Member]) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        room = Path(scratch) / "room"
+        room.mkdir()
+        archive = make_tar(Path(scratch) / "some.tar", content, "w")
+        target = room / "target"
+        try:
+            unpack(archive, target)
+        except HostProblem:
+            shutil.rmtree(target, ignore_errors=True)
+            assert list(room.iterdir()) == []
+            return
+        assert [path.name for path in room.iterdir()] == ["target"]
+        for path in target.rglob("*"):
+            assert path.resolve().is_relative_to(target.resolve())
+
+
+def test_what_is_wanted_arrives_below_its_root(tmp_path: Path) -> None:
+    archive = make_tar(
+        tmp_path / "a.tar.xz",
+        [
+            ("./top/bin/mysqld", tarfile.REGTYPE, "program"),
+            ("top/lib/libx.so.1.0", tarfile.REGTYPE, "library"),
+            ("top/lib/libx.so.1", tarfile.SYMTYPE, "libx.so.1.0"),
+            ("top/lib/same", tarfile.LNKTYPE, "top/lib/libx.so.1.0"),
+            ("top/lib/dangling", tarfile.SYMTYPE, "not-kept"),
+            ("top/not-wanted", tarfile.REGTYPE, "x"),
+            ("other/file", tarfile.REGTYPE, "x"),
+        ],
+        "w:xz",
+    )
+    target = tmp_path / "target"
+    unpack(archive, target, root="top", keep=lambda path: path.name != "not-wanted")
+    assert everything_in(target) == {"bin", "bin/mysqld", "lib"} | {
+        f"lib/{name}" for name in ("libx.so.1.0", "libx.so.1", "same")
+    }
+    assert (target / "lib/libx.so.1").read_text() == "library"
+    assert (target / "bin/mysqld").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_zip_keeps_who_may_execute(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.jar", "w") as archive:
+        for name, mode in (("bin/mysqld", 0o100700), ("share/x.sql", 0o100600)):
+            info = zipfile.ZipInfo(name)
+            info.external_attr = mode << 16
+            archive.writestr(info, "x")
+    unpack(tmp_path / "a.jar", tmp_path / "target")
+    assert (tmp_path / "target/bin/mysqld").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "target/share/x.sql").stat().st_mode & 0o777 == 0o644
+
+
+def test_an_archive_in_an_archive_can_be_taken_out(tmp_path: Path) -> None:
+    inner = make_tar(tmp_path / "inner.tar.gz", [("bin/mysqld", tarfile.REGTYPE, "program")])
+    with zipfile.ZipFile(tmp_path / "outer.jar", "w") as archive:
+        archive.write(inner, "deep/inner.tar.gz")
+    taken = extract_member(tmp_path / "outer.jar", "deep/inner.tar.gz", tmp_path / "scratch")
+    assert taken.read_bytes() == inner.read_bytes()
+    with pytest.raises(HostProblem, match=r"outer\.jar has no member deep/other"):
+        extract_member(tmp_path / "outer.jar", "deep/other", tmp_path / "scratch")
+
+
+def test_zstd_is_known(tmp_path: Path) -> None:
+    make_tar(tmp_path / "a.tar", [("file", tarfile.REGTYPE, "content" * 10_000)], "w")
+    subprocess.run(["zstd", "-q", tmp_path / "a.tar", "-o", tmp_path / "a.tar.zst"], check=True)
+    unpack(tmp_path / "a.tar.zst", tmp_path / "target")
+    assert (tmp_path / "target/file").read_text() == "content" * 10_000
+
+
+def test_a_debian_package_is_known(tmp_path: Path) -> None:
+    (tmp_path / "package/DEBIAN").mkdir(parents=True)
+    (tmp_path / "package/usr/sbin").mkdir(parents=True)
+    (tmp_path / "package/usr/sbin/mysqld").write_text("program")
+    (tmp_path / "package/DEBIAN/control").write_text(
+        "Package: x\nVersion: 1\nArchitecture: all\nDescription: x\n"
+        "Maintainer: x <x@example.test>\n"
+    )
+    subprocess.run(
+        ["dpkg-deb", "--build", tmp_path / "package", tmp_path / "x.deb"],
+        check=True,
+        capture_output=True,
+    )
+    unpack(tmp_path / "x.deb", tmp_path / "target", root="usr")
+    assert (tmp_path / "target/sbin/mysqld").read_text() == "program"
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "w"])
+def test_a_truncated_archive_is_damaged(mode: str, tmp_path: Path) -> None:
+    text = "".join(map(str, range(100_000)))
+    whole = make_tar(tmp_path / "whole", [("file", tarfile.REGTYPE, text)], mode).read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(HostProblem, match="cut is damaged"):
+        unpack(tmp_path / "cut", tmp_path / "target")
+
+
+@pytest.mark.parametrize("program", ["zstd", "dpkg-deb"])
+def test_damage_that_another_program_finds_is_told(program: str, tmp_path: Path) -> None:
+    magic = {"zstd": b"\x28\xb5\x2f\xfd", "dpkg-deb": b"!<arch>\n"}[program]
+    (tmp_path / "bad").write_bytes(magic + b"nothing good" * 100)
+    with pytest.raises(HostProblem, match="bad is damaged"):
+        unpack(tmp_path / "bad", tmp_path / "target")
+
+
+def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<html>not found</html>" * 100)
+    with pytest.raises(HostProblem, match=r"page\.html is damaged or no archive"):
+        unpack(tmp_path / "page.html", tmp_path / "target")
+
+
+def test_a_program_that_is_needed_to_unpack_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(HostProblem, match="zstd is needed to unpack"):
+        unpack(tmp_path / "a.tar.zst", tmp_path / "target")
+
+
+def test_keep_is_asked_with_the_path_below_the_root(tmp_path: Path) -> None:
+    asked: list[PurePosixPath] = []
+
+    def keep(path: PurePosixPath) -> bool:
+        asked.append(path)
+        return False
+
+    archive = make_tar(tmp_path / "a.tar.gz", [("r/a/b", tarfile.REGTYPE, "x")])
+    unpack(archive, tmp_path / "t", root="r", keep=keep)
+    assert asked == [PurePosixPath("a/b")]
+    assert everything_in(tmp_path / "t") == set()

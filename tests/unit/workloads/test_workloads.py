@@ -1,0 +1,101 @@
+"""Workload definitions: the shipped ones are right, and mistakes in one are all named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace import workloads
+from millrace.errors import InvalidInput, UserError
+
+
+def definition(**changes: Any) -> dict[str, Any]:
+    return {**workloads.load("load-data"), **changes}
+
+
+@pytest.mark.parametrize("name", workloads.names())
+def test_every_shipped_workload_is_right_and_named_like_its_file(name: str) -> None:
+    assert workloads.checked(workloads.load(name)).name == name
+
+
+def test_an_unknown_workload_is_named_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'load-data'"):
+        workloads.load("load-dta")
+
+
+def test_statements_are_chosen_by_level_and_filled_in() -> None:
+    workload = workloads.checked(workloads.load("load-data"))
+    create, finish = workload.phases[0], workload.phases[2]
+    assert create.statements({"engine": "MyISAM"})[0].endswith("ENGINE=MyISAM")
+    assert finish.statements({"engine": "InnoDB"}) == ("COMMIT",)
+    assert finish.statements({"engine": "MyISAM"}) == ("FLUSH TABLES",)
+    assert finish.statements({"engine": "RocksDB"}) == ("COMMIT", "FLUSH TABLES")
+
+
+def test_phases_without_sql_have_no_statements() -> None:
+    workload = workloads.checked(workloads.load("load-data"))
+    assert workload.phases[1].statements({}) == ()
+
+
+def test_all_mistakes_are_reported_at_once() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        workloads.checked(definition(version="1", colour="red", roles=[]))
+    assert {mistake.where for mistake in raised.value.mistakes} == {"version", "colour", "roles"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"factors": {"engine": {"default": "InnoDB"}}}, "either free or has choices"),
+        ({"factors": {"engine": {"default": "A", "choices": ["B"]}}}, "not among the choices"),
+        ({"phases": [{"name": "a", "kind": "sql"}]}, "phases of kind 'sql'"),
+        ({"phases": [{"name": "a", "kind": "sql", "sql": "{colour}"}]}, "unknown {colour}"),
+        ({"phases": [{"name": "a", "kind": "sql", "sql": {"x": "y"}}]}, "exactly when 'by'"),
+        ({"phases": [{"name": "a", "kind": "sql", "by": "engine", "sql": {"x": "y"}}]}, "default"),
+        ({"metrics": {}}, "exactly one metric is primary"),
+        (
+            {
+                "metrics": {
+                    "x": {
+                        "title": "x",
+                        "unit": "s",
+                        "direction": "lower",
+                        "numerator": ["lod_duration_s"],
+                        "primary": True,
+                    }
+                }
+            },
+            "no phase yields lod_duration_s",
+        ),
+    ],
+)
+def test_a_definition_that_contradicts_itself_is_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        workloads.checked(definition(**changes))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wanted"),
+    [
+        ("integer", 0, "an integer from 1 to 9"),
+        ("integer", 10, "an integer from 1 to 9"),
+        ("integer", True, "an integer from 1 to 9"),
+        ("integer", 2.0, "an integer from 1 to 9"),
+        ("number", "2", "a number from 1 to 9"),
+        ("integer", 9, None),
+        ("number", 1.5, None),
+    ],
+)
+def test_a_parameter_says_what_it_wants(kind: Any, value: object, wanted: str | None) -> None:
+    parameter = workloads.Parameter(kind=kind, minimum=1, maximum=9)
+    assert parameter.complaint(value) == wanted
+
+
+def test_data_and_table_sizes() -> None:
+    workload = workloads.checked(workloads.load("load-data"))
+    assert workload.data_bytes({"rows": 1000}) == 79_000
+    assert workload.data.table_bytes(1000, "InnoDB") == 125_000
+    assert workload.data.table_bytes(1000, "Unheard") == 130_000
