@@ -17,12 +17,14 @@ $(VENV)/.setup: pyproject.toml requirements-dev.txt $(RUST_SOURCES) | $(BIN)/pyt
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust (the package rustup, or your distribution's cargo)" >&2; exit 2; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	cargo build --quiet --release
+	install -m 755 target/release/millrace-load $(BIN)/millrace-load
 	touch $@
 
 setup: $(VENV)/.setup ## millrace and millrace-load in .venv/bin
 
 demo: setup ## compare three real servers and write a report
-	$(BIN)/millrace demo
+	$(BIN)/millrace run experiments/load-data.toml --scale demo
 
 test: setup ## all tests, on real servers too
 	cargo test --quiet --workspace

@@ -11,6 +11,8 @@ from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAna
 from millrace.report.formatting import MISSING, count_text, percent_text, value_text
 from millrace.report.sentences import verdict_text
 
+WIDE = 2.5  # an axis of ratios that spans more has its ticks at halves and doubles
+
 
 @dataclass(frozen=True)
 class Tick:
@@ -31,7 +33,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Bar:
-    """A treatment's level with its interval and single trials; ``at`` is None without a result."""
+    """A treatment's level with its interval and single trials; ``at`` is None without a result.
+
+    ``high_cut`` says that the interval goes on beyond the axis.
+    """
 
     label: str
     value: str
@@ -39,6 +44,7 @@ class Bar:
     at: float | None
     low_at: float | None
     high_at: float | None
+    high_cut: bool
     points: tuple[Point, ...]
     is_base: bool
 
@@ -94,7 +100,7 @@ def bar_charts(analysis: RunAnalysis, metric: Metric) -> tuple[BarChart, ...]:
     longest = min(longest, 1.5 * max(s.summary.maximum for s in summaries))
     steps = _linear_ticks(longest)
     top = max(longest, steps[-1])
-    ticks = tuple(Tick(100 * step / top, count_text(step) if step else "0") for step in steps)
+    ticks = tuple(Tick(100 * step / top, _tick_text(step)) for step in steps)
     return tuple(
         BarChart(group.label, ticks, tuple(_bar(t, metric, top) for t in group.treatments))
         for group in analysis.groups
@@ -106,7 +112,9 @@ def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float) -> Bar:
     found = treatment.metrics.get(metric.name)
     if found is None:
         text = "failed" if treatment.failed else MISSING
-        return Bar(label, text, f"{label}: no result", None, None, None, (), treatment.is_base)
+        return Bar(
+            label, text, f"{label}: no result", None, None, None, False, (), treatment.is_base
+        )
     summary = found.summary
     value = f"{value_text(summary.geometric_mean, metric)} {metric.unit}"
     last_block = max(1, *(trial.block for trial in found.trials))
@@ -129,6 +137,7 @@ def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float) -> Bar:
         at=100 * summary.geometric_mean / top,
         low_at=None if summary.low is None else 100 * summary.low / top,
         high_at=None if summary.high is None else min(100.0, 100 * summary.high / top),
+        high_cut=summary.high is not None and summary.high > top * (1 + 1e-9),
         points=points,
         is_base=treatment.is_base,
     )
@@ -185,20 +194,27 @@ class _LogAxis:
         return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
 
     def ticks(self) -> tuple[Tick, ...]:
-        step = _nice(max(self.high - 1, 1 - self.low) / 3)
-        first, last = math.ceil((self.low - 1) / step), math.floor((self.high - 1) / step)
-        decimals = 0 if step >= 0.01 else 1
-        ratios = [1 + number * step for number in range(first, last + 1)]
-        return tuple(
-            Tick(self.at(r), _difference(r, decimals)) for r in ratios if self.low < r < self.high
-        )
+        """Even differences; on a wide axis, halves and doubles, which are even in logarithms."""
+        if self.high / self.low > WIDE:
+            first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
+            stride = max(1, round((last - first) / 6))
+            ratios = [2.0**power for power in range(first, last + 1) if power % stride == 0]
+        else:
+            step = _nice(max(self.high - 1, 1 - self.low) / 3)
+            first, last = math.ceil((self.low - 1) / step), math.floor((self.high - 1) / step)
+            ratios = [1 + number * step for number in range(first, last + 1)]
+        return tuple(Tick(self.at(r), _difference(r)) for r in ratios if self.low < r < self.high)
 
 
-def _difference(ratio: float, decimals: int) -> str:
-    percent = round((ratio - 1) * 100, decimals)
+def _difference(ratio: float) -> str:
+    """``−10 %``, ``+0.5 %``, ``×8``: a tick's difference from 1, as short as it can be."""
+    if ratio >= 8:
+        return f"×{ratio:g}"
+    percent = round((ratio - 1) * 100, 3)
     if percent == 0:
         return "0"
-    return f"{'−' if percent < 0 else '+'}{abs(percent):.{decimals}f} %"
+    digits = max(3, math.ceil(-math.log10(ratio)) + 2) if ratio < 0.1 else 3
+    return f"{'−' if percent < 0 else '+'}{abs(percent):.{digits}g} %"
 
 
 def _ratio(comparison: Comparison, axis: _LogAxis) -> Ratio:
@@ -226,8 +242,14 @@ def _ratio(comparison: Comparison, axis: _LogAxis) -> Ratio:
 
 
 def _linear_ticks(longest: float) -> Sequence[float]:
-    step = _nice(longest / 4)
+    step = _nice(longest / 5)
     return [number * step for number in range(math.floor(longest / step + 1e-9) + 1)]
+
+
+def _tick_text(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return count_text(value) if value else "0"
 
 
 def _nice(step: float) -> float:

@@ -178,6 +178,7 @@ def _prose(analysis: RunAnalysis) -> Callable[[str], Markup]:
 
     def prose(text: str) -> Markup:
         kept = re.sub(r" (·|%|rows/s|s|blocks?)(?=[ ,.:;)]|$)", "\u00a0\\1", text)
+        kept = re.sub(r"\bmargin (?=\d)", "margin\u00a0", kept)
         spanned = re.sub(pattern, r'<span class="name">\g<0></span>', str(escape(kept)))
         return Markup(spanned)  # noqa: S704 - escaped above
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, RunAnalysis
 from millrace.report.formatting import counted, margin_text, percent_text, ratio_text
+from millrace.stats import RatioEstimate
 
 FEW = 4  # up to so many comparisons the answer names each
+MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 
 PLURALS = {
     "regression": "regressions",
@@ -46,7 +48,7 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     if estimate is None:
         reason = first_line(comparison.reason)
         return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."
-    text = f"{candidate} {effect(estimate.ratio, comparison.metric)} than {base}{held}: "
+    text = f"{candidate} {_effect_of(comparison, estimate)} than {base}{held}: "
     if comparison.same:
         text = f"{candidate} is the same as {base}{held}, measured twice (A/A): "
     text += f"ratio {ratio_text(estimate.ratio)}"
@@ -63,14 +65,24 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     return f"{text}, {comparison.reason}."
 
 
-def effect(ratio: float, metric: Metric) -> str:
-    """``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT count(*))``."""
+def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
+    """``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT count(*))``.
+
+    What is not ``sure`` is told as what these trials did (``gave``), not as what a server does.
+    """
     size = percent_text(abs(ratio - 1))
     if metric.unit.endswith("/s"):
-        return f"gives {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}"
+        verb = "gives" if sure else "gave"
+        return f"{verb} {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}"
     if metric.unit == "s":
-        return f"takes {size} {'more' if ratio >= 1 else 'less'} time ({metric.title})"
-    return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}"
+        verb = "takes" if sure else "took"
+        return f"{verb} {size} {'more' if ratio >= 1 else 'less'} time ({metric.title})"
+    return f"{'has' if sure else 'had'} {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}"
+
+
+def _effect_of(comparison: Comparison, estimate: RatioEstimate) -> str:
+    sure = comparison.verdict not in ("inconclusive", None)
+    return effect(estimate.ratio, comparison.metric, sure=sure)
 
 
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
@@ -86,12 +98,19 @@ def first_line(text: str) -> str:
 
 
 def _wanted(comparison: Comparison, margin: float) -> str:
-    if comparison.blocks_wanted is None:
-        return f"; this host is too noisy to see a difference of {margin_text(margin)}"
-    if comparison.blocks_wanted > comparison.n_blocks:
-        blocks = counted(comparison.blocks_wanted, "block")
-        return f"; about {blocks} are wanted to see a difference of {margin_text(margin)}"
-    return ""
+    """What these blocks can show, and how many would show a difference of the margin."""
+    wanted, seen = comparison.blocks_wanted, comparison.minimum_detectable
+    if wanted is None or wanted > MANY_BLOCKS:
+        return (
+            f"; the trials spread so much that a difference of {margin_text(margin)} wants "
+            f"more than {MANY_BLOCKS} blocks"
+        )
+    if seen is None or wanted <= comparison.n_blocks:
+        return ""
+    return (
+        f"; these blocks can show a difference of {percent_text(seen)}, about "
+        f"{counted(wanted, 'block')} are wanted for one of {margin_text(margin)}"
+    )
 
 
 def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
@@ -100,7 +119,7 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
     verdict = comparison.verdict or f"no verdict: {comparison.reason}"
-    return f"{name} {effect(comparison.estimate.ratio, comparison.metric)} ({verdict})"
+    return f"{name} {_effect_of(comparison, comparison.estimate)} ({verdict})"
 
 
 def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:

@@ -23,11 +23,11 @@ from millrace.report.sentences import verdict_text
 
 @dataclass(frozen=True)
 class Column:
-    """A column's head; ``secondary`` ones may be dropped where there is no room."""
+    """A column's head; where there is no room, the highest ``drop`` goes first, 0 never."""
 
     title: str
     numeric: bool = True
-    secondary: bool = False
+    drop: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) ->
     rate = (Column(metric.unit),) if time is not None else ()
     columns = (
         Column(analysis.factor, numeric=False),
-        Column(f"average, {unit}"),
-        Column(f"median, {unit}", secondary=True),
+        Column(f"average, {unit}", drop=1),
+        Column(f"median, {unit}", drop=3),
         *rate,
         Column("% of base"),
         Column(f"{analysis.confidence * 100:g} % interval"),
-        Column("CV"),
-        Column(f"range, {unit}", secondary=True),
-        Column("trials", secondary=True),
+        Column("CV", drop=2),
+        Column(f"range, {unit}", drop=4),
+        Column("trials", drop=5),
         Column("verdict", numeric=False),
     )
     return Table(
@@ -171,8 +171,8 @@ def ratios_table(analysis: RunAnalysis, metric: Metric) -> Table:
         Column("low"),
         Column("high"),
         Column("blocks"),
-        Column("detectable", secondary=True),
-        Column("blocks wanted", secondary=True),
+        Column("detectable"),
+        Column("blocks wanted"),
         Column("verdict", numeric=False),
     )
     sections = []
@@ -305,7 +305,6 @@ def provenance_table(analysis: RunAnalysis) -> Table:
         Column("server", numeric=False),
         Column("version", numeric=False),
         *(Column(key.replace("_", " "), numeric=False) for key in keys),
-        Column("sha256", numeric=False),
     )
     rows = []
     for server in analysis.servers:
@@ -315,8 +314,7 @@ def provenance_table(analysis: RunAnalysis) -> Table:
         if build.get("note"):
             texts[0] += f" ({build['note']})"
         texts += [str(build.get(key) or MISSING) for key in keys[1:]]
-        digest = str(build.get("program_sha256") or MISSING)[:12]
-        rows.append(Row((server.name, server.version_reported, *texts, digest)))
+        rows.append(Row((server.name, server.version_reported, *texts)))
     return Table("Servers", columns, (Section("", tuple(rows)),))
 
 

@@ -51,22 +51,24 @@ def as_text(analysis: RunAnalysis) -> str:
 
 
 def _show_table(table: Table, console: Console) -> None:
-    """The table; where the terminal is narrow, with short heads and no secondary columns."""
-    drawn = _draw(table, narrow=False)
+    """The table; where the terminal is narrow, with heads in two lines and fewer columns."""
     unlimited = console.options.update_width(10_000)
-    if console.measure(drawn, options=unlimited).maximum > console.width:
-        drawn = _draw(table, narrow=True)
+    drawn = _draw(table, list(range(len(table.columns))), stacked=False)
+    for limit in sorted({column.drop for column in table.columns}, reverse=True):
+        if console.measure(drawn, options=unlimited).maximum <= console.width:
+            break
+        kept = [n for n, column in enumerate(table.columns) if column.drop < max(limit, 1)]
+        drawn = _draw(table, kept, stacked=True)
     console.print(drawn, soft_wrap=False)
 
 
-def _draw(table: Table, *, narrow: bool) -> RichTable:
-    kept = [n for n, c in enumerate(table.columns) if not (narrow and c.secondary)]
+def _draw(table: Table, kept: list[int], *, stacked: bool) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number in kept:
         column = table.columns[number]
         cells = [row.cells[number] for section in table.sections for row in section.rows]
         drawn.add_column(
-            Text("\n".join(column.title.rsplit(" ", 1)) if narrow else column.title),
+            Text("\n".join(column.title.rsplit(" ", 1)) if stacked else column.title),
             justify="right" if column.numeric else "left",
             overflow="fold",
             no_wrap=all(len(cell) <= WIDEST for cell in cells),

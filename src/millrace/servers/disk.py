@@ -13,6 +13,7 @@ _REFUSALS = frozenset(
         errno.ENOSPC,
         errno.EDQUOT,
         errno.EROFS,
+        errno.ENOTDIR,
         errno.EACCES,
         errno.EPERM,
         errno.EIO,

@@ -76,7 +76,8 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start the server program in its own session (Ctrl-C of the terminal is not meant for it).
 
-    What it writes goes to ``log``, or its standard output to ``output``. Its environment holds nothing of ours that could change what is measured.
+    What it writes goes to ``log``, or its standard output to ``output``. Its environment holds
+    nothing of ours that could change what is measured.
     """
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",

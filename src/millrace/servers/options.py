@@ -92,7 +92,7 @@ def fit(server: Server, configuration: Configuration) -> FittedOptions:
             )
         return FittedOptions(configuration.name, ())
     if not configuration.options:
-        return FittedOptions(configuration.name, ())
+        return FittedOptions(configuration.name, (), configuration.left_out)
     family = families.get(server.family)
     _refuse_administrative(family, configuration)
     return fit_known(server.name, family, known(server), configuration)
@@ -103,7 +103,7 @@ def fit_known(
 ) -> FittedOptions:
     """``fit`` for a server whose options are at hand."""
     applied: list[Option] = []
-    left_out: list[LeftOut] = []
+    left_out = list(configuration.left_out)
     unknown: list[Option] = []
     for option in configuration.options:
         if knows(options, option.name):
@@ -175,7 +175,8 @@ def _ask(server: InstalledServer) -> KnownOptions:
     found = parse_help(text)
     if status != 0 or not found.defaults:
         raise HostProblem(
-            f"{server.name} does not list its options: --verbose --help ended with {status}\n{said}",
+            f"{server.name} does not list its options: --verbose --help ended with {status}\n"
+            f"{said}",
             remedy=f"check the build with: millrace servers verify {server.name}",
         )
     lasting = {name: value for name, value in found.defaults.items() if place not in value}

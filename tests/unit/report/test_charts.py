@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.analysis.builders import RunBuilder, noisy, study
@@ -65,3 +66,18 @@ def test_a_wild_interval_is_cut_and_marked() -> None:
     wild = chart.ratios[0]
     assert wild.low_cut
     assert wild.high_cut
+
+
+@pytest.mark.parametrize(
+    ("mean_s", "labels"),
+    [
+        (4.4, ["−10 %", "−5 %", "0"]),
+        (40.0, ["−87.5 %", "−75 %", "−50 %", "0"]),
+    ],
+)
+def test_ticks_are_round(mean_s: float, labels: list[str]) -> None:
+    times_s = noisy(mean_s, 5, spread=0.001, seed=2)
+    run = RunBuilder({"mysql-5.6.24": noisy(4, 5, spread=0.001), "mysql-5.7.22": times_s}).build()
+    analysis = judge(run)
+    (chart,) = ratio_charts(analysis, analysis.headline)
+    assert [tick.label for tick in chart.ticks] == labels

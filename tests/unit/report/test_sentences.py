@@ -35,7 +35,15 @@ def test_a_regression_in_a_sentence() -> None:
 def test_an_inconclusive_one_says_why_and_how_many_blocks_are_wanted() -> None:
     text = only_sentence(analysis(4.1, 4.0, 4.0))
     assert "inconclusive, the interval includes no difference and differences beyond 2 %" in text
-    assert text.endswith("blocks are wanted to see a difference of 2 %.")
+    assert text.startswith("mysql-5.7.22 gave 0.8 % fewer rows/s")  # what happened, no more
+    assert text.endswith(
+        "; these blocks can show a difference of 9.8 %, about 19 blocks are wanted for one of 2 %."
+    )
+
+
+def test_a_spread_that_no_number_of_blocks_helps() -> None:
+    text = only_sentence(analysis(8.0, 2.0, 4.0))
+    assert text.endswith("that a difference of 2 % wants more than 100 blocks.")
 
 
 def test_too_few_blocks() -> None:

@@ -19,7 +19,7 @@ def program(path: Path, version: str, *link: str) -> Path:
     """Compile a program that answers with ``version``; ``link`` goes to the linker."""
     path.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(
-        ["cc", "-x", "c", "-", "-o", path, "-Wl,--no-as-needed", *link],
+        ["cc", "-x", "c", "-", "-o", path, "-x", "none", "-Wl,--no-as-needed", *link],
         input=_SOURCE % version,
         text=True,
         check=True,

@@ -1,19 +1,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_servers
+from tests.unit.servers import small_servers
 
 from millrace import paths
 from millrace.errors import HostProblem, MillraceError, UserError
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry, Source
+from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer
 from millrace.servers.progress import Silent
@@ -151,11 +151,22 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         install.find("mysql-5.6.24")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_is_not_ours_is_named(tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir(mode=0o500)
-    with pytest.raises(HostProblem, match="Permission denied"):
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "file/cache"))
+    with pytest.raises(HostProblem, match=r"installing mysql-5\.6\.24 is not possible: Not a dir"):
         install.install("mysql-5.6.24")
+
+
+def test_a_full_disk_is_named() -> None:
+    with (
+        pytest.raises(HostProblem, match=r"this is not possible: No space left on device"),
+        refusals_as_errors("this"),
+        Path("/dev/full").open("wb", buffering=0) as full,
+    ):
+        full.write(b"x")
 
 
 def test_a_tarball_is_added_and_forgotten(tmp_path: Path) -> None:

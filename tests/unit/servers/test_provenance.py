@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import small_servers
+from tests.unit.servers import small_servers
 
 from millrace.servers import elf, libraries, provenance
 from millrace.servers.model import Artefact, Provenance

@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from millrace.errors import HostProblem
 from millrace.servers.progress import Progress
+from millrace.servers.signals import signals_held
 
 _PACKAGE_OF = {
     "mvn": "maven",
@@ -39,7 +40,6 @@ def run(
     command: Sequence[str],
     *,
     purpose: str,
-    env: Mapping[str, str] | None = None,
     watch: Callable[[], None] = lambda: None,
 ) -> str:
     """Run a client to its end and return its stdout; ``watch`` is called a few times a second.
@@ -49,17 +49,20 @@ def run(
     """
     program = require(command[0], purpose)
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
-        client = subprocess.Popen(
-            [program, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
-        )
+        client = None
         try:
+            with signals_held():  # or one could come while the client starts, and nobody ends it
+                client = subprocess.Popen(
+                    [program, *command[1:]],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    env={**os.environ, "LC_ALL": "C.UTF-8"},
+                )
             _wait(client, watch)
         finally:
-            _end(client)
+            if client is not None:
+                _end(client)
         stdout.seek(0)
         stderr.seek(0)
         output, complaints = stdout.read(), stderr.read()
