@@ -15,7 +15,10 @@ MODULE_LINES = 500
 def tracked(*patterns: str) -> list[Path]:
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if listing.returncode != 0:
         pytest.skip("not a git checkout")

@@ -200,21 +200,22 @@ class _LogAxis:
             stride = max(1, round((last - first) / 6))
             ratios = [2.0**power for power in range(first, last + 1) if power % stride == 0]
         else:
-            step = _nice(max(self.high - 1, 1 - self.low) / 3)
+            step = _nice((self.high - self.low) / 5)
             first, last = math.ceil((self.low - 1) / step), math.floor((self.high - 1) / step)
             ratios = [1 + number * step for number in range(first, last + 1)]
         return tuple(Tick(self.at(r), _difference(r)) for r in ratios if self.low < r < self.high)
 
 
 def _difference(ratio: float) -> str:
-    """``−10 %``, ``+0.5 %``, ``×8``: a tick's difference from 1, as short as it can be."""
+    """``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1, short."""
     if ratio >= 8:
-        return f"×{ratio:g}"
+        return f"×{ratio:.3g}"
+    if ratio <= 1 / 8:
+        return f"÷{1 / ratio:.3g}"
     percent = round((ratio - 1) * 100, 3)
     if percent == 0:
         return "0"
-    digits = max(3, math.ceil(-math.log10(ratio)) + 2) if ratio < 0.1 else 3
-    return f"{'−' if percent < 0 else '+'}{abs(percent):.{digits}g} %"
+    return f"{'−' if percent < 0 else '+'}{abs(percent):.3g} %"
 
 
 def _ratio(comparison: Comparison, axis: _LogAxis) -> Ratio:

@@ -6,18 +6,18 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pymysql
 import pytest
+from tests.conftest import InstanceOf, ServerOf
 
 from millrace import paths
 from millrace.servers import families, instances, processes, verify
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
-from millrace.servers.model import AttachedServer, FittedOptions, InstalledServer
+from millrace.servers.model import AttachedServer, FittedOptions
 
 pytestmark = pytest.mark.integration
 
@@ -26,9 +26,6 @@ INITIALIZE = "mysql-5.7.22"
 JSON_ACCOUNTS = "mariadb-10.11.19"
 OWN_LOADER = "mariadb-11.8.6"
 KINDS = (BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS, OWN_LOADER)
-
-ServerOf = Callable[[str], InstalledServer]
-InstanceOf = Callable[..., contextlib.AbstractContextManager[Instance]]
 
 
 @pytest.mark.parametrize("name", KINDS)

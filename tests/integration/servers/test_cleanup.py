@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.conftest import InstanceOf, ServerOf
 
 from millrace.errors import TrialFailed
 from millrace.servers import instances, processes
 from millrace.servers.instances import Instance
-from millrace.servers.model import FittedOptions, InstalledServer
+from millrace.servers.model import FittedOptions
 
 pytestmark = pytest.mark.integration
 
 NAME = "mariadb-10.11.19"
 
-ServerOf = Callable[[str], InstalledServer]
-InstanceOf = Callable[..., contextlib.AbstractContextManager[Instance]]
 
 # A millrace of its own: starts an instance, says where it is, and waits to be ended.
 OWNER = """

@@ -8,24 +8,21 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import Fitted, InstanceOf, ServerOf
 
 from millrace.errors import TrialFailed
 from millrace.servers import instances, processes, verify
 from millrace.servers.instances import Instance
-from millrace.servers.model import FittedOptions, InstalledServer
+from millrace.servers.model import InstalledServer
 
 pytestmark = pytest.mark.integration
 
 KINDS = ("mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19")
 FAR_AWAY_S = 600.0  # a limit that, if it were waited for, would be noticed
-
-ServerOf = Callable[[str], InstalledServer]
-InstanceOf = Callable[..., contextlib.AbstractContextManager[Instance]]
-Fitted = Callable[..., FittedOptions]
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import ServerOf
 
 from millrace.errors import UserError
 from millrace.servers import instances, options
-from millrace.servers.model import Configuration, InstalledServer, Option
+from millrace.servers.model import Configuration, Option
 
 pytestmark = pytest.mark.integration
-
-ServerOf = Callable[[str], InstalledServer]
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"])

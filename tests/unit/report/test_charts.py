@@ -72,7 +72,7 @@ def test_a_wild_interval_is_cut_and_marked() -> None:
     ("mean_s", "labels"),
     [
         (4.4, ["−10 %", "−5 %", "0"]),
-        (40.0, ["−87.5 %", "−75 %", "−50 %", "0"]),
+        (40.0, ["÷8", "−75 %", "−50 %", "0"]),
     ],
 )
 def test_ticks_are_round(mean_s: float, labels: list[str]) -> None:
