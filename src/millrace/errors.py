@@ -81,7 +81,7 @@ class InvalidInput(UserError):
 
 
 class TrialFailed(MillraceError):
-    """A step of a trial failed; it becomes a result. ``log_tail`` is the end of the server's log."""
+    """A step of a trial failed, which is a result. ``log_tail`` ends the server's log."""
 
     def __init__(
         self,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
 
 from millrace.analysis.judge import judge
 from millrace.report import html
+from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
 
 pytestmark = pytest.mark.browser
 

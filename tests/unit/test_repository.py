@@ -66,9 +66,11 @@ def test_every_cli_command_is_documented() -> None:
 
 
 def test_local_links_in_documents_lead_somewhere() -> None:
-    broken = []
-    for path in tracked("*.md"):
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
-            if "://" not in target and not (path.parent / target).exists():
-                broken.append(f"{path.relative_to(ROOT)}: {target}")
+    link = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+    broken = [
+        f"{path.relative_to(ROOT)}: {target}"
+        for path in tracked("*.md")
+        for target in link.findall(path.read_text(encoding="utf-8"))
+        if "://" not in target and not (path.parent / target).exists()
+    ]
     assert not broken

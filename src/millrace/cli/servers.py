@@ -22,9 +22,11 @@ from rich.table import Table
 
 from millrace.cli.console import err, out, print_json
 from millrace.errors import TrialFailed, UserError
-from millrace.servers import added, catalogue, install
+from millrace.servers import added, catalogue, install, processes
 from millrace.servers.attached import AttachedInstance
+from millrace.servers.host_lock import host_lock
 from millrace.servers.model import AttachedServer, InstalledServer, Server, as_data
+from millrace.servers.signals import signals_as_errors
 from millrace.servers.verify import verify
 
 _PIPE_WIDTH = 10_000
@@ -56,7 +58,7 @@ def install_command(names: tuple[str, ...]) -> None:
     """Download servers of the catalogue and make them ready; no root is needed."""
     for name in dict.fromkeys(names):
         already = install.installed(name) is not None
-        with DownloadBar() as bar:
+        with signals_as_errors(), DownloadBar() as bar:
             server = install.install(name, progress=bar)
         err.print(
             f"{name} is installed already" if already else f"installed {name} in {server.base_dir}"
@@ -95,14 +97,18 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
     servers = [install.find(name) for name in dict.fromkeys(names)]
     table = _table("server", "version", "result", "steps")
     failed = []
-    for server in servers:
-        err.print(f"[bold]{server.name}[/]")
-        result = verify(server, lambda text: err.print(f"  {escape(text)}"))
-        steps = ", ".join(f"{step} {duration_s:.1f} s" for step, duration_s, _ in result.steps)
-        outcome = "works" if result.ok else f"fails: {result.reason}"
-        table.add_row(server.name, result.version_reported or "?", escape(outcome), steps)
-        if not result.ok:
-            failed.append(server.name)
+    # Not while a run measures: starting servers would disturb it.
+    with signals_as_errors(), host_lock("servers verify"):
+        for left in processes.reap_orphans():
+            err.print(f"ended what an earlier run left behind: {left}", markup=False)
+        for server in servers:
+            err.print(f"[bold]{server.name}[/]")
+            result = verify(server, lambda text: err.print(f"  {escape(text)}"))
+            steps = ", ".join(f"{step} {duration_s:.1f} s" for step, duration_s, _ in result.steps)
+            outcome = "works" if result.ok else f"fails: {result.reason}"
+            table.add_row(server.name, result.version_reported or "?", escape(outcome), steps)
+            if not result.ok:
+                failed.append(server.name)
     _print_table(table)
     if failed:
         raise TrialFailed(f"{len(failed)} of {len(servers)} do not work: {', '.join(failed)}")
@@ -141,7 +147,7 @@ def add_command(
     if dsn is not None:
         _say_limits(added.add_attached(name, family, dsn))
         return
-    with DownloadBar() as bar:
+    with signals_as_errors(), DownloadBar() as bar:
         if tarball is not None:
             server = added.add_tarball(name, family, tarball, sha256=sha256, progress=bar)
         else:

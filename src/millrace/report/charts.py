@@ -197,7 +197,7 @@ class _LogAxis:
         """Even differences; on a wide axis, halves and doubles, which are even in logarithms."""
         if self.high / self.low > WIDE:
             first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
-            stride = max(1, round((last - first) / 6))
+            stride = max(1, math.ceil((last - first) / 6))
             ratios = [2.0**power for power in range(first, last + 1) if power % stride == 0]
         else:
             step = _nice((self.high - self.low) / 5)
@@ -209,9 +209,9 @@ class _LogAxis:
 def _difference(ratio: float) -> str:
     """``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1, short."""
     if ratio >= 8:
-        return f"×{ratio:.3g}"
+        return f"×{ratio:,.0f}"
     if ratio <= 1 / 8:
-        return f"÷{1 / ratio:.3g}"
+        return f"÷{1 / ratio:,.0f}"
     percent = round((ratio - 1) * 100, 3)
     if percent == 0:
         return "0"

@@ -151,7 +151,7 @@ def as_data(server: Server) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class KnownOptions:
-    """The options a server program says it has, with underscores; ``defaults`` as it prints them."""
+    """The options a server program says it has, with underscores, and the defaults it prints."""
 
     names: frozenset[str]
     defaults: Mapping[str, str] = field(default_factory=dict)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from tests.conftest import InstanceOf, ServerOf
 
 from millrace import paths
 from millrace.servers import families, instances, processes, verify
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 from millrace.servers.model import AttachedServer, FittedOptions
+from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 

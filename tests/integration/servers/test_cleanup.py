@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.conftest import InstanceOf, ServerOf
 
 from millrace.errors import TrialFailed
 from millrace.servers import instances, processes
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions
+from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Fitted, InstanceOf, ServerOf
 
 from millrace.errors import TrialFailed
 from millrace.servers import instances, processes, verify
 from millrace.servers.instances import Instance
 from millrace.servers.model import InstalledServer
+from tests.conftest import Fitted, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 

@@ -83,10 +83,13 @@ def test_a_mistake_ends_with_2_and_a_missing_client_with_3(
     assert bare.returncode == 3
 
 
-def test_an_interrupted_installation_ends_its_client(environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_installation_ends_its_client(
+    number: signal.Signals, environment: dict[str, str]
+) -> None:
     process = millrace(environment, "servers", "install", "mysql-5.7.22")
     client = wait_for_child(process.pid)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert not Path(f"/proc/{client}").exists()

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.conftest import ServerOf
 
 from millrace.errors import UserError
 from millrace.servers import instances, options
 from millrace.servers.model import Configuration, Option
+from tests.conftest import ServerOf
 
 pytestmark = pytest.mark.integration
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import Comparison, RunAnalysis
 from millrace.errors import UserError
 from millrace.stats import paired_ratio
 from millrace.store.records import StoredRun
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy
 
 BASE, SLOWER, FASTER = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"
 

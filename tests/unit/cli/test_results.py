@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, result
 
 from millrace.runner import ownership
 from millrace.store.store import Store
+from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, result
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.experiment.files import read_shipped
 
 from millrace.errors import HostProblem
 from millrace.experiment.estimate import (
@@ -18,6 +17,7 @@ from millrace.experiment.estimate import (
 )
 from millrace.experiment.model import Factor, Plan
 from millrace.experiment.plan import expand
+from tests.unit.experiment.files import read_shipped
 
 GB = 10**9
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipped, read_text
 
 from millrace.errors import InvalidInput, Mistake, UserError
 from millrace.experiment.model import Factor
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
+from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipped, read_text
 
 
 def mistakes_of(directory: Path, text: str) -> list[Mistake]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.unit.analysis.builders import keep, study
 
 from millrace.cli.report import command
 from millrace.errors import HostProblem, UserError
+from tests.unit.analysis.builders import keep, study
 
 
 @pytest.fixture

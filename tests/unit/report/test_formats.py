@@ -11,12 +11,12 @@ from importlib import resources
 
 import pytest
 from rich.console import Console
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 
 from millrace.analysis.judge import judge
 from millrace.report import terminal
 from millrace.report.json_schema import ReportDocument, schema
 from millrace.report.render import FORMATS, render
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 
 SECTIONS = [
     "answer", "results", "bars", "ratios", "count_time", "published", "disk", "options",

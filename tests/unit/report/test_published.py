@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.analysis.builders import RunBuilder, noisy
 
 from millrace.analysis.judge import judge
 from millrace.report.published import PublishedFigure, published_beside
+from tests.unit.analysis.builders import RunBuilder, noisy
 
 # As printed in the study: percent of 5.6 by configuration, for the versions matched below.
 PRINTED = {

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.report.sentences import answer, sentence
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 

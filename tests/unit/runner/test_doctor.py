@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.runner import host_trees as trees
 
 from millrace.runner import doctor, host, host_activity
 from millrace.runner.host_activity import Activity, Process
 from millrace.runner.host_text import CpuTimes
+from tests.unit.runner import host_trees as trees
 
 QUIET = Activity(
     busy_share=0.01,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.runner import host_trees as trees
 
 from millrace.runner import host, host_text
+from tests.unit.runner import host_trees as trees
 
 
 def test_a_server_of_bare_metal(tmp_path: Path) -> None:

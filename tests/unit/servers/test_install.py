@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.servers import small_servers
 
 from millrace import paths
 from millrace.errors import HostProblem, MillraceError, UserError
@@ -18,6 +17,7 @@ from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer
 from millrace.servers.progress import Silent
 from millrace.servers.sources.coordinates import Tarball
+from tests.unit.servers import small_servers
 
 
 @pytest.fixture(autouse=True)

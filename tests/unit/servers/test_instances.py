@@ -23,7 +23,7 @@ QUIET = (
 )
 
 TROUBLE = [
-    "2026-11-20 [ERROR] mysqld: Disk is full writing './mysql/big.MYD' (Errcode: 28 - No space left)",
+    "2026-11-20 [ERROR] mysqld: Disk is full writing './mysql/big.MYD' (Errcode: 28)",
     "2026-11-20 0 [ERROR] InnoDB: Operating system error number 28 in a file operation.",
     "15:00:00 UTC - mysqld got signal 11 ;",
     "2026-11-20 [ERROR] [FATAL] InnoDB: Tablespace id is 5 in the data dictionary",
@@ -110,7 +110,7 @@ def test_a_socket_path_is_short() -> None:
     assert places.own_socket(Path("/w/i"), "i") == Path("/w/i/mysqld.sock")
     deep = places.own_socket(Path("/" + "µ" * 60), "x-1")
     assert deep == Path("/tmp/millrace-x-1/mysqld.sock")
-    edge = Path("/" + "d" * 94)
+    edge = Path("/" + "d" * 93)
     assert len(os.fsencode(edge / "mysqld.sock")) == 106
     assert places.own_socket(edge, "x") == edge / "mysqld.sock"
 

@@ -4,10 +4,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.unit.servers import small_servers
 
 from millrace.servers import elf, libraries, provenance
 from millrace.servers.model import Artefact, Provenance
+from tests.unit.servers import small_servers
 
 ORIGIN = Provenance(source="dir:/x", artefacts=())
 

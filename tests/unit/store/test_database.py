@@ -15,11 +15,11 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 from millrace.errors import HostProblem, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
+from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 SCHEMAS = Path(__file__).parent / "schemas"
 NOBODY = 65534

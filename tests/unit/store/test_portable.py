@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 from millrace.errors import UserError
 from millrace.store import portable
 from millrace.store.store import Store
+from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 Members = dict[str, bytes]
 

@@ -14,6 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
+
+from millrace.errors import HostProblem, UserError
+from millrace.store import schema
+from millrace.store.records import AttemptResult, Owner
+from millrace.store.store import Store
 from tests.unit.store.stored_records import (
     LATER,
     NOW,
@@ -29,11 +34,6 @@ from tests.unit.store.stored_records import (
     runs,
     without_attempt_ids,
 )
-
-from millrace.errors import HostProblem, UserError
-from millrace.store import schema
-from millrace.store.records import AttemptResult, Owner
-from millrace.store.store import Store
 
 
 @pytest.fixture
