@@ -40,7 +40,7 @@ rows = {rows}
 
 def main() -> None:
     arguments = _arguments()
-    rows, blocks, runs = (2_000, 3, 2) if arguments.quick else (20_000, 3, arguments.runs)
+    rows, blocks, runs = (2_000, 3, 2) if arguments.quick else (100_000, 3, arguments.runs)
     text = EXPERIMENT.format(
         server=arguments.server, configuration=arguments.configuration, rows=rows, blocks=blocks
     )

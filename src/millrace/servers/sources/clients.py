@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,8 @@ _PACKAGE_OF = {
     "dpkg-deb": "dpkg",
     "zstd": "zstd",
 }
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_MARK = re.compile(r"\[ERROR\] \S|npm (ERR!|error) |E: ")
 _POLL_S = 0.2
 _GRACE_S = 10
 
@@ -67,7 +70,7 @@ def run(
         stderr.seek(0)
         output, complaints = stdout.read(), stderr.read()
     if client.returncode != 0:
-        words = _last_words(complaints) or _last_words(output)
+        words = _words(complaints + "\n" + output)
         raise HostProblem(
             f"{command[0]} failed {purpose} (exit status {client.returncode}): {words}",
             remedy=f"check that {command[0]} works on this host (network, proxy, mirror settings)",
@@ -121,7 +124,8 @@ def _end(client: subprocess.Popen[bytes]) -> None:
         client.wait()
 
 
-def _last_words(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "ERR" in line.upper() or line.startswith("E:")]
-    return " / ".join((errors or lines)[:3])
+def _words(text: str) -> str:
+    """What a client said: its first lines that are marked as errors, else its first lines."""
+    lines = [line.strip() for line in _COLOUR.sub("", text).splitlines() if line.strip()]
+    errors = [line for line in lines if _MARK.match(line)]
+    return " / ".join((errors or lines)[:2]) or "it did not say why"

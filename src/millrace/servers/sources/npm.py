@@ -24,7 +24,7 @@ def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progres
             f"--pack-destination={into}",
             f"--cache={into / 'npm-cache'}",
             "--ignore-scripts",
-            "--silent",
+            "--loglevel=error",
         ],
         purpose=f"to download {coordinate}",
         watch=clients.watch_growth(into, str(coordinate), size_bytes, progress),
