@@ -6,7 +6,7 @@ import secrets
 import shlex
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -19,7 +19,7 @@ from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
 from millrace.cli.servers import DownloadBar
 from millrace.cli.store_option import store_option
-from millrace.errors import TrialFailed
+from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.plan import expand
 from millrace.load import client as load
@@ -61,7 +61,8 @@ def _run_and_plan(store: Store, experiment: Experiment, fresh: bool) -> tuple[Ru
     plan = expand(experiment, seed=_seed(experiment))
     known = None if fresh else store.latest_run(plan.digest, host_id, seed=experiment.seed)
     if known is not None and runner.measures_the_same(known, experiment):
-        return known, expand(experiment, seed=known.seed)
+        # A finished run can be given more blocks.
+        return replace(known, blocks=experiment.blocks), expand(experiment, seed=known.seed)
     findings = [asdict(finding) for finding in doctor.examine(facts, paths.work_dir())]
     record = HostRecord(host_id, {**facts, "findings": findings})
     versions = {"millrace": __version__, **load.versions()}
@@ -83,9 +84,14 @@ def _carry_out(stack: ExitStack, store: Store, run: RunRecord, plan: Plan) -> No
     waiting = runner.waiting_trials(store, run, plan)
     _announce(run, plan, len(waiting))
     if waiting:
-        with RunProgress(plan, waiting, estimate.time_s) as progress:
-            given = runner.RunInput(plan, arms, expected, data_file)
-            runner.carry_out(store, run, given, progress)
+        given = runner.RunInput(plan, arms, expected, data_file)
+        try:
+            with RunProgress(plan, waiting, estimate.time_s) as progress:
+                runner.carry_out(store, run, given, progress)
+        except Interrupted as stopped:
+            raise Interrupted(
+                stopped.message, remedy="the same command continues where it was stopped"
+            ) from None
 
 
 def _announce(run: RunRecord, plan: Plan, n_waiting: int) -> None:

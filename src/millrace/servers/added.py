@@ -24,6 +24,7 @@ from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.provenance import file_sha256
+from millrace.servers.sources.coordinates import Directory
 from millrace.servers.sources.fetch import fetch_tarball
 
 FAMILIES = ("mysql", "mariadb")
@@ -71,7 +72,7 @@ def add_directory(
     directory = directory.expanduser().absolute()
     if not directory.is_dir():
         raise UserError(f"there is no directory {directory}")
-    wanted = Wanted(name, family, Provenance(source=f"dir:{directory}", artefacts=()))
+    wanted = Wanted(name, family, Provenance(source=str(Directory(str(directory))), artefacts=()))
     with _adding(name, family, progress or Silent()):
         return _describe(wanted, directory, progress or Silent())
 
@@ -124,7 +125,9 @@ def current(name: str) -> Server | None:
     if server.program.is_file() and file_sha256(server.program) == known_sha256:
         return server
     directory = Path(server.provenance.source.removeprefix("dir:"))
-    wanted = Wanted(name, server.family, Provenance(source=f"dir:{directory}", artefacts=()))
+    wanted = Wanted(
+        name, server.family, Provenance(source=str(Directory(str(directory))), artefacts=())
+    )
     with (
         refusals_as_errors(f"describing {name} anew"),
         exclusive(_lock(name), f"adding {name}", Silent()),

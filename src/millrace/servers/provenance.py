@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -93,8 +92,3 @@ def _symbols(build: Elf) -> str:
     if {".debug_info", ".zdebug_info"} & build.sections:
         return "DWARF"
     return "symbol table" if ".symtab" in build.sections else "dynsym"
-
-
-def size_bytes(path: Path) -> int:
-    """The size of a file."""
-    return os.stat(path).st_size  # noqa: PTH116

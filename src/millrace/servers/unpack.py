@@ -114,7 +114,7 @@ class _Target:
     def make_links(self) -> None:
         """The hard links, then the symbolic ones; those that lead to nothing are left out."""
         for place, source in self.hard_links:
-            if source.is_file():
+            if source.is_file() and source != place:
                 place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
                 place.unlink(missing_ok=True)
                 place.hardlink_to(source)

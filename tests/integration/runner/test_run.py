@@ -174,3 +174,14 @@ def test_an_attached_server_is_measured_and_left_as_it_was(
     assert attempt.instances[0].server.build["attached"]
     assert attempt.instances[0].facts["limits"]
     assert ours.password not in place.store.read_bytes().decode("latin-1")
+
+
+def test_the_shipped_study_runs_at_smoke_scale(place: Place) -> None:
+    study = Path(__file__).parents[3] / "experiments" / "load-data.toml"
+    ran = place.millrace("run", study, "--scale", "smoke", "--blocks", "1")
+    assert ran.returncode == 0, ran.stderr
+    stored = place.latest()
+    treatments = {tuple(each.levels.values())[:2] for each in stored.treatments}
+    assert len(treatments) == 18
+    assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
+    assert "at least 3 are wanted" in ran.stdout

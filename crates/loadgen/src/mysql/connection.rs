@@ -1,6 +1,6 @@
 //! One connection: log in, ask, send a local file.
 
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 
 use super::auth::{self, Plugin};
 use super::error::{ClientError, ProtocolError, ServerError};
@@ -31,7 +31,7 @@ const KEPT_ROWS: usize = 100;
 const RECEIVE_BYTES: usize = 64 << 10;
 
 /// The payload of a packet of a local file. Servers take any size up to `max_allowed_packet` (1 MB
-/// on the oldest); larger ones than this were not faster on any version.
+/// on the oldest); from 16 kB to 256 kB no difference could be told.
 const FILE_PACKET: usize = 64 << 10;
 
 /// What a statement gave.
@@ -274,12 +274,12 @@ impl Connection {
             }
             let count = self.transport.receive(&mut self.received, watch)?;
             if count == 0 {
-                if self.decoder.is_incomplete() {
-                    return Err(
-                        ProtocolError::Truncated("bytes before the connection closed").into(),
-                    );
-                }
-                return Err(lost(ErrorKind::UnexpectedEof.into()));
+                let when = if self.decoder.is_incomplete() {
+                    "it closed it in the middle of a packet"
+                } else {
+                    "it closed it"
+                };
+                return Err(lost(io::Error::new(ErrorKind::UnexpectedEof, when)));
             }
             self.decoder.feed(&self.received[..count]);
         }

@@ -167,7 +167,7 @@ impl Transport {
 /// The error of a connection that was there and is no more.
 pub fn lost(source: io::Error) -> ClientError {
     ClientError::Connection {
-        context: "the connection to the server was lost".to_owned(),
+        context: "lost the connection to the server".to_owned(),
         source,
     }
 }

@@ -64,11 +64,11 @@ def fetch_tarball(
     if "://" in location:
         file = workspace / (location.rstrip("/").rpartition("/")[2].partition("?")[0] or "archive")
         download.download(location, file, progress, sha256=sha256)
-        return Arrived(file, _artefact(f"tarball:{location}", file))
+        return Arrived(file, _artefact(str(Tarball(location)), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
         raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
-    artefact = _artefact(f"tarball:{file}", file)
+    artefact = _artefact(str(Tarball(str(file))), file)
     if sha256 is not None and artefact.sha256 != sha256.lower():
         raise HostProblem(
             f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",

@@ -1,0 +1,292 @@
+//! Runs against servers that misbehave, word by word: real ones cannot be made to.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+const GREETING: &[u8] = b"\x0a5.6.24\0\x01\0\0\0abcdefgh\0\xff\xf7\x08\x02\0\x0f\x80\x15\
+    \0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0mysql_native_password\0";
+const OK: &[u8] = b"\0\0\0\x02\0\0\0";
+
+/// A server that follows a script on its first connection.
+fn server(socket: &Path, script: impl FnOnce(Peer) + Send + 'static) -> JoinHandle<()> {
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || script(Peer(listener.accept().unwrap().0)))
+}
+
+struct Peer(UnixStream);
+
+impl Peer {
+    fn say(&mut self, sequence: u8, payload: &[u8]) {
+        let [a, b, c, ..] = payload.len().to_le_bytes();
+        // The client may have gone already: that is what some tests are about.
+        let _ = self.0.write_all(&[&[a, b, c, sequence], payload].concat());
+    }
+
+    fn hear(&mut self) -> Vec<u8> {
+        let mut header = [0; 4];
+        if self.0.read_exact(&mut header).is_err() {
+            return Vec::new();
+        }
+        let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
+        let mut payload = vec![0; length as usize];
+        self.0.read_exact(&mut payload).unwrap();
+        payload
+    }
+
+    fn let_in(&mut self) {
+        self.say(0, GREETING);
+        self.hear();
+        self.say(2, OK);
+    }
+}
+
+/// Runs one phase against a scripted server; the exit status, the events, what was said.
+fn run(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> (i32, Vec<Value>, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let server = server(&socket, script);
+    let spec = json!({
+        "version": 1,
+        "connection": {"socket": socket, "user": "u", "password": "secret"},
+        "phases": [phase],
+    });
+    let output = Command::cargo_bin("millrace-load")
+        .unwrap()
+        .args(["run", "-"])
+        .write_stdin(spec.to_string())
+        .output()
+        .unwrap();
+    server.join().unwrap();
+    let events = String::from_utf8(output.stdout).unwrap();
+    (
+        output.status.code().unwrap(),
+        events
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn statement() -> Value {
+    json!({"name": "ask", "kind": "statement", "sql": "SELECT 1", "limit_s": 5})
+}
+
+fn load() -> Value {
+    json!({"name": "load", "kind": "load_data", "table": "t", "columns": ["id"], "limit_s": 5,
+           "source": {"generate": {"set": "nodes", "rows": 50000, "seed": 1}}})
+}
+
+fn types(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_file_is_sent_whole_and_in_order() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let (status, events, said) = run(&load(), move |mut peer| {
+        peer.let_in();
+        peer.hear();
+        peer.say(1, b"\xfbnodes");
+        let mut file = Vec::new();
+        let mut packets: u8 = 2;
+        loop {
+            let part = peer.hear();
+            packets = packets.wrapping_add(1);
+            if part.is_empty() {
+                break;
+            }
+            file.extend(part);
+        }
+        peer.say(packets, b"\0\xfd\x50\xc3\0\0\x02\0\x07\0");
+        sender.send(file).unwrap();
+    });
+    assert_eq!((status, said.as_str()), (0, ""));
+    let direct = Command::cargo_bin("millrace-load")
+        .unwrap()
+        .args(["data", "nodes", "--rows", "50000", "--seed", "1"])
+        .output()
+        .unwrap();
+    assert!(receiver.recv().unwrap() == direct.stdout);
+    assert_eq!(types(&events), ["start", "phase", "summary"]);
+    assert_eq!(events[1]["affected_rows"], 50_000);
+    assert_eq!(events[1]["warnings"], 7);
+    assert_eq!(events[1]["rows_sent"], 50_000);
+    assert_eq!(events[1]["bytes_sent"], direct.stdout.len());
+    assert_eq!(events[2]["statements"][0]["count"], 1);
+}
+
+#[test]
+fn no_file_of_this_host_is_ever_sent() {
+    for phase in [statement(), load()] {
+        let (status, events, _) = run(&phase, |mut peer| {
+            peer.let_in();
+            peer.hear();
+            peer.say(1, b"\xfb/etc/hostname");
+            assert!(
+                peer.hear().is_empty(),
+                "nothing but an empty packet or the end"
+            );
+        });
+        assert_eq!(status, 1);
+        assert_eq!(events[1]["kind"], "protocol");
+        assert!(
+            events[1]["message"].as_str().unwrap().contains("file"),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_hangs_meets_the_time_limit() {
+    let phase = json!({"name": "ask", "kind": "statement", "sql": "SELECT 1", "limit_s": 0.2});
+    let (status, events, said) = run(&phase, |mut peer| {
+        peer.let_in();
+        peer.hear();
+        assert!(peer.hear().is_empty(), "the client leaves");
+    });
+    assert_eq!(
+        (status, types(&events)),
+        (1, vec!["start", "error", "summary"])
+    );
+    assert_eq!(events[1]["kind"], "time_limit");
+    assert!(said.contains("the time limit of 0.2 s is over"), "{said}");
+}
+
+#[test]
+fn a_server_that_stops_reading_meets_the_time_limit() {
+    let mut phase = load();
+    phase["limit_s"] = json!(0.3);
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let (status, events, _) = run(&phase, move |mut peer| {
+        peer.let_in();
+        peer.hear();
+        peer.say(1, b"\xfbnodes");
+        // Long enough for the limit; the client's end is what ends the wait early.
+        let _ = wait.recv_timeout(std::time::Duration::from_secs(1));
+    });
+    drop(done);
+    assert_eq!((status, &events[1]["kind"]), (1, &json!("time_limit")));
+}
+
+#[test]
+fn a_connection_that_breaks_is_lost() {
+    for cut in [&b""[..], b"\x50\0\0\x01\x01"] {
+        let (status, events, said) = run(&statement(), move |mut peer| {
+            peer.let_in();
+            peer.hear();
+            peer.0.write_all(cut).unwrap();
+        });
+        assert_eq!((status, &events[1]["kind"]), (1, &json!("connection")));
+        assert!(said.contains("lost the connection to the server"), "{said}");
+    }
+}
+
+#[test]
+fn an_error_of_the_server_comes_with_its_code() {
+    let (status, events, said) = run(&load(), |mut peer| {
+        peer.let_in();
+        peer.hear();
+        peer.say(1, b"\xff\x24\x05#42000not allowed");
+    });
+    assert_eq!(status, 1);
+    let expected = json!({"type": "error", "phase": "load", "kind": "server", "code": 1316,
+                          "sqlstate": "42000", "message": "not allowed"});
+    assert_eq!(events[1], expected);
+    assert_eq!(events[2]["statements"][0]["errors"], json!({"1316": 1}));
+    assert!(said.contains("error 1316"), "{said}");
+}
+
+#[test]
+fn a_server_that_gives_up_in_the_middle_of_a_file_is_heard() {
+    let (status, events, _) = run(&load(), |mut peer| {
+        peer.let_in();
+        peer.hear();
+        peer.say(1, b"\xfbnodes");
+        peer.hear();
+        peer.say(9, b"\xff\xfd\x03#HY000disk full");
+        peer.0.shutdown(std::net::Shutdown::Read).unwrap();
+    });
+    assert_eq!(status, 1);
+    assert_eq!(
+        (&events[1]["code"], &events[1]["message"]),
+        (&json!(1021), &json!("disk full"))
+    );
+}
+
+#[test]
+fn packets_out_of_order_are_refused() {
+    let (status, events, _) = run(&statement(), |mut peer| {
+        peer.let_in();
+        peer.hear();
+        peer.say(4, OK);
+    });
+    assert_eq!(status, 1);
+    let message = events[1]["message"].as_str().unwrap();
+    assert!(
+        message.contains("packet 4 came where packet 1 was due"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_login_can_switch_plugins_and_be_refused() {
+    let (status, events, _) = run(&statement(), |mut peer| {
+        peer.say(0, GREETING);
+        peer.hear();
+        peer.say(2, b"\xfecaching_sha2_password\0ABCDEFGHIJKLMNOPQRST\0");
+        assert_eq!(peer.hear().len(), 32, "a SHA-256 proof");
+        peer.say(4, b"\x01\x04");
+        assert_eq!(peer.hear(), b"secret\0", "a socket file is private");
+        peer.say(6, b"\xff\x15\x04#28000Access denied");
+    });
+    assert_eq!(status, 1);
+    assert_eq!(types(&events), ["error"]);
+    assert_eq!(
+        (&events[0]["phase"], &events[0]["code"]),
+        (&json!("connect"), &json!(1045))
+    );
+}
+
+#[test]
+fn text_rows_are_reported_up_to_a_hundred() {
+    let (status, events, _) = run(&statement(), |mut peer| {
+        peer.let_in();
+        peer.hear();
+        peer.say(1, b"\x02");
+        peer.say(2, b"a column definition");
+        peer.say(3, b"another");
+        peer.say(4, b"\xfe\0\0\x02\0");
+        for row in 0..150 {
+            peer.say(5 + row, b"\x01x\xfb");
+        }
+        peer.say(155, b"\xfe\0\0\x02\0");
+    });
+    assert_eq!(status, 0);
+    let rows = events[1]["result"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]), (100, &json!(["x", null])));
+}
+
+#[test]
+fn a_bad_specification_ends_with_status_2() {
+    let assert = Command::cargo_bin("millrace-load")
+        .unwrap()
+        .args(["run", "-"])
+        .write_stdin(r#"{"version": 1, "conection": {}}"#)
+        .assert()
+        .code(2);
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(
+        said.contains("unknown field `conection`, expected one of"),
+        "{said}"
+    );
+    assert!(assert.get_output().stdout.is_empty());
+}
