@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 from rich.markup import escape
-from rich.table import Table
 
 from millrace import sizes
 from millrace.analysis import variables
 from millrace.analysis.variables import Mismatch, VariablesDiff
-from millrace.cli.console import err, out, print_json
-from millrace.servers import configurations, install, processes
-from millrace.servers.host_lock import host_lock
+from millrace.cli.console import err, out, plain_table, print_json, print_table
+from millrace.cli.quiet_host import quiet_host
+from millrace.servers import configurations, install
 from millrace.servers.model import Server
-from millrace.servers.signals import signals_as_errors
 from millrace.servers.survey import Survey, survey
 from millrace.store.records import OptionRecord
 
 _DEFAULT = "default"
-_PIPE_WIDTH = 10_000
 
 
 class SizeType(click.ParamType[int]):
@@ -81,7 +77,7 @@ def list_(as_json: bool) -> None:
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
     """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
     wanted, own = _found(f"{server}:{config}"), _found(server)
-    with _servers_may_start("config show"):
+    with quiet_host("config show"):
         asked = _ask(wanted, data_bytes)
         of_own = asked if wanted == own else _ask(own, data_bytes)
     mismatches = variables.asked_against_effective(_records(asked), asked.effective)
@@ -107,7 +103,7 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     Both are started and asked. Paths, ports and host names, which always differ, are left out.
     """
     sides = [_found(side) for side in (a, b)]
-    with _servers_may_start("config diff"):
+    with quiet_host("config diff"):
         of_a, of_b = (_ask(side, data_bytes) for side in sides)
     differences = variables.diff(
         of_a.effective, of_b.effective, ignored={*of_a.host_variables, *of_b.host_variables}
@@ -117,15 +113,6 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
         print_json({**headings, **_diff_as_data(differences)})
         return
     _print_groups(differences, _heading(of_a), _heading(of_b))
-
-
-@contextmanager
-def _servers_may_start(purpose: str) -> Iterator[None]:
-    """Not while a run measures: starting servers would disturb it."""
-    with signals_as_errors(), host_lock(purpose):
-        for left in processes.reap_orphans():
-            err.print(f"ended what an earlier run left behind: {left}", markup=False)
-        yield
 
 
 def _found(side: str) -> tuple[Server, str]:
@@ -192,14 +179,10 @@ def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
 
 
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for position, heading in enumerate(headings):
-        table.add_column(heading, overflow="fold", no_wrap=position == 0)
+    table = plain_table(*headings)
     for row in rows:
         table.add_row(*map(escape, row))
-    if not out.is_terminal:
-        out.width = _PIPE_WIDTH  # a pipe has no width: programs want every row on one line
-    out.print(table, soft_wrap=False)
+    print_table(table)
 
 
 def _value(value: str | None) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from millrace.errors import MillraceError
 
-out = Console(highlight=False, soft_wrap=True)
+# A pipe or a file has no width: prose gets a readable one, tables what they need (print_table).
+_PROSE_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+_UNLIMITED = 10_000
+
+out = Console(highlight=False, soft_wrap=True, width=_PROSE_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -18,6 +24,20 @@ def print_json(value: Any) -> None:
     """One JSON document on stdout."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
+
+
+def plain_table(*headings: str) -> Table:
+    """A table without lines; the first column, the name of a thing, is never broken."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for position, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", no_wrap=position == 0)
+    return table
+
+
+def print_table(table: Table) -> None:
+    """As wide as the terminal; elsewhere as wide as its text, so that programs get a row a line."""
+    console = out if out.is_terminal else Console(highlight=False, width=_UNLIMITED)
+    console.print(table, soft_wrap=False)
 
 
 def show_error(error: MillraceError) -> None:

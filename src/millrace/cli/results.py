@@ -7,18 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from millrace.cli.console import err, out, print_json
+from millrace.cli.console import err, out, print_json, print_table
 from millrace.cli.store_option import store_option
 from millrace.runner import ownership
 from millrace.store.records import StoredAttempt, StoredRun
 from millrace.store.store import Store
 
 _STYLES = {"finished": "green", "failed": "red", "interrupted": "yellow", "open": "cyan"}
-_UNSHORTENED = 500
 
 
 @click.group()
@@ -51,8 +49,7 @@ def list_(store: Path, as_json: bool) -> None:
         texts = (run.id, run.name, run.scale, run.created_utc, run.host_id)
         failed = f"[red]{run.failed}[/]" if run.failed else "0"
         table.add_row(*map(escape, texts), str(run.finished), failed, str(run.open))
-    # Never shortened to fit: ids are there to be copied, and programs want a run a line.
-    Console(highlight=False, width=_UNSHORTENED).print(table)
+    print_table(table)
 
 
 @command.command()

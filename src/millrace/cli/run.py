@@ -17,6 +17,7 @@ from millrace.cli.console import err, out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
+from millrace.cli.quiet_host import quiet_host
 from millrace.cli.servers import DownloadBar
 from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, TrialFailed
@@ -26,8 +27,6 @@ from millrace.load import client as load
 from millrace.report import html, terminal
 from millrace.runner import doctor, host, prepare
 from millrace.runner import run as runner
-from millrace.servers import processes
-from millrace.servers.signals import signals_as_errors
 from millrace.store.records import HostRecord, RunRecord
 from millrace.store.store import Store
 
@@ -44,10 +43,7 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool) -> None:
     """
     experiment = choice.read()
     with ExitStack() as stack:
-        stack.enter_context(signals_as_errors())
-        stack.enter_context(processes.host_lock(f"run {experiment.name}"))
-        for left in processes.reap_orphans():
-            err.print(f"ended what an earlier run left behind: {left}", markup=False)
+        stack.enter_context(quiet_host(f"run {experiment.name}"))
         opened = stack.enter_context(Store.open(store))
         run, plan = _run_and_plan(opened, experiment, fresh)
         _carry_out(stack, opened, run, plan)

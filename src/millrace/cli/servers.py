@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -20,16 +19,14 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from millrace.cli.console import err, out, print_json
+from millrace.cli.console import err, plain_table, print_json, print_table
+from millrace.cli.quiet_host import quiet_host
 from millrace.errors import TrialFailed, UserError
-from millrace.servers import added, catalogue, install, processes
+from millrace.servers import added, catalogue, install
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.host_lock import host_lock
 from millrace.servers.model import AttachedServer, InstalledServer, Server, as_data
 from millrace.servers.signals import signals_as_errors
 from millrace.servers.verify import verify
-
-_PIPE_WIDTH = 10_000
 
 
 @click.group("servers")
@@ -45,11 +42,11 @@ def list_command(as_json: bool) -> None:
     if as_json:
         print_json([asdict(row) for row in rows])
         return
-    table = _table("server", "version", "state", "download", "source")
+    table = plain_table("server", "version", "state", "download", "source")
     for row in rows:
         size = "" if row.download_bytes is None else f"{row.download_bytes / 1e6:6.0f} MB"
         table.add_row(row.name, row.version or "", row.state, size, escape(row.source or ""))
-    _print_table(table)
+    print_table(table)
 
 
 @command.command("install")
@@ -82,7 +79,7 @@ def show_command(name: str, as_json: bool) -> None:
     for key, value in data.items():
         for line, text in enumerate(_lines(key, value)):
             table.add_row("" if line else f"[bold]{key.replace('_', ' ')}[/]", escape(text))
-    _print_table(table)
+    print_table(table)
 
 
 @command.command("verify")
@@ -95,12 +92,9 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
     if every:
         names = tuple(row.name for row in install.list_servers() if row.state != "available")
     servers = [install.find(name) for name in dict.fromkeys(names)]
-    table = _table("server", "version", "result", "steps")
+    table = plain_table("server", "version", "result", "steps")
     failed = []
-    # Not while a run measures: starting servers would disturb it.
-    with signals_as_errors(), host_lock("servers verify"):
-        for left in processes.reap_orphans():
-            err.print(f"ended what an earlier run left behind: {left}", markup=False)
+    with quiet_host("servers verify"):
         for server in servers:
             err.print(f"[bold]{server.name}[/]")
             result = verify(server, lambda text: err.print(f"  {escape(text)}"))
@@ -109,7 +103,7 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
             table.add_row(server.name, result.version_reported or "?", escape(outcome), steps)
             if not result.ok:
                 failed.append(server.name)
-    _print_table(table)
+    print_table(table)
     if failed:
         raise TrialFailed(f"{len(failed)} of {len(servers)} do not work: {', '.join(failed)}")
 
@@ -217,19 +211,6 @@ def _artefact_lines(artefacts: list[dict[str, Any]]) -> list[str]:
         count = len(artefacts) - 1
         lines.append(f"and {count} packages of libraries, {size_bytes} bytes (--json names them)")
     return lines or ["none: used in place"]
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
-
-
-def _print_table(table: Table) -> None:
-    """As wide as the terminal, or as the text where it goes to a file or a pipe."""
-    console = out if out.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
-    console.print(table, soft_wrap=False)
 
 
 class DownloadBar:
