@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,25 +14,34 @@ from rich.table import Table
 from millrace import paths
 from millrace.cli.console import out, print_json
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
+from millrace.cli.store_option import store_option
 from millrace.experiment.estimate import Estimate, require_space
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
-from millrace.runner.forecast import forecast
+from millrace.runner import host
+from millrace.runner.forecast import forecast, measured_trial_s
 from millrace.sizes import readable
+from millrace.store.store import Store
 
 
 @click.command()
 @experiment_options
+@store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(choice: ExperimentChoice, as_json: bool) -> None:
+def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     """Print the trials of FILE in their order, and an estimate of time and disk.
 
-    Nothing is started. Exit status 3 when the disk cannot hold the experiment.
+    Nothing is started. Times are those of earlier trials in the store, where there are any. Exit
+    status 3 when the disk cannot hold the experiment.
     """
     experiment = choice.read()
     seed = secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed
     plan = expand(experiment, seed=seed)
-    estimate = forecast(plan, work_dir=paths.work_dir())
+    measured = None
+    if store.exists():
+        with Store.open(store, read_only=True) as opened:
+            measured = _measured(opened, plan)
+    estimate = forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
     if as_json:
         print_json(_as_data(plan, estimate))
     else:
@@ -40,11 +50,18 @@ def command(choice: ExperimentChoice, as_json: bool) -> None:
     require_space(estimate, str(paths.work_dir()))
 
 
-def estimate_or_refuse(plan: Plan) -> Estimate:
+def estimate_or_refuse(plan: Plan, store: Store) -> Estimate:
     """The estimate of a plan; HostProblem when the disk of this host's instances cannot hold it."""
-    estimate = forecast(plan, work_dir=paths.work_dir())
+    measured = _measured(store, plan)
+    estimate = forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
     require_space(estimate, str(paths.work_dir()))
     return estimate
+
+
+def _measured(store: Store, plan: Plan) -> dict[str, float] | None:
+    """How long trials of the plan's treatments took on this host before."""
+    known = store.latest_run(plan.digest, host.host_id(host.facts(paths.work_dir())))
+    return None if known is None else measured_trial_s(store.load_run(known.id))
 
 
 def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
@@ -79,13 +96,19 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
 def _print_estimate(estimate: Estimate) -> None:
     disk, free = readable(estimate.peak_disk_bytes), readable(estimate.host_free_bytes)
     lines = [
-        ("time", f"about {_duration(estimate.time_s)}"),
+        ("time", f"about {_duration(estimate.time_s)}, {_basis(estimate)}"),
         ("disk", f"about {disk} for {estimate.peak_treatment}; {free} are free"),
     ]
     if estimate.download_bytes:
         lines.append(("download", f"about {readable(estimate.download_bytes)} of servers first"))
     for name, text in lines:
         out.print(f"{name:<10}{text}", markup=False)
+
+
+def _basis(estimate: Estimate) -> str:
+    if not estimate.measured_share:
+        return "a guess: nothing of this was measured here yet"
+    return f"{100 * estimate.measured_share:.0f} % of the trials by their like on this host"
 
 
 def _duration(seconds: float) -> str:

@@ -72,7 +72,7 @@ def _seed(experiment: Experiment) -> int:
 def _carry_out(stack: ExitStack, store: Store, run: RunRecord, plan: Plan) -> None:
     bar = stack.enter_context(DownloadBar())
     servers = prepare.installed_servers(plan, bar)
-    estimate = estimate_or_refuse(plan)
+    estimate = estimate_or_refuse(plan, store)
     arms = prepare.arms(plan, servers)
     expected = prepare.expected_data(plan.experiment)
     data_file = stack.enter_context(prepare.data_file(plan, paths.work_dir()))

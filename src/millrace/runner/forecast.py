@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 
 import psutil
 
@@ -12,6 +13,7 @@ from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Plan, Treatment
 from millrace.servers import configurations, install
 from millrace.servers.configurations import footprint
+from millrace.store.records import StoredRun
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
 _FRESH_DATA_DIR_BYTES = 200_000_000
@@ -37,6 +39,18 @@ def forecast(
         ),
         measured_trial_s=measured_trial_s,
     )
+
+
+def measured_trial_s(stored: StoredRun) -> dict[str, float]:
+    """Mean duration of a treatment's finished trials, in seconds by treatment id."""
+    treatment_of = {trial.id: trial.treatment_id for trial in stored.trials}
+    durations: dict[str, list[float]] = {}
+    for attempt in stored.attempts:
+        if attempt.outcome == "finished":
+            last = attempt.steps[-1]
+            took_s = last.started_s + last.duration_s
+            durations.setdefault(treatment_of[attempt.trial_id], []).append(took_s)
+    return {treatment: fmean(each) for treatment, each in durations.items()}
 
 
 def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:
