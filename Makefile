@@ -14,7 +14,7 @@ $(BIN)/python:
 
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 $(VENV)/.setup: pyproject.toml requirements-dev.txt $(RUST_SOURCES) | $(BIN)/python
-	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust (the package rustup, or your distribution's cargo)" >&2; exit 2; }
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.87 or newer (with rustup, for example)" >&2; exit 2; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	cargo build --quiet --release

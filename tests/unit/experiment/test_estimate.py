@@ -48,7 +48,7 @@ def test_a_file_that_servers_read_counts_for_all() -> None:
     factors = (*plan.experiment.factors, Factor("load_mode", ("local", "server_file")))
     mixed = expand(replace(plan.experiment, factors=factors), seed=1)
     found = estimate(mixed, needs=needs(mixed), host_free_bytes=GB)
-    assert found.peak_disk_bytes - local.peak_disk_bytes == 20_000 * 79
+    assert found.peak_disk_bytes - local.peak_disk_bytes == 100_000 * 79
 
 
 def test_a_disk_that_is_too_small_is_refused_with_what_is_needed() -> None:

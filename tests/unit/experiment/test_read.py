@@ -21,7 +21,7 @@ def mistakes_of(directory: Path, text: str) -> list[Mistake]:
 @pytest.mark.parametrize(
     ("scale", "rows", "n_servers", "n_configurations"),
     [
-        ("smoke", 20_000, 6, 3),
+        ("smoke", 100_000, 6, 3),
         ("demo", None, 3, 1),
         ("laptop", 2_000_000, 6, 3),
         ("published", 46_741_126, 6, 3),
