@@ -8,6 +8,7 @@ wrong one leaves nothing.
 from __future__ import annotations
 
 import http.client
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -21,6 +22,10 @@ _CHUNK_BYTES = 1 << 18
 _TIMEOUT_S = 60
 _PAUSES_S = (1.0, 3.0, 9.0)
 _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
+
+
+class Refused(HostProblem):
+    """The address does not give the file to us; to a client with keys and passwords it may."""
 
 
 class _TransientError(Exception):
@@ -37,8 +42,8 @@ def download(
 ) -> None:
     """Bring ``url`` to ``target``, checked against ``sha256`` (hex) where it is given.
 
-    Tries again after each of ``pauses_s`` when the network or the server falters. Raises
-    HostProblem: refused, not found, cut off, wrong checksum.
+    Tries again after each of ``pauses_s`` when the network or the server falters. Raises Refused
+    when that would not help, and HostProblem: cut off, wrong checksum.
     """
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -90,7 +95,7 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
             raise _TransientError("what had arrived before does not fit the file") from error
         if error.code in _MAY_PASS:
             raise _TransientError(f"the server says {error.code} {error.reason}") from error
-        raise HostProblem(
+        raise Refused(
             f"{url} could not be downloaded: the server says {error.code} {error.reason}",
             remedy="check the address",
         ) from error
@@ -99,8 +104,15 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
         http.client.HTTPException,
         ConnectionError,
         TimeoutError,
+        ssl.SSLError,
     ) as error:
-        raise _TransientError(str(getattr(error, "reason", error)) or repr(error)) from error
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if reason is not error and _is_refusal(reason):
+            raise Refused(
+                f"{url} could not be downloaded: {reason}",
+                remedy="check the certificates this host trusts, and the proxy it is set to",
+            ) from error
+        raise _TransientError(str(reason) or repr(error)) from error
 
 
 def _receive(answer: http.client.HTTPResponse, part: Path, begin: int, progress: Progress) -> None:
@@ -116,6 +128,13 @@ def _receive(answer: http.client.HTTPResponse, part: Path, begin: int, progress:
             progress.moved(part.name.removesuffix(".part"), done, total)
     if total is not None and done < total:
         raise _TransientError(f"cut off after {done} of {total} bytes")
+
+
+def _is_refusal(reason: object) -> bool:
+    """Whether no connection comes about for good: a certificate not trusted, a proxy's no."""
+    if isinstance(reason, ssl.SSLError):
+        return not isinstance(reason, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    return str(reason).startswith("Tunnel connection failed: 4")
 
 
 def _is_whole(error: urllib.error.HTTPError, have: int) -> bool:

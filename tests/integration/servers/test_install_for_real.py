@@ -1,28 +1,94 @@
-"""Installs from nothing, through the package clients of this host."""
+"""Installs from nothing, through the package clients of this host.
+
+The artefacts come once, through ``mvn`` and ``npm`` themselves. From then on a mirror on loopback
+has them, which is the one that both clients are set to.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
+from millrace.servers import catalogue
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Silent
+from millrace.servers.sources import maven, maven_settings, npm
+from millrace.servers.sources.coordinates import Maven, Npm
+from tests.unit.servers.small_origin import Origin, serving
 
 pytestmark = pytest.mark.integration
 
 NAME = "mysql-5.6.24"
+FROM_MAVEN = "mysql-5.7.22"
 LIMIT_S = 300
 
 
+@pytest.fixture(scope="module")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a mirror of both kinds has, by path."""
+    place = tmp_path_factory.mktemp("artefacts")
+    package = catalogue.entries()[NAME].sources[0]
+    artefact = catalogue.entries()[FROM_MAVEN].sources[0]
+    assert isinstance(package.coordinate, Npm)
+    assert isinstance(artefact.coordinate, Maven)
+    archive = npm.fetch(package.coordinate, place / "npm", None, Silent())
+    jar = maven.fetch(artefact.coordinate, place / "m2", None, Silent())
+    return {
+        f"/{archive.name}": archive.read_bytes(),
+        f"/{jar.relative_to(place)}": jar.read_bytes(),
+    }
+
+
 @pytest.fixture
-def environment(child_environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    return {**child_environment, "MILLRACE_CACHE": str(tmp_path / "cache")}
+def mirror(artefacts: dict[str, bytes]) -> Iterator[Origin]:
+    with serving(artefacts) as origin:
+        package = catalogue.entries()[NAME].sources[0].coordinate
+        assert isinstance(package, Npm)
+        tarball = {"tarball": f"{origin.address}/{npm.file_name(package)}"}
+        version = {"name": package.name, "version": package.version, "dist": tarball}
+        document = {"name": package.name, "versions": {package.version: version}}
+        origin.files[f"/{package.name}"] = json.dumps(document).encode()
+        yield origin
+
+
+@pytest.fixture
+def environment(
+    child_environment: dict[str, str], tmp_path: Path, mirror: Origin
+) -> dict[str, str]:
+    """An empty cache, and clients that are set to the mirror."""
+    mine = set(maven_settings.MORE_SETTINGS)
+    home = maven_set_to(f"{mirror.address}/m2", tmp_path / "maven")
+    return {
+        **{name: value for name, value in child_environment.items() if name not in mine},
+        "MILLRACE_CACHE": str(tmp_path / "cache"),
+        "PATH": f"{home}/bin:{child_environment['PATH']}",
+        "npm_config_registry": mirror.address,
+        "no_proxy": "127.0.0.1",
+    }
+
+
+def maven_set_to(url: str, home: Path) -> Path:
+    """The Maven of this host once more, with other settings of the installation."""
+    mvn = shutil.which("mvn")
+    assert mvn is not None
+    original = Path(mvn).resolve().parents[1]
+    shutil.copytree(original / "bin", home / "bin")
+    (home / "conf").mkdir()
+    for part in ("boot", "lib", "conf/logging"):
+        (home / part).symlink_to(original / part)
+    mirror = f"<mirror><id>loopback</id><mirrorOf>central</mirrorOf><url>{url}</url></mirror>"
+    (home / "conf/settings.xml").write_text(f"<settings><mirrors>{mirror}</mirrors></settings>")
+    return home
 
 
 def millrace(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
@@ -87,12 +153,58 @@ def test_a_mistake_ends_with_2_and_a_missing_client_with_3(
 def test_an_interrupted_installation_ends_its_client(
     number: signal.Signals, environment: dict[str, str]
 ) -> None:
-    process = millrace(environment, "servers", "install", "mysql-5.7.22")
+    only_for_mvn = {"MAVEN_OPTS": "-Dset=somewhere"}
+    process = millrace({**environment, **only_for_mvn}, "servers", "install", FROM_MAVEN)
     client = wait_for_child(process.pid)
     process.send_signal(number)
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert not Path(f"/proc/{client}").exists()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize("name", [NAME, FROM_MAVEN])
+def test_an_interrupted_download_is_continued_by_the_next_installation(
+    name: str, number: signal.Signals, status: int, environment: dict[str, str], mirror: Origin
+) -> None:
+    size_bytes = catalogue.entries()[name].sources[0].size_bytes
+    half = size_bytes // 2
+    left = threading.Event()
+
+    def stop_halfway(request: BaseHTTPRequestHandler, nth: int) -> bool:
+        if not request.path.endswith((".tgz", ".jar")) or left.is_set():
+            return False
+        mirror.answer(request, cut_after=half)
+        left.wait(LIMIT_S)
+        return True
+
+    mirror.behave = stop_halfway
+    process = millrace(environment, "servers", "install", name)
+    cache = Path(environment["MILLRACE_CACHE"])
+    try:
+        part = wait_for_part(cache / "downloads", half // 2, process)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=LIMIT_S)
+    finally:
+        left.set()
+    assert process.returncode == status, said
+    have = part.stat().st_size
+    again = millrace(environment, "servers", "install", name)
+    _, said = again.communicate(timeout=LIMIT_S)
+    assert again.returncode == 0, said
+    assert [asked for path, asked in mirror.asked if part.stem in path] == [None, f"bytes={have}-"]
+    assert mirror.sent[-1] == size_bytes - have
+    assert list((cache / "downloads").iterdir()) == []
+
+
+def wait_for_part(directory: Path, size_bytes: int, process: subprocess.Popen[str]) -> Path:
+    """The part of a download once it has so many bytes."""
+    while process.poll() is None:
+        for part in directory.rglob("*.part"):
+            if part.stat().st_size >= size_bytes:
+                return part
+        os.sched_yield()
+    raise AssertionError(process.communicate())
 
 
 def wait_for_child(pid: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from millrace import paths
 from millrace.errors import HostProblem, UserError
@@ -89,10 +91,16 @@ def _fetch(
 ) -> Arrived:
     match coordinate:
         case Maven():
-            with exclusive(_clients() / "maven.lock", "mvn", progress):
-                file = maven.fetch(coordinate, _repository(), size_bytes, progress)
+            file = maven.place(coordinate, workspace)
+            address = partial(maven.address, coordinate)
+            if not _fetch_plainly(file, "mvn", address, sha256, progress):
+                with exclusive(_clients() / "maven.lock", "mvn", progress):
+                    file = maven.fetch(coordinate, _repository(), size_bytes, progress)
         case Npm():
-            file = npm.fetch(coordinate, workspace, size_bytes, progress)
+            file = workspace / npm.file_name(coordinate)
+            address = partial(npm.address, coordinate, workspace)
+            if not _fetch_plainly(file, "npm", address, sha256, progress):
+                file = npm.fetch(coordinate, workspace, size_bytes, progress)
         case Tarball(location):
             return fetch_tarball(location, sha256, workspace, progress)
         case Deb():
@@ -106,6 +114,36 @@ def _fetch(
             raise UserError(f"{coordinate} cannot be downloaded")
     download.verify(file, sha256, str(coordinate))
     return Arrived(file, _artefact(str(coordinate), file))
+
+
+def _fetch_plainly(
+    file: Path,
+    client: str,
+    address: Callable[[], str | None],
+    sha256: str,
+    progress: Progress,
+) -> bool:
+    """Bring ``file`` from the ``address`` its client knows; False when the client must fetch it.
+
+    Unlike the clients, this continues what an earlier attempt left behind.
+    """
+    if file.is_file():
+        return True
+    url = address()
+    if url is None or not _is_plain(url):
+        return False
+    try:
+        download.download(url, file, progress, sha256=sha256)
+    except download.Refused as error:
+        progress.say(f"{error.message}; {client} tries it with all of its settings")
+        return False
+    return True
+
+
+def _is_plain(url: str) -> bool:
+    """Whether a request needs nothing but the address, no other scheme and no password."""
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https") and parts.username is None
 
 
 def _fetch_deb(coordinate: Deb, archives: Path, progress: Progress) -> deb.Packages:

@@ -1,32 +1,58 @@
-"""Packages of an npm registry, through ``npm``: its settings name the registry and the proxy."""
+"""Packages of the npm registry that the user's ``npm`` is set to."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from millrace.errors import HostProblem
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Npm
 
+_NOT_SET = ("null", "undefined")
+
+
+def address(coordinate: Npm, workspace: Path) -> str | None:
+    """Where plain HTTP finds the package; None where only ``npm`` can get it.
+
+    That is so behind a proxy of npm's own settings, and when the registry tells an address of
+    another host, as mirrors do: ``npm`` knows how to replace it. Raises HostProblem in the words of
+    ``npm``.
+    """
+    keys = ("registry", "proxy", "https-proxy")
+    lines = _npm(["config", "get", *keys], coordinate, workspace).split()
+    settings = dict(line.split("=", 1) for line in lines if "=" in line)
+    if any(settings.get(key) not in _NOT_SET for key in ("proxy", "https-proxy")):
+        return None
+    told = _npm(["view", _package(coordinate), "dist.tarball", "--json"], coordinate, workspace)
+    try:
+        url = json.loads(told)
+    except ValueError:
+        return None
+    if not isinstance(url, str):
+        return None
+    return url if urlsplit(url).netloc == urlsplit(settings.get("registry", "")).netloc else None
+
+
+def file_name(coordinate: Npm) -> str:
+    """What ``npm pack`` calls the archive of a package."""
+    name = coordinate.name.removeprefix("@").replace("/", "-")
+    return f"{name}-{coordinate.version}.tgz"
+
 
 def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progress) -> Path:
-    """Bring one package as a .tgz into the directory ``into`` and return its path.
+    """Bring one package through ``npm`` as a .tgz into the directory ``into``; returns its path.
 
     Nothing of the package is run. Raises HostProblem in the words of ``npm``.
     """
     into.mkdir(parents=True, exist_ok=True)
-    output = clients.run(
-        [
-            "npm",
-            "pack",
-            f"{coordinate.name}@{coordinate.version}",
-            f"--pack-destination={into}",
-            f"--cache={into / 'npm-cache'}",
-            "--ignore-scripts",
-            "--loglevel=error",
-        ],
-        purpose=f"to download {coordinate}",
+    output = _npm(
+        ["pack", _package(coordinate), f"--pack-destination={into}", "--ignore-scripts"],
+        coordinate,
+        into,
         watch=clients.watch_growth(into, str(coordinate), size_bytes, progress),
     )
     lines = output.split()
@@ -34,3 +60,20 @@ def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progres
     if not arrived.is_file():
         raise HostProblem(f"npm says that it downloaded {coordinate}, but nothing is in {into}")
     return arrived
+
+
+def _package(coordinate: Npm) -> str:
+    return f"{coordinate.name}@{coordinate.version}"
+
+
+def _npm(
+    words: Sequence[str],
+    coordinate: Npm,
+    workspace: Path,
+    watch: Callable[[], None] = lambda: None,
+) -> str:
+    return clients.run(
+        ["npm", *words, f"--cache={workspace / 'npm-cache'}", "--loglevel=error"],
+        purpose=f"to download {coordinate}",
+        watch=watch,
+    )

@@ -1,0 +1,152 @@
+"""Which repository the user's Maven is set to, for requests that need nothing but its address.
+
+Read are the settings of the user and of the installation, and for who has set no mirror the model
+that Maven itself carries: no host is named here. The rules are those of Maven's settings reference
+and its guide to mirrors. Wherever more than an address is needed (a proxy, a password, a repository
+of a profile), or where the files are not all there is to know, the answer is None: ask ``mvn``.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+_MODEL = "org/apache/maven/model/pom-4.0.0.xml"
+# What the environment may tell Maven besides.
+MORE_SETTINGS = (
+    "MAVEN_ARGS",
+    "MAVEN_CONFIG",
+    "MAVEN_OPTS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+)
+_START_SCRIPTS = ("/usr/local/etc/mavenrc", "/etc/mavenrc", "~/.mavenrc")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository as Maven knows it: credentials and mirrors refer to its id."""
+
+    id: str
+    url: str
+
+
+@dataclass(frozen=True)
+class _Mirror:
+    repository: Repository
+    of: str
+    blocked: bool
+
+
+def told_elsewhere(directory: Path, user_home: Path) -> bool:
+    """Whether ``mvn``, started in ``directory``, may be told more than its settings files say."""
+    words = " ".join(os.environ.get(variable, "") for variable in MORE_SETTINGS).split()
+    scripts = (Path(script.replace("~", str(user_home))) for script in _START_SCRIPTS)
+    return (
+        any(not word.startswith("-X") for word in words)  # -Xmx and the like do not matter here
+        or any(script.exists() for script in scripts)
+        or any((folder / ".mvn").exists() for folder in (directory, *directory.parents))
+    )
+
+
+def repository(user_home: Path, maven_home: Path) -> Repository | None:
+    """The repository that artefacts come from; None where only ``mvn`` itself can tell or ask."""
+    files = (user_home / ".m2/settings.xml", maven_home / "conf/settings.xml")
+    try:
+        settings = [_read(file.read_bytes()) for file in files if file.exists()]
+        central = _central(maven_home)
+    except (OSError, ElementTree.ParseError, zipfile.BadZipFile):
+        return None
+    if central is None or any(map(_is_offline_or_behind_a_proxy, settings)):
+        return None
+    mirror = _mirror_for(central, _mirrors(settings))
+    if mirror is None and any(_all(each, "profiles/profile/repositories/*") for each in settings):
+        return None
+    if mirror is not None and mirror.blocked:
+        return None
+    chosen = central if mirror is None else mirror.repository
+    with_password = {_text(server, "id") for each in settings for server in _servers(each)}
+    return None if chosen.id in with_password or "${" in chosen.url else chosen
+
+
+def is_mirror_of(rule: str, repository: Repository) -> bool:
+    """Whether a ``mirrorOf`` covers a repository: a list of ``*``, ``external:*``, ids, ``!id``."""
+    covered = False
+    for word in map(str.strip, rule.split(",")):
+        if word in (repository.id, f"!{repository.id}"):
+            return word == repository.id
+        covered = covered or word == "*" or _is_external(word, repository.url)
+    return covered
+
+
+def _is_external(word: str, url: str) -> bool:
+    parts = urlsplit(url)
+    if parts.scheme == "file" or parts.hostname in ("localhost", "127.0.0.1"):
+        return False
+    return word == "external:*" or (word == "external:http:*" and parts.scheme == "http")
+
+
+def _mirror_for(repository: Repository, mirrors: Sequence[_Mirror]) -> _Mirror | None:
+    """The first mirror of exactly this repository, else the first that covers it."""
+    exact = (mirror for mirror in mirrors if mirror.of == repository.id)
+    covering = (mirror for mirror in mirrors if is_mirror_of(mirror.of, repository))
+    return next(exact, None) or next(covering, None)
+
+
+def _mirrors(settings: Sequence[Element]) -> list[_Mirror]:
+    """All mirrors in their order; of two with one id the user's, which comes first, is meant."""
+    found: dict[str, _Mirror] = {}
+    for mirror in (mirror for each in settings for mirror in _all(each, "mirrors/mirror")):
+        name = _text(mirror, "id")
+        found.setdefault(
+            name,
+            _Mirror(
+                Repository(name, _text(mirror, "url").rstrip("/")),
+                _text(mirror, "mirrorOf"),
+                blocked=_text(mirror, "blocked", "false") != "false",
+            ),
+        )
+    return list(found.values())
+
+
+def _is_offline_or_behind_a_proxy(settings: Element) -> bool:
+    proxies = _all(settings, "proxies/proxy")
+    return _text(settings, "offline", "false") != "false" or any(
+        _text(proxy, "active", "true") != "false" for proxy in proxies
+    )
+
+
+def _servers(settings: Element) -> list[Element]:
+    return _all(settings, "servers/server")
+
+
+def _central(maven_home: Path) -> Repository | None:
+    """The repository of the model that every project inherits from, out of Maven's own jar."""
+    for jar in sorted(maven_home.glob("lib/maven-model-builder-*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            if _MODEL not in archive.namelist():
+                continue
+            model = _read(archive.read(_MODEL))
+        for each in _all(model, "repositories/repository"):
+            return Repository(_text(each, "id"), _text(each, "url").rstrip("/"))
+    return None
+
+
+def _read(text: bytes) -> Element:
+    return ElementTree.fromstring(text)  # noqa: S314 (the user's own settings, and Maven's own model)
+
+
+def _all(parent: Element, path: str) -> list[Element]:
+    """The elements at a path, whatever namespace the file declares."""
+    return parent.findall("/".join(f"{{*}}{name}" for name in path.split("/")))
+
+
+def _text(parent: Element, name: str, default: str = "") -> str:
+    return (parent.findtext(f"{{*}}{name}") or default).strip()
