@@ -63,8 +63,12 @@ class Mistake:
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
     """The known name most like a mistyped one, or None when nothing is near."""
-    matches = get_close_matches(str(name), list(known), n=1)
-    return matches[0] if matches else None
+    return next(iter(nearest_names(name, known)), None)
+
+
+def nearest_names(name: object, known: Iterable[str]) -> list[str]:
+    """Up to three known names like a mistyped one, the likeliest first."""
+    return get_close_matches(str(name), list(known), n=3)
 
 
 class InvalidInput(UserError):

@@ -58,7 +58,8 @@ def _compare(
     if failure is not None:
         verdict, reason = "failed", failure
     else:
-        verdict, reason = _verdict(estimate, metric, margin, lost=base.failed + candidate.failed)
+        verdict, reason = _verdict(estimate, metric, margin)
+    lost = _lost(base, candidate)
     minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
     return Comparison(
         base_id=base.id,
@@ -70,7 +71,10 @@ def _compare(
         estimate=estimate,
         n_blocks=len(base_values),
         verdict=verdict,
-        reason=reason,
+        reason=_with_lost(reason, lost) if lost else reason,
+        base_failed=base.failed,
+        candidate_failed=candidate.failed,
+        lost=lost,
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,
         same=base.resolved == candidate.resolved,
@@ -102,14 +106,26 @@ def _failure(
 
 
 def _verdict(
-    estimate: RatioEstimate | None, metric: Metric, margin: float, *, lost: int
+    estimate: RatioEstimate | None, metric: Metric, margin: float
 ) -> tuple[Verdict | None, str]:
     if estimate is None:
         return None, f"no block in which both have finished; at least {FEWEST_BLOCKS} are wanted"
-    verdict, reason = decide(estimate, metric.direction, margin)
-    if verdict is None and lost:
-        reason += f" ({lost} failed {'trial' if lost == 1 else 'trials'} left out)"
-    return verdict, reason
+    return decide(estimate, metric.direction, margin)
+
+
+def _lost(base: TreatmentAnalysis, candidate: TreatmentAnalysis) -> str:
+    """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any."""
+    return " and ".join(
+        f"{t.failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {t.level} failed"
+        for t in (base, candidate)
+        if t.failed
+    )
+
+
+def _with_lost(reason: str, lost: str) -> str:
+    """The reason, its first line (which is what sentences show) ended by what was lost."""
+    first, newline, rest = reason.partition("\n")
+    return f"{first.rstrip('. ')}; {lost}{newline}{rest}"
 
 
 def _power(

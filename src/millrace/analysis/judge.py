@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from millrace.analysis import variables
+from millrace.analysis import conditions, variables
 from millrace.analysis.compare import compare_with_base
 from millrace.analysis.metrics import Metric, read_metrics, time_of
 from millrace.analysis.model import (
@@ -75,6 +75,8 @@ def judge(
         servers=_servers(treatments),
         failures=failures,
         trials=tuple(sorted(stored.trials, key=lambda trial: trial.position)),
+        looks=conditions.looks(stored),
+        host_changes=conditions.host_changes(stored),
     )
 
 

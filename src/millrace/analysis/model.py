@@ -60,6 +60,8 @@ class TreatmentAnalysis:
 
     ``level`` is its level of the compared factor, ``held`` those of the other factors. ``metrics``
     lacks those without a finished trial; ``sizes`` are means in bytes by measurement name.
+    ``generator_wait`` is the fraction of the load in which the sender waited for rows to be made,
+    ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
     ``instances`` are as its last finished (or failed) trial recorded them.
     """
 
@@ -75,6 +77,8 @@ class TreatmentAnalysis:
     metrics: Mapping[str, MetricSummary]
     steps: tuple[StepTime, ...]
     sizes: Mapping[str, float]
+    generator_wait: float | None
+    load_warnings: float | None
     instances: tuple[InstanceAnalysis, ...]
 
     @property
@@ -108,6 +112,8 @@ class Comparison:
     ``minimum_detectable`` is the smallest relative difference (a fraction) these blocks would
     detect, ``blocks_wanted`` how many would detect one of the margin, both with power 0.8; None
     where that cannot be told. ``same`` marks a comparison of a thing with itself (A/A).
+    ``base_failed`` and ``candidate_failed`` count failed trials; ``lost`` says them in words, which
+    also end the first line of ``reason``, and is empty without any.
     """
 
     base_id: str
@@ -120,6 +126,9 @@ class Comparison:
     n_blocks: int
     verdict: Verdict | None
     reason: str
+    base_failed: int
+    candidate_failed: int
+    lost: str
     minimum_detectable: float | None
     blocks_wanted: int | None
     same: bool
@@ -156,6 +165,8 @@ class RunAnalysis:
     ``headline`` is the metric of the answer; ``time`` is the time it divides by, if it is a rate.
     ``factor`` is the compared one, ``base`` its base level; ``constants`` are factors with a single
     level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan.
+    ``looks`` is how many blocks had a result each time more were added; ``host_changes`` is what
+    differed on the host from its first recorded facts, with the number of trials.
     """
 
     run: RunRecord
@@ -172,6 +183,8 @@ class RunAnalysis:
     servers: tuple[ServerRecord, ...]
     failures: tuple[Failure, ...]
     trials: tuple[TrialRecord, ...]
+    looks: tuple[int, ...]
+    host_changes: Mapping[str, int]
 
     @property
     def treatments(self) -> tuple[TreatmentAnalysis, ...]:

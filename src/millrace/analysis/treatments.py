@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+from millrace.analysis import conditions
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Failure,
@@ -106,6 +107,7 @@ def _analyse(
         for metric in metrics
         if (summary := _summarise(metric, finished, confidence)) is not None
     }
+    measured = [attempt for _, attempt in finished]
     told = (finished or ended)[-1:]
     return TreatmentAnalysis(
         id=treatment.id,
@@ -119,7 +121,9 @@ def _analyse(
         failed=len(ended) - len(finished),
         metrics=summaries,
         steps=_step_times(attempt for _, attempt in ended),
-        sizes=_mean_sizes([attempt for _, attempt in finished]),
+        sizes=_mean_sizes(measured),
+        generator_wait=conditions.generator_wait(measured),
+        load_warnings=conditions.load_warnings(measured),
         instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
     )
 

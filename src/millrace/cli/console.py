@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -16,8 +16,30 @@ from millrace.errors import MillraceError
 _PROSE_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
 _UNLIMITED = 10_000
 
-out = Console(highlight=False, soft_wrap=True, width=_PROSE_WIDTH)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _Out(Console):
+    """Data; when its reader has gone (`millrace ... | head`), there is nothing left to do."""
+
+    def on_broken_pipe(self) -> None:
+        discard(sys.stdout)
+        raise SystemExit(0)
+
+
+class _Talk(Console):
+    """Talk; when its reader has gone, the work goes on in silence."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Let what is still written to a stream go nowhere, so that no flush fails at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+out = _Out(highlight=False, soft_wrap=True, width=_PROSE_WIDTH)
+err = _Talk(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

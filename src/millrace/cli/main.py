@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 
 import click
 
 from millrace import __version__
-from millrace.cli.console import err, show_error
-from millrace.errors import Interrupted, MillraceError
+from millrace.cli.console import discard, err, show_error
+from millrace.errors import HostProblem, Interrupted, MillraceError
 
 # In the order of a user's work. Each is a module of this package that exports `command`; they are
 # imported when asked for, so that `millrace servers list` does not load the statistics.
@@ -53,23 +52,32 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; exit 0 done, 2 mistake of the user, 3 failed trial, 130 interrupted."""
+    sys.exit(_exit_status())
+
+
+def _exit_status() -> int:
     try:
         cli.main(prog_name="millrace", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
+        return exit_.exit_code
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except MillraceError as error:
         show_error(error)
-        sys.exit(error.exit_status)
+        return error.exit_status
     except (KeyboardInterrupt, click.Abort):
         err.print("interrupted")
-        sys.exit(Interrupted.exit_status)
+        return Interrupted.exit_status
     except BrokenPipeError:
         # The reader of our output has gone (`millrace ... | head`); that is not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        discard(sys.stdout)
+    except OSError as error:
+        show_error(HostProblem(f"{error.filename or 'standard output'}: {error.strerror}"))
+        discard(sys.stdout)
+        return HostProblem.exit_status
+    return 0
 
 
 if __name__ == "__main__":

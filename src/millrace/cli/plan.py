@@ -60,8 +60,13 @@ def estimate_or_refuse(plan: Plan, store: Store) -> Estimate:
 
 def _measured(store: Store, plan: Plan) -> dict[str, float] | None:
     """How long trials of the plan's treatments took on this host before."""
-    known = store.latest_run(plan.digest, host.host_id(host.facts(paths.work_dir())))
-    return None if known is None else measured_trial_s(store.load_run(known.id))
+    wanted = {treatment.id for treatment in plan.treatments}
+    host_id = host.host_id(host.facts(paths.work_dir()))
+    for run in store.runs_of(plan.digest, host_id, seed=None):
+        stored = store.load_run(run.id)
+        if wanted <= {treatment.id for treatment in stored.treatments}:
+            return measured_trial_s(stored)
+    return None
 
 
 def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:

@@ -36,6 +36,7 @@ class RunProgress:
             TextColumn("{task.fields[now]}"),
             console=err,
             transient=True,
+            refresh_per_second=1,  # drawing takes CPU beside the server
             disable=not err.is_terminal,
         )
         self._task = self._bar.add_task(
@@ -58,7 +59,10 @@ class RunProgress:
         elif kind == "step":
             self._show(str(event["name"]))
         elif kind == "interval":
-            self._show(f"{event['phase']} {100 * event['rows'] // self._rows} %")
+            sent = f" {100 * event['rows'] // self._rows} %" if event["rows"] else ""
+            self._show(f"{event['phase']}{sent}")
+        elif kind == "waiting":
+            err.print(f"the result cannot be written yet: {event['reason']}", markup=False)
         elif kind == "end":
             self._end(event)
 

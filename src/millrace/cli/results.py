@@ -106,15 +106,18 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
-    """Remove runs with everything they yielded, for good."""
+    """Remove runs with everything they yielded and their reports beside the store, for good."""
     with Store.open(store, create=False) as opened:
         ids = _ids(opened, runs)
         for run_id in ids:
             err.print(run_id, markup=False)
         if not yes:
             click.confirm(f"Remove {len(ids)} {_runs(ids)} for good?", abort=True, err=True)
+        reports = [path for run_id in ids if (path := opened.report_path(run_id)).exists()]
         opened.remove_runs(ids, is_alive=ownership.is_alive)
     err.print(f"removed {len(ids)} {_runs(ids)}", markup=False)
+    for path in reports:
+        err.print(f"removed the report {path}", markup=False)
 
 
 def _ids(store: Store, wanted: Sequence[str]) -> list[str]:

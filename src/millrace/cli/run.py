@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
 import sys
-from contextlib import ExitStack
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -22,11 +21,11 @@ from millrace.cli.servers import DownloadBar
 from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.model import Experiment, Plan
-from millrace.experiment.plan import expand
 from millrace.load import client as load
 from millrace.report import html, terminal
-from millrace.runner import doctor, host, prepare
+from millrace.runner import continuing, doctor, host, prepare
 from millrace.runner import run as runner
+from millrace.runner.continuing import Chosen
 from millrace.store.records import HostRecord, RunRecord
 from millrace.store.store import Store
 
@@ -35,7 +34,8 @@ from millrace.store.store import Store
 @experiment_options
 @store_option
 @click.option("--new", "fresh", is_flag=True, help="Start a new run, even if one can be continued.")
-def command(choice: ExperimentChoice, store: Path, fresh: bool) -> None:
+@click.option("--retry-failed", is_flag=True, help="Try the trials again that failed.")
+def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bool) -> None:
     """Carry out the experiment in FILE, or continue it where it was stopped.
 
     Installs the servers it needs, runs every trial that has no result yet, prints the verdicts and
@@ -45,53 +45,59 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool) -> None:
     with ExitStack() as stack:
         stack.enter_context(quiet_host(f"run {experiment.name}"))
         opened = stack.enter_context(Store.open(store))
-        run, plan = _run_and_plan(opened, experiment, fresh)
-        _carry_out(stack, opened, run, plan)
-        _report(opened, run, experiment.margin)
+        chosen = _choose(opened, experiment, fresh)
+        run, plan = chosen.run, chosen.plan
+        waiting = {trial.id for trial in plan.trials}
+        if not chosen.is_new:
+            waiting &= runner.waiting_trials(opened, run, plan, retry_failed=retry_failed)
+        if waiting:
+            estimate = estimate_or_refuse(plan, opened)
+            given = _prepare(stack, plan)
+            runner.begin(opened, run, plan, chosen.extension)
+            _announce(run, len(plan.trials), len(waiting))
+            with _saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
+                runner.carry_out(opened, run, given, watch, retry_failed=retry_failed)
+        else:
+            _announce(run, len(opened.load_run(run.id).trials), 0)
+        _report(opened, run, experiment)
 
 
-def _run_and_plan(store: Store, experiment: Experiment, fresh: bool) -> tuple[RunRecord, Plan]:
-    """The run to continue, or a new one, and its plan."""
+@contextmanager
+def _saying_how_to_continue() -> Iterator[None]:
+    try:
+        yield
+    except Interrupted as stopped:
+        remedy = "the same command continues where it was stopped"
+        raise Interrupted(stopped.message, remedy=remedy) from None
+
+
+def _choose(store: Store, experiment: Experiment, fresh: bool) -> Chosen:
     facts = host.facts(paths.work_dir())
-    host_id = host.host_id(facts)
-    plan = expand(experiment, seed=_seed(experiment))
-    known = None if fresh else store.latest_run(plan.digest, host_id, seed=experiment.seed)
-    if known is not None and runner.measures_the_same(known, experiment):
-        # A finished run can be given more blocks.
-        return replace(known, blocks=experiment.blocks), expand(experiment, seed=known.seed)
-    findings = [asdict(finding) for finding in doctor.examine(facts, paths.work_dir())]
-    record = HostRecord(host_id, {**facts, "findings": findings})
-    versions = {"millrace": __version__, **load.versions()}
-    return runner.new_run_record(plan, record, versions, shlex.join(sys.argv)), plan
+    findings = [finding.as_data() for finding in doctor.examine(facts, paths.work_dir())]
+    chosen = continuing.choose(
+        store,
+        experiment,
+        host=HostRecord(host.host_id(facts), {**facts, "findings": findings}),
+        versions={"millrace": __version__, **load.versions()},
+        command=shlex.join(["millrace", *sys.argv[1:]]),
+        fresh=fresh,
+    )
+    if chosen.told is not None:
+        err.print(chosen.told, markup=False)
+    return chosen
 
 
-def _seed(experiment: Experiment) -> int:
-    return secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed
-
-
-def _carry_out(stack: ExitStack, store: Store, run: RunRecord, plan: Plan) -> None:
-    bar = stack.enter_context(DownloadBar())
-    servers = prepare.installed_servers(plan, bar)
-    estimate = estimate_or_refuse(plan, store)
-    arms = prepare.arms(plan, servers)
+def _prepare(stack: ExitStack, plan: Plan) -> runner.RunInput:
+    work_dir = prepare.work_directory(paths.work_dir())
+    with DownloadBar() as bar:
+        servers = prepare.installed_servers(plan, bar)
+    treatments = prepare.treatments(plan, servers)
     expected = prepare.expected_data(plan.experiment)
-    data_file = stack.enter_context(prepare.data_file(plan, paths.work_dir()))
-    runner.begin(store, run, plan)
-    waiting = runner.waiting_trials(store, run, plan)
-    _announce(run, plan, len(waiting))
-    if waiting:
-        given = runner.RunInput(plan, arms, expected, data_file)
-        try:
-            with RunProgress(plan, waiting, estimate.time_s) as progress:
-                runner.carry_out(store, run, given, progress)
-        except Interrupted as stopped:
-            raise Interrupted(
-                stopped.message, remedy="the same command continues where it was stopped"
-            ) from None
+    data_file = prepare.data_file(plan.experiment, treatments, work_dir)
+    return runner.RunInput(plan, treatments, expected, stack.enter_context(data_file))
 
 
-def _announce(run: RunRecord, plan: Plan, n_waiting: int) -> None:
-    total = len(plan.trials)
+def _announce(run: RunRecord, total: int, n_waiting: int) -> None:
     if not n_waiting:
         text = f"run {run.id}: all {total} trials have a result; --new measures again"
     elif n_waiting < total:
@@ -101,8 +107,9 @@ def _announce(run: RunRecord, plan: Plan, n_waiting: int) -> None:
     err.print(text, markup=False)
 
 
-def _report(store: Store, run: RunRecord, margin: float) -> None:
-    analysis = judge(store.load_run(run.id), margin=margin)
+def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:
+    base = str(experiment.compare.base)
+    analysis = judge(store.load_run(run.id), margin=experiment.margin, base=base)
     terminal.show(analysis, out)
     path = html.write(analysis, store.path.parent / "reports" / f"{run.id}.html")
     out.print(f"report: {path}", markup=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from rich.table import Table
 from millrace.cli.console import err, plain_table, print_json, print_table
 from millrace.cli.quiet_host import quiet_host
 from millrace.errors import TrialFailed, UserError
-from millrace.servers import added, catalogue, install
+from millrace.servers import added, attached, catalogue, families, install
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer, InstalledServer, Server, as_data
 from millrace.servers.signals import signals_as_errors
@@ -77,6 +79,8 @@ def show_command(name: str, as_json: bool) -> None:
         return
     table = Table.grid(padding=(0, 2))
     for key, value in data.items():
+        if key == "note" and value is None:
+            continue
         for line, text in enumerate(_lines(key, value)):
             table.add_row("" if line else f"[bold]{key.replace('_', ' ')}[/]", escape(text))
     print_table(table)
@@ -119,11 +123,16 @@ def remove_command(names: tuple[str, ...]) -> None:
 
 @command.command("add")
 @click.argument("name")
-@click.option("--family", required=True, type=click.Choice(added.FAMILIES))
+@click.option("--family", required=True, type=click.Choice(families.names()))
 @click.option("--tarball", metavar="PATH|URL", help="A vendor's archive (tar, zip).")
 @click.option("--sha256", metavar="HEX", help="What the archive must have.")
 @click.option("--dir", "directory", metavar="PATH", help="An installation or a build tree.")
-@click.option("--attach", "dsn", metavar="DSN", help="A running server: mysql://user:pw@host:port/")
+@click.option(
+    "--attach",
+    "dsn",
+    metavar="DSN",
+    help="A running server: mysql://user@host:port/ or mysql://user@/?socket=PATH",
+)
 def add_command(
     *,
     name: str,
@@ -133,13 +142,17 @@ def add_command(
     directory: str | None,
     dsn: str | None,
 ) -> None:
-    """Add any other server: a tarball, a directory, or one that runs elsewhere."""
+    """Add any other server: a tarball, a directory, or one that runs elsewhere.
+
+    The password for a running server is taken from MILLRACE_PASSWORD, or asked for. It can also be
+    a part of the DSN (mysql://user:password@host:port/), where other users of this host can see it.
+    """
     if [tarball, directory, dsn].count(None) != 2:
         raise UserError("say where the server is: one of --tarball, --dir, --attach")
     if sha256 is not None and tarball is None:
         raise UserError("--sha256 goes with --tarball")
     if dsn is not None:
-        _say_limits(added.add_attached(name, family, dsn))
+        _attach(AttachedServer(name, family, dsn))
         return
     with signals_as_errors(), DownloadBar() as bar:
         if tarball is not None:
@@ -148,6 +161,22 @@ def add_command(
             assert directory is not None
             server = added.add_directory(name, family, Path(directory), progress=bar)
     err.print(f"added {name}: {server.family} {server.version}")
+
+
+def _attach(server: AttachedServer) -> None:
+    if attached.lacks_password(server):
+        server = attached.with_password(server, _password())
+    _say_limits(added.add_attached(server.name, server.family, server.dsn))
+
+
+def _password() -> str:
+    """The password for a running server; an account without one has an empty one."""
+    given = os.environ.get("MILLRACE_PASSWORD")
+    if given is not None or not sys.stdin.isatty():
+        return given or ""
+    text = "Password (empty if there is none)"
+    asked: str = click.prompt(text, default="", show_default=False, hide_input=True, err=True)
+    return asked
 
 
 def _say_limits(server: AttachedServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,7 @@ from millrace.experiment.mistakes import Mistakes
 from millrace.experiment.model import Factor, Level
 from millrace.workloads import Workload
 
+MAX_NAME_LENGTH = 64  # run ids and names of files begin with it
 MAX_BLOCKS = 1000
 MAX_SEED = 2**63 - 1
 DEFAULT_BLOCKS = 5
@@ -30,6 +32,8 @@ _TOP_KEYS = (
     "default_scale", "factors", "compare", "parameters", "configurations", "scales",
 )  # fmt: skip
 _SCALE_KEYS = ("blocks", "margin_percent", "base", "factors")
+
+_NAME = re.compile(r"[^\W_][\w.-]*")
 
 Definitions = Mapping[str, Mapping[str, Any]]
 
@@ -139,10 +143,16 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
 
 def _name(found: Mistakes, document: Mapping[str, Any]) -> str:
     name = document.get("name")
-    if isinstance(name, str) and name and all(c.isalnum() or c in "-_." for c in name):
+    expected = "letters, digits, - _ and . in quotes, the first a letter or digit"
+    if name is None:
+        found.add("name", "is missing", expected)
+    elif not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        found.add("name", f"{door.shown(name)} is not a name", expected)
+    elif len(name) > MAX_NAME_LENGTH:
+        said = f"{door.shown(name)} has {len(name)} characters"
+        found.add("name", said, f"at most {MAX_NAME_LENGTH}")
+    else:
         return name
-    said = "is missing" if name is None else f"{door.shown(name)} is not a name"
-    found.add("name", said, "letters, digits, - _ and . in quotes")
     return ""
 
 

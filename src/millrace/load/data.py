@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from millrace import paths
+from millrace import paths, whole_file
 from millrace.errors import UserError
 from millrace.load import program
 
@@ -53,7 +52,7 @@ def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
         data_version=answer["data_version"],
     )
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
-        _write_whole(known, json.dumps(asdict(checksum)))
+        whole_file.write_text(known, json.dumps(asdict(checksum)))
     return checksum
 
 
@@ -81,11 +80,3 @@ def _version_of(data_set: str) -> str:
 
 def _size(rows: int, seed: int) -> list[str]:
     return ["--rows", str(rows), "--seed", str(seed)]
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that another process sees all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as draft:
-        draft.write(text)
-    Path(draft.name).replace(path)

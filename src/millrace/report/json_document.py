@@ -122,6 +122,8 @@ def _comparison(comparison: Comparison, analysis: RunAnalysis) -> ComparisonPart
         n_blocks=comparison.n_blocks,
         verdict=comparison.verdict,
         reason=comparison.reason,
+        base_failed=comparison.base_failed,
+        candidate_failed=comparison.candidate_failed,
         minimum_detectable=comparison.minimum_detectable,
         blocks_wanted=comparison.blocks_wanted,
         same=comparison.same,

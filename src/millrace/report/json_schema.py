@@ -115,6 +115,7 @@ class ComparisonPart(_Part):
     """Candidate / base in one metric. Null: no estimate, too few blocks, or not to be told.
 
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
+    `base_failed` and `candidate_failed` count failed trials.
     """
 
     base: Level
@@ -131,6 +132,8 @@ class ComparisonPart(_Part):
     n_blocks: int
     verdict: Verdict | None
     reason: str
+    base_failed: int
+    candidate_failed: int
     minimum_detectable: float | None
     blocks_wanted: int | None
     same: bool

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.analysis.model import RunAnalysis
-from millrace.report.formatting import counted, margin_text
+from millrace.analysis.model import Group, RunAnalysis
+from millrace.report.formatting import count_text, counted, margin_text, percent_text
 from millrace.report.sentences import first_line
+
+GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
 
 def subtitle(analysis: RunAnalysis) -> str:
@@ -30,6 +32,16 @@ def findings(analysis: RunAnalysis) -> list[Mapping[str, Any]]:
 
 def warnings(analysis: RunAnalysis) -> list[str]:
     """What a reader must know before trusting the verdicts, a sentence each."""
+    return [
+        *_about_trials(analysis),
+        *_about_generator(analysis),
+        *(line for group in analysis.groups for line in _about_warnings(group)),
+        *_about_options(analysis),
+        *_about_host(analysis),
+    ]
+
+
+def _about_trials(analysis: RunAnalysis) -> list[str]:
     lines = []
     planned = len(analysis.trials)
     ended = sum(t.finished + t.failed for t in analysis.treatments)
@@ -38,12 +50,62 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         lines.append(f"the run is unfinished: {waiting} have not ended")
     if analysis.failures:
         lines.append(f"{len(analysis.failures)} of {counted(planned, 'trial')} failed")
+    if analysis.looks:
+        numbers = ", then ".join(f"{number:,}" for number in (*analysis.looks, analysis.run.blocks))
+        lines.append(
+            f"blocks were added after a first look ({numbers}): the stated "
+            f"{analysis.confidence * 100:g} % holds for a number of blocks fixed beforehand"
+        )
+    return lines
+
+
+def _about_generator(analysis: RunAnalysis) -> list[str]:
+    """Where the load generator, not the server, set the pace."""
+    waited = [
+        f"{t.label} {percent_text(t.generator_wait)}"
+        for t in analysis.treatments
+        if t.generator_wait is not None and t.generator_wait > GENERATOR_WAIT_LIMIT
+    ]
+    if not waited:
+        return []
+    limit = margin_text(GENERATOR_WAIT_LIMIT)
+    note = f"the load waited for the load generator to make rows, more than {limit} of its time"
+    return [f"{note}, so the server may be faster than measured: {', '.join(waited)}"]
+
+
+def _about_warnings(group: Group) -> list[str]:
+    """Where the base and others did not get the same number of warnings for the same data."""
+    counts = {t.id: t.load_warnings for t in group.treatments if t.load_warnings is not None}
+    texts = {
+        t.id: f"{t.label} {count_text(counts[t.id])}" for t in group.treatments if t.id in counts
+    }
+    lines = []
+    for base in (t for t in group.treatments if t.is_base and t.id in counts):
+        unequal = [texts[id_] for id_, count in counts.items() if count != counts[base.id]]
+        if unequal:
+            lines.append(
+                f"LOAD DATA raised warnings, not as many in all (mean of a trial), so the work may "
+                f"be unequal: {texts[base.id]}, {', '.join(unequal)}"
+            )
+    return lines
+
+
+def _about_options(analysis: RunAnalysis) -> list[str]:
+    lines = []
     asked = sum(len(i.mismatches) for t in analysis.treatments for i in t.instances)
     if asked:
         lines.append(f"{counted(asked, 'option')} asked for took another value on a server")
     left_out = sum(len(i.left_out) for t in analysis.treatments for i in t.instances)
     if left_out:
         lines.append(f"{counted(left_out, 'option')} left out where a server does not know them")
+    return lines
+
+
+def _about_host(analysis: RunAnalysis) -> list[str]:
+    lines = [
+        f"changed on this host since the run began, in {counted(trials, 'trial')}: {change}"
+        for change, trials in analysis.host_changes.items()
+    ]
     grave = [f for f in findings(analysis) if f.get("status") in ("problem", "warn")]
     if grave:
         checks = ", ".join(str(finding.get("check")) for finding in grave)

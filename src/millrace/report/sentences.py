@@ -59,7 +59,7 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
         )
     text += f" over {counted(comparison.n_blocks, 'block')}: {verdict_text(comparison)}"
     if comparison.verdict in ("regression", "improvement"):
-        return f"{text}."
+        return f"{text}{_lost(comparison)}."
     if comparison.verdict == "inconclusive":
         return f"{text}, {comparison.reason}{_wanted(comparison, analysis.margin)}."
     return f"{text}, {comparison.reason}."
@@ -118,8 +118,14 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     name = f"{comparison.candidate}{held_text(comparison, analysis)}"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
-    verdict = comparison.verdict or f"no verdict: {comparison.reason}"
-    return f"{name} {_effect_of(comparison, comparison.estimate)} ({verdict})"
+    verdict = comparison.verdict
+    said = f"{verdict}{_lost(comparison)}" if verdict else f"no verdict: {comparison.reason}"
+    return f"{name} {_effect_of(comparison, comparison.estimate)} ({said})"
+
+
+def _lost(comparison: Comparison) -> str:
+    """``; 1 of 5 trials of mysql-5.7.22 failed``, where the reason is not told."""
+    return f"; {comparison.lost}" if comparison.lost else ""
 
 
 def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
@@ -133,7 +139,13 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         if verdict in ("regression", "improvement"):
             part += f" (largest: {_largest(of_verdict, analysis)})"
         parts.append(part)
-    return f"Of {len(comparisons)} comparisons with {analysis.base}: {_listed(parts)}."
+    text = f"Of {len(comparisons)} comparisons with {analysis.base}: {_listed(parts)}."
+    fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
+    if fewer:
+        text += (
+            f" {fewer} of them {'rests' if fewer == 1 else 'rest'} on fewer trials: some failed."
+        )
+    return text
 
 
 def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:

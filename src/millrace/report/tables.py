@@ -280,11 +280,13 @@ def steps_table(analysis: RunAnalysis) -> Table:
 
 
 def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
-    """Every single trial's value, a column a block."""
+    """Every single trial's value, a column a block; then what the sender waited, if measured."""
     blocks = range(analysis.run.blocks)
+    waits = any(treatment.generator_wait is not None for treatment in analysis.treatments)
     columns = (
         Column(analysis.factor, numeric=False),
         *(Column(f"block {block + 1}") for block in blocks),
+        *((Column("waited for rows, % of load"),) if waits else ()),
     )
     sections = []
     for group in analysis.groups:
@@ -293,9 +295,16 @@ def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
             summary = treatment.metrics.get(metric.name)
             values = {trial.block: trial.value for trial in summary.trials} if summary else {}
             cells = [value_text(values[b], metric) if b in values else MISSING for b in blocks]
+            if waits:
+                cells.append(_wait(treatment))
             rows.append(Row((str(treatment.level), *cells), is_base=treatment.is_base))
         sections.append(Section(group.label, tuple(rows)))
     return Table(f"Every trial, {metric.unit}", columns, tuple(sections))
+
+
+def _wait(treatment: TreatmentAnalysis) -> str:
+    share = treatment.generator_wait
+    return MISSING if share is None else f"{share * 100:.2f}"
 
 
 def provenance_table(analysis: RunAnalysis) -> Table:

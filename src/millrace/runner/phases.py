@@ -11,6 +11,7 @@ from millrace.errors import TrialFailed
 from millrace.load.client import DataChecksum, LoadResult
 from millrace.load.spec import Connection, GeneratedSource, LoadData, RunSpec, ServerFile, Statement
 from millrace.store.records import Level, MeasurementRecord, StepRecord
+from millrace.workloads.definition import Phase, Workload
 
 # Time limits, generous: they end what hangs, not what is slow. The slowest published load made
 # 199,446 rows/s and the slowest count(*) 373,689 rows/s; a tenth to a fiftieth of that is "hung".
@@ -28,85 +29,75 @@ class DataFile:
     path: Path
 
 
-def reads_a_file(levels: Mapping[str, Level]) -> bool:
-    """Whether the server reads the data from a file at these levels."""
-    return levels.get("load_mode") == "server_file"
+@dataclass(frozen=True)
+class Work:
+    """What a trial does: a workload, its parameters, and the levels of the treatment."""
+
+    workload: Workload
+    parameters: Mapping[str, Any]
+    levels: Mapping[str, Level]
+
+    @property
+    def rows(self) -> int:
+        return int(self.parameters["rows"])
+
+    @property
+    def reads_a_file(self) -> bool:
+        """Whether the server reads the data from a file."""
+        return self.levels.get("load_mode") == "server_file"
 
 
-def spec(
-    workload: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    levels: Mapping[str, Level],
-    connection: Connection,
-    data_file: DataFile | None,
-) -> RunSpec:
-    """The load generator's spec for one trial of ``workload`` at these levels."""
-    phases = tuple(
-        _phase(phase, workload, parameters, levels, data_file) for phase in workload["phases"]
-    )
+def spec(work: Work, connection: Connection, data_file: DataFile | None) -> RunSpec:
+    """The load generator's spec for one trial."""
+    phases = tuple(_phase(phase, work, data_file) for phase in work.workload.phases)
     return RunSpec(connection=connection, session=UTC_SESSION, phases=phases)
 
 
-def _phase(
-    phase: Mapping[str, Any],
-    workload: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    levels: Mapping[str, Level],
-    data_file: DataFile | None,
-) -> LoadData | Statement:
-    rows = int(parameters["rows"])
-    data = workload["data"]
-    name = phase["name"]
-    if phase["kind"] == "load_data":
-        source = (
-            GeneratedSource(data["set"], rows, int(parameters["data_seed"]))
-            if data_file is None
-            else ServerFile(data_file.path)
-        )
-        limit_s = _SHORT_LIMIT_S + rows / _LOAD_ROWS_PER_S
-        return LoadData(name, data["table"], tuple(data["columns"]), source, limit_s)
-    if phase["kind"] == "count":
-        return Statement(name, (count_sql(workload),), _scan_limit_s(rows))
-    if phase["kind"] == "checksum":
-        return Statement(name, (checksum_sql(workload),), _scan_limit_s(rows))
-    return Statement(name, _statements(phase, levels), _scan_limit_s(rows))
+def limit_s(work: Work) -> float:
+    """What all phases together may take, in seconds."""
+    return sum(_limit_s(phase, work.rows) for phase in work.workload.phases)
 
 
-def _scan_limit_s(rows: int) -> float:
-    return _SHORT_LIMIT_S + rows / _SCAN_ROWS_PER_S
+def _limit_s(phase: Phase, rows: int) -> float:
+    rows_per_s = _LOAD_ROWS_PER_S if phase.kind == "load_data" else _SCAN_ROWS_PER_S
+    return _SHORT_LIMIT_S + rows / rows_per_s
 
 
-def _statements(phase: Mapping[str, Any], levels: Mapping[str, Level]) -> tuple[str, ...]:
-    """The SQL of a phase at these levels, one statement an entry."""
-    sql = phase["sql"]
-    if "by" in phase:
-        sql = sql.get(str(levels[phase["by"]]), sql["default"])
-    filled = sql.format(**{name.replace(".", "_"): level for name, level in levels.items()})
-    return tuple(part.strip() for part in filled.split(";") if part.strip())
+def _phase(phase: Phase, work: Work, data_file: DataFile | None) -> LoadData | Statement:
+    data, within_s = work.workload.data, _limit_s(phase, work.rows)
+    match phase.kind:
+        case "load_data":
+            source = (
+                GeneratedSource(data.set, work.rows, int(work.parameters["data_seed"]))
+                if data_file is None
+                else ServerFile(data_file.path)
+            )
+            return LoadData(phase.name, data.table, tuple(data.columns), source, within_s)
+        case "count":
+            return Statement(phase.name, (count_sql(work.workload),), within_s)
+        case "checksum":
+            return Statement(phase.name, (checksum_sql(work.workload),), within_s)
+        case "sql":
+            statements = phase.statements({**work.parameters, **work.levels})
+            return Statement(phase.name, statements, within_s)
 
 
-def count_sql(workload: Mapping[str, Any]) -> str:
-    return f"SELECT count(*) FROM {workload['data']['table']}"  # noqa: S608 - our own table name
+def count_sql(workload: Workload) -> str:
+    return f"SELECT count(*) FROM {workload.data.table}"  # noqa: S608 - our own table name
 
 
-def checksum_sql(workload: Mapping[str, Any]) -> str:
+def checksum_sql(workload: Workload) -> str:
     """An order-independent checksum of the columns, the same in every family and version.
 
     CHECKSUM TABLE is not portable; the sum of the rows' CRC32 is, when numbers and times are
     compared as text in a UTC session and text as bytes, whatever the table's character set.
     """
-    data = workload["data"]
+    data = workload.data
     columns = ", ".join(
-        f"CAST({column} AS BINARY)" if column in data["binary_columns"] else column
-        for column in data["columns"]
+        f"CAST({column} AS BINARY)" if column in data.binary_columns else column
+        for column in data.columns
     )
-    table = data["table"]
-    return f"SELECT count(*), sum(crc32(concat_ws('\\t', {columns}))) FROM {table}"  # noqa: S608
-
-
-def limit_s(run_spec: RunSpec) -> float:
-    """What all phases together may take, in seconds."""
-    return sum(phase.limit_s for phase in run_spec.phases)
+    return f"SELECT count(*), sum(crc32(concat_ws('\\t', {columns}))) FROM {data.table}"  # noqa: S608
 
 
 def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
@@ -119,33 +110,36 @@ def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
     return tuple(records)
 
 
-def measurements(result: LoadResult, expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
-    """What the phases yielded: durations, rows and bytes loaded, the client's own CPU time."""
+def measurements(
+    workload: Workload, result: LoadResult, expected: DataChecksum
+) -> tuple[MeasurementRecord, ...]:
+    """What the phases yielded: durations, rows and bytes loaded, the load generator's CPU time."""
     found = [
         MeasurementRecord("rows", expected.rows),
         MeasurementRecord("data_bytes", expected.bytes),
     ]
+    loads = {phase.name for phase in workload.phases if phase.kind == "load_data"}
     for phase in result.phases:
         found.append(MeasurementRecord(f"{phase.name}_duration_s", phase.duration_s))
         if phase.generator_wait_s is not None:
             found.append(
                 MeasurementRecord(f"{phase.name}_generator_wait_s", phase.generator_wait_s)
             )
-    client = result.client
+        if phase.name in loads:
+            found.append(MeasurementRecord(f"{phase.name}_warnings", phase.warnings))
+    usage = result.client
     found += [
-        MeasurementRecord("client_user_s", client.user_s, role="client"),
-        MeasurementRecord("client_system_s", client.system_s, role="client"),
-        MeasurementRecord("client_voluntary_switches", client.voluntary_switches, role="client"),
-        MeasurementRecord(
-            "client_involuntary_switches", client.involuntary_switches, role="client"
-        ),
+        MeasurementRecord("load_generator_user_s", usage.user_s),
+        MeasurementRecord("load_generator_system_s", usage.system_s),
+        MeasurementRecord("load_generator_voluntary_switches", usage.voluntary_switches),
+        MeasurementRecord("load_generator_involuntary_switches", usage.involuntary_switches),
     ]
     return tuple(found)
 
 
-def verify(workload: Mapping[str, Any], result: LoadResult, expected: DataChecksum) -> None:
+def verify(workload: Workload, result: LoadResult, expected: DataChecksum) -> None:
     """Raise TrialFailed unless the table holds exactly the rows that were generated."""
-    kinds = {phase["name"]: phase["kind"] for phase in workload["phases"]}
+    kinds = {phase.name: phase.kind for phase in workload.phases}
     for phase in result.phases:
         kind = kinds[phase.name]
         if kind == "count":

@@ -6,34 +6,38 @@ Everything that can be refused is refused here, in one go, before anything is me
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
 
-from millrace.errors import UserError
+from millrace import workloads
+from millrace.errors import HostProblem, UserError
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.load import client as load
-from millrace.runner import phases
-from millrace.runner.run import Arm
+from millrace.runner.phases import DataFile, Work
+from millrace.runner.run import PreparedTreatment
 from millrace.servers import configurations, install, options, processes
 from millrace.servers.model import AttachedServer, Server
 from millrace.servers.progress import Progress
 from millrace.servers.signals import signals_held
 
+_OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
 
-def arms(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Arm]:
-    """The server and the fitted options of each treatment, by treatment id.
+
+def treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
+    """What each treatment runs, by treatment id.
 
     ``servers`` holds every server of the plan by name. Raises UserError, for all treatments at
     once, for options that a server does not know and for a configuration that is asked of an
     attached server.
     """
-    found: dict[str, Arm] = {}
+    found: dict[str, PreparedTreatment] = {}
     refused: dict[str, UserError] = {}
     for treatment in plan.treatments:
         try:
-            found[treatment.id] = _arm(plan.experiment, treatment, servers)
+            found[treatment.id] = _prepared(plan.experiment, treatment, servers)
         except UserError as error:
             refused.setdefault(error.message, error)
     if refused:
@@ -52,27 +56,38 @@ def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
     return {name: install.find(name) for name in names}
 
 
-def _arm(experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]) -> Arm:
+def _prepared(
+    experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
+) -> PreparedTreatment:
+    workload = workloads.checked(experiment.workload)
+    work = Work(workload, experiment.parameters, treatment.resolved)
     server = servers[str(treatment.resolved["server"])]
     wanted = configurations.resolve(
         str(treatment.resolved["configuration"]),
         family=server.family,
         version=None if isinstance(server, AttachedServer) else server.version,
         definitions=experiment.configurations,
-        data_bytes=data_bytes(experiment),
+        data_bytes=workload.data_bytes(experiment.parameters),
         host_memory_bytes=psutil.virtual_memory().total,
     )
-    if isinstance(server, AttachedServer) and phases.reads_a_file(treatment.resolved):
+    if isinstance(server, AttachedServer) and work.reads_a_file:
         raise UserError(
             f"{server.name} is attached: it cannot read a file of this host",
             remedy="use load_mode 'local' for it",
         )
-    return Arm(server, options.fit(server, wanted))
+    return PreparedTreatment(server, options.fit(server, wanted), work)
 
 
-def data_bytes(experiment: Experiment) -> int:
-    """About how many bytes of data the workload loads at this scale."""
-    return int(experiment.parameters["rows"]) * int(experiment.workload["data"]["row_bytes"])
+def work_directory(place: Path) -> Path:
+    """The directory of instances' data, which is made if need be. Raises HostProblem."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        usable = os.access(place, os.R_OK | os.W_OK | os.X_OK)
+    except OSError as error:
+        raise HostProblem(f"{place}: {error.strerror}", remedy=_OTHER_PLACE) from error
+    if not usable:
+        raise HostProblem(f"{place}: no permission to write there", remedy=_OTHER_PLACE)
+    return place
 
 
 def expected_data(experiment: Experiment) -> load.DataChecksum:
@@ -85,12 +100,13 @@ def expected_data(experiment: Experiment) -> load.DataChecksum:
 
 
 @contextlib.contextmanager
-def data_file(plan: Plan, work_dir: Path) -> Iterator[phases.DataFile | None]:
+def data_file(
+    experiment: Experiment, prepared: Mapping[str, PreparedTreatment], work_dir: Path
+) -> Iterator[DataFile | None]:
     """The data as a file, while the run lasts, where a treatment has the server read it."""
-    if not any(phases.reads_a_file(each.resolved) for each in plan.treatments):
+    if not any(treatment.work.reads_a_file for treatment in prepared.values()):
         yield None
         return
-    experiment = plan.experiment
     name = experiment.workload["data"]["set"]
     # Accounted for like an instance, so that a killed run does not leave gigabytes behind.
     data_id = processes.new_id("data")
@@ -103,7 +119,7 @@ def data_file(plan: Plan, work_dir: Path) -> Iterator[phases.DataFile | None]:
             path, name, int(experiment.parameters["rows"]), int(experiment.parameters["data_seed"])
         )
         path.chmod(0o644)
-        yield phases.DataFile(path)
+        yield DataFile(path)
     finally:
         with signals_held():
             processes.close_account(account)

@@ -7,20 +7,24 @@ measures, nothing is written but lines in the run's event file beside the store.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from millrace.errors import HostProblem, Interrupted
+from millrace.errors import HostProblem, Interrupted, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.load import client as load
-from millrace.runner import ownership, phases
-from millrace.runner.trial import TrialInput, carry_out_trial
+from millrace.runner import ownership
+from millrace.runner.measuring import TrialInput
+from millrace.runner.phases import DataFile, Work
+from millrace.runner.trial import carry_out_trial
 from millrace.servers.model import FittedOptions, Server
+from millrace.servers.signals import signals_held
 from millrace.store.events import EventLog
 from millrace.store.records import (
     AttemptResult,
@@ -38,21 +42,22 @@ Watcher = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Arm:
-    """What a treatment runs on: its server, and its configuration fitted to that server."""
+class PreparedTreatment:
+    """What a treatment runs: its server, its configuration fitted to that server, its work."""
 
     server: Server
     options: FittedOptions
+    work: Work
 
 
 @dataclass(frozen=True)
 class RunInput:
-    """All that a run needs. ``arms`` has one entry a treatment, by treatment id."""
+    """All that a run needs; ``treatments`` are by treatment id."""
 
     plan: Plan
-    arms: Mapping[str, Arm]
+    treatments: Mapping[str, PreparedTreatment]
     expected: load.DataChecksum
-    data_file: phases.DataFile | None
+    data_file: DataFile | None
 
 
 def new_run_record(
@@ -74,13 +79,13 @@ def new_run_record(
         margin=experiment.margin,
         host=host,
         versions=versions,
-        spec=_spec(experiment),
+        spec=experiment_spec(experiment),
         experiment_text=experiment.text,
         millrace_command=command,
     )
 
 
-def _spec(experiment: Experiment) -> dict[str, Any]:
+def experiment_spec(experiment: Experiment) -> dict[str, Any]:
     """The experiment as plain data, as it is read back from JSON."""
     spec = {
         "workload": experiment.workload,
@@ -103,12 +108,15 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def begin(store: Store, run: RunRecord, plan: Plan) -> None:
+def begin(
+    store: Store, run: RunRecord, plan: Plan, extension: Mapping[str, Any] | None = None
+) -> None:
     """Write the run, its treatments and its trials; those that are there already stay."""
     store.begin_run(
         run,
         [_treatment_record(position, each) for position, each in enumerate(plan.treatments)],
         [_trial_record(run, trial) for trial in plan.trials],
+        extension=extension,
     )
 
 
@@ -125,58 +133,59 @@ def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
     return f"{run.id}/{trial.id}"
 
 
-def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
-    """Whether a run of the same digest also has the same factors and comparison, so that it can be
-    continued; its number of blocks may grow, its margin is a matter of the report."""
-    return {**run.spec, "source": None} == {**_spec(experiment), "source": None}
-
-
-def waiting_trials(store: Store, run: RunRecord, plan: Plan) -> set[str]:
-    """The ids of the plan's trials that have no result yet."""
-    done = store.load_run(run.id).last_attempts()
+def waiting_trials(store: Store, run: RunRecord, plan: Plan, *, retry_failed: bool) -> set[str]:
+    """The ids of the plan's trials that have no result yet, or only a failed one to be retried."""
+    done = {
+        trial
+        for trial, attempt in store.load_run(run.id).last_attempts().items()
+        if attempt.outcome == "finished" or not retry_failed
+    }
     return {trial.id for trial in plan.trials if stored_trial_id(run, trial) not in done}
 
 
-def carry_out(store: Store, run: RunRecord, given: RunInput, watch: Watcher) -> None:
+def carry_out(
+    store: Store, run: RunRecord, given: RunInput, watch: Watcher, *, retry_failed: bool = False
+) -> None:
     """Carry out every trial of the plan that has no end yet.
 
     ``watch`` and the run's event file get the events: those of a trial (see
-    runner.trial.carry_out_trial), and {"event": "trial" | "end", "trial", "treatment", "block",
-    "position", "outcome", "duration_s", "reason"} around it. Raises Interrupted after the open
-    attempt was recorded as interrupted.
+    runner.trial.carry_out_trial), and {"event": "trial" | "end", "trial", "treatment",
+    "treatment_id", "block", "position"} around it, the latter with "outcome", "failed_step" and
+    "reason"; {"event": "waiting", "reason"} while a result cannot be written. Raises Interrupted
+    after the open attempt was recorded as interrupted.
     """
     owner = ownership.this_process(run.host.id)
     with EventLog(store.events_path(run.id)) as log:
 
         def announce(event: Mapping[str, Any]) -> None:
-            log.append(event)
+            # A line about progress that cannot be written must not fail what it is about.
+            with contextlib.suppress(HostProblem):
+                log.append(event)
             watch(event)
 
         for trial in given.plan.trials:
+            name = stored_trial_id(run, trial)
             attempt = store.claim(
-                stored_trial_id(run, trial), owner, utc_now(), is_alive=ownership.is_alive
+                name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=retry_failed
             )
             if attempt is not None:
-                _attempt(store, attempt, trial, given, announce)
+                _attempt(store, attempt, _trial_input(name, trial, given), trial, announce)
 
 
-def _keep(store: Store, attempt: int, result: AttemptResult) -> None:
-    """Write a trial's result; a full disk gets some seconds, since the trial's own files, often on
-    the same disk, have just been removed."""
-    for _ in range(_KEEP_TRIES - 1):
-        try:
-            return store.finish(attempt, result, utc_now())
-        except HostProblem:
-            time.sleep(_KEEP_PAUSE_S)
-    return store.finish(attempt, result, utc_now())
+def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
+    treatment = given.treatments[trial.treatment.id]
+    return TrialInput(
+        name=name,
+        server=treatment.server,
+        options=treatment.options,
+        work=treatment.work,
+        expected=given.expected,
+        data_file=given.data_file if treatment.work.reads_a_file else None,
+    )
 
 
 def _attempt(
-    store: Store,
-    attempt: int,
-    trial: PlannedTrial,
-    given: RunInput,
-    announce: Watcher,
+    store: Store, attempt: int, given: TrialInput, trial: PlannedTrial, announce: Watcher
 ) -> None:
     about = {
         "trial": trial.id,
@@ -185,25 +194,15 @@ def _attempt(
         "block": trial.block,
         "position": trial.position,
     }
-    arm = given.arms[trial.treatment.id]
-    data_file = given.data_file if phases.reads_a_file(trial.treatment.resolved) else None
-    trial_input = TrialInput(
-        trial=trial,
-        server=arm.server,
-        options=arm.options,
-        workload=given.plan.experiment.workload,
-        parameters=given.plan.experiment.parameters,
-        expected=given.expected,
-        data_file=data_file,
-    )
     announce({"event": "trial", **about})
     try:
-        result = carry_out_trial(trial_input, announce)
+        result = carry_out_trial(given, announce)
     except BaseException as cause:
         reason = str(cause) if isinstance(cause, Interrupted) else f"millrace stopped: {cause!r}"
-        store.finish(attempt, AttemptResult("interrupted", reason=reason), utc_now())
+        with signals_held(), contextlib.suppress(MillraceError):
+            store.finish(attempt, AttemptResult("interrupted", reason=reason), utc_now())
         raise
-    _keep(store, attempt, result)
+    _keep(store, attempt, result, announce)
     announce(
         {
             "event": "end",
@@ -213,3 +212,17 @@ def _attempt(
             "reason": result.reason,
         }
     )
+
+
+def _keep(store: Store, attempt: int, result: AttemptResult, announce: Watcher) -> None:
+    """Write a trial's result; a full disk gets some seconds, since the trial's own files, often on
+    the same disk, have just been removed, and then does without the log. What was measured is not
+    lost to a signal meanwhile."""
+    with signals_held():
+        for _ in range(_KEEP_TRIES):
+            try:
+                return store.finish(attempt, result, utc_now())
+            except HostProblem as problem:
+                announce({"event": "waiting", "reason": str(problem)})
+                time.sleep(_KEEP_PAUSE_S)
+        return store.finish(attempt, replace(result, artefacts=()), utc_now())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem, UserError
-from millrace.servers import assemble, attached, catalogue, manifest
+from millrace.servers import assemble, attached, catalogue, families, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
@@ -27,7 +27,6 @@ from millrace.servers.provenance import file_sha256
 from millrace.servers.sources.coordinates import Directory
 from millrace.servers.sources.fetch import fetch_tarball
 
-FAMILIES = ("mysql", "mariadb")
 _ATTACHED = "attached.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -171,8 +170,7 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
             f"{name!r} is no name for a server",
             remedy="use lower-case letters, digits, dots, dashes and underscores",
         )
-    if family not in FAMILIES:
-        raise UserError(f"there is no family {family!r}", remedy=f"use {' or '.join(FAMILIES)}")
+    families.get(family)
     if name in catalogue.entries():
         raise UserError(f"{name} is a server of the catalogue", remedy="choose another name")
     with (

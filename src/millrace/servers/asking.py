@@ -1,4 +1,4 @@
-"""Asking a server: one address and the questions every server answers, ours or not."""
+"""Asking a server: its address, and the questions every server answers, ours or not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def connect(
         port=address.port,
         unix_socket=None if address.socket is None else str(address.socket),
         user=address.user,
-        password=address.password,
+        password=address.password.encode(),  # as text it would have to be Latin-1
         database=database,
         charset="utf8mb4",
         autocommit=True,
@@ -62,35 +62,39 @@ def connect(
     )
 
 
-def query(
-    address: Address, sql: str, *, database: str | None = None, limit_s: float | None = None
-) -> list[tuple[str | None, ...]]:
-    """The rows of one statement in a session of its own, every value as text.
+class Answering:
+    """A server that answers at an address."""
 
-    Raises TrialFailed with the server's own words.
-    """
-    try:
-        with (
-            contextlib.closing(connect(address, database, decoded=False, limit_s=limit_s)) as asked,
-            asked.cursor() as cursor,
-        ):
-            cursor.execute(sql)
-            return [tuple(map(_text, row)) for row in cursor.fetchall()]
-    except pymysql.MySQLError as error:
-        raise TrialFailed(
-            f"{address.server}: {_first_words(sql)}: {words_of(error)}", step="query"
-        ) from error
+    def __init__(self, address: Address) -> None:
+        self._address = address
 
+    def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
+        """The rows of one statement in a session of its own, every value as text.
 
-def version(address: Address) -> str:
-    """The version as the server itself says it."""
-    return query(address, "SELECT VERSION()", limit_s=ASK_LIMIT_S)[0][0] or ""
+        Raises TrialFailed with the server's own words.
+        """
+        try:
+            with (
+                contextlib.closing(
+                    connect(self._address, decoded=False, limit_s=limit_s)
+                ) as session,
+                session.cursor() as cursor,
+            ):
+                cursor.execute(sql)
+                return [tuple(map(_text, row)) for row in cursor.fetchall()]
+        except pymysql.MySQLError as error:
+            raise TrialFailed(
+                f"{self._address.server}: {_first_words(sql)}: {words_of(error)}", step="query"
+            ) from error
 
+    def version(self) -> str:
+        """The version as the server itself says it."""
+        return self.query("SELECT VERSION()", limit_s=ASK_LIMIT_S)[0][0] or ""
 
-def effective(address: Address) -> dict[str, str]:
-    """Every global variable and its value, as the server shows them."""
-    rows = query(address, "SHOW GLOBAL VARIABLES", limit_s=ASK_LIMIT_S)
-    return {(name or "").lower(): value or "" for name, value in rows}
+    def effective(self) -> dict[str, str]:
+        """Every global variable and its value, as the server shows them."""
+        rows = self.query("SHOW GLOBAL VARIABLES", limit_s=ASK_LIMIT_S)
+        return {(name or "").lower(): value or "" for name, value in rows}
 
 
 def words_of(error: pymysql.MySQLError) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
 
 import pymysql
 from pymysql.connections import Connection
@@ -15,7 +16,7 @@ from millrace.servers import asking
 from millrace.servers.asking import Address
 from millrace.servers.model import AttachedServer
 
-_FORM = "mysql://user:password@host:port/ or mysql://user:password@/?socket=PATH"
+_FORM = "mysql://user[:password]@host:port/ or mysql://user[:password]@/?socket=PATH"
 
 _ALWAYS_LIMITED = (
     "its options, engine defaults and page size cannot be set: only the default configuration fits",
@@ -27,16 +28,16 @@ _ALWAYS_LIMITED = (
 )
 
 
-class AttachedInstance:
+class AttachedInstance(asking.Answering):
     """The asking side of an instance, for a server that somebody else runs.
 
     ``limits`` says what cannot be controlled or observed there, a sentence each.
     """
 
     def __init__(self, server: AttachedServer, *, role: str = "server") -> None:
+        super().__init__(parse_dsn(server))
         self.server = server
         self.role = role
-        self._address = parse_dsn(server)
         self.user = self._address.user
         self.password = self._address.password
         self.host = self._address.host
@@ -57,18 +58,6 @@ class AttachedInstance:
                 remedy="check that the server runs, and the address and account it was added with",
                 step="connect",
             ) from error
-
-    def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
-        """The rows of one statement, every value as text. Raises TrialFailed."""
-        return asking.query(self._address, sql, limit_s=limit_s)
-
-    def version(self) -> str:
-        """The version as the server itself says it."""
-        return asking.version(self._address)
-
-    def effective(self) -> dict[str, str]:
-        """Every global variable and its value."""
-        return asking.effective(self._address)
 
 
 def parse_dsn(server: AttachedServer) -> Address:
@@ -99,6 +88,24 @@ def parse_dsn(server: AttachedServer) -> Address:
         port=port or 3306,
         socket=socket,
     )
+
+
+def lacks_password(server: AttachedServer) -> bool:
+    """Whether ``server.dsn`` says nothing about a password; an empty one (``user:@host``) counts as
+    said. Raises UserError as ``parse_dsn`` does."""
+    parse_dsn(server)
+    return urlsplit(server.dsn).password is None
+
+
+def with_password(server: AttachedServer, password: str) -> AttachedServer:
+    """The server with a password in its address. Raises UserError for one that is not Unicode."""
+    try:
+        quoted = quote(password, safe="")
+    except UnicodeEncodeError:
+        raise UserError(f"{server.name}: the password is not text in UTF-8") from None
+    parts = urlsplit(server.dsn)
+    user, _, place = parts.netloc.rpartition("@")
+    return replace(server, dsn=urlunsplit(parts._replace(netloc=f"{user}:{quoted}@{place}")))
 
 
 def _socket(server: AttachedServer, asked: Mapping[str, list[str]]) -> Path | None:

@@ -7,14 +7,13 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
-from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.errors import HostProblem, MillraceError, UserError, nearest_names
 from millrace.servers import added, assemble, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
@@ -156,8 +155,7 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
 
 
 def _unknown(name: str) -> UserError:
-    names = [row.name for row in list_servers()]
-    nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    nearest = nearest_names(name, [row.name for row in list_servers()])
     hint = f"; the nearest names are {', '.join(nearest)}" if nearest else ""
     return UserError(
         f"there is no server {name!r}{hint}",

@@ -41,7 +41,7 @@ _NOT_YET = frozenset({2002, 2003, 2006, 2013})
 _ACCESS_DENIED = 1045
 
 
-class Instance:
+class Instance(asking.Answering):
     """A server of ours; made by ``create``.
 
     ``load_dir`` is the directory that secure_file_priv names: a file there must be readable by all
@@ -57,6 +57,15 @@ class Instance:
         runs_as: launch.RunsAs,
         account: processes.Account,
     ) -> None:
+        super().__init__(
+            asking.Address(
+                server=site.server.name,
+                user="root",
+                password=site.password,
+                port=site.port,
+                socket=site.socket,
+            )
+        )
         self.id = account.id
         self.server = site.server
         self.role = role
@@ -67,7 +76,7 @@ class Instance:
         self.error_log = site.directory / "error.log"
         self.socket = site.socket
         self.port = site.port
-        self.user = "root"
+        self.user = self._address.user
         self.password = site.password
         self.runs_as = runs_as.name
         self._site = site
@@ -77,13 +86,6 @@ class Instance:
         self._process: subprocess.Popen[bytes] | None = None
         self._phase_began_at = 0
         self._trouble_seen_to = 0
-        self._address = asking.Address(
-            server=site.server.name,
-            user=self.user,
-            password=self.password,
-            port=site.port,
-            socket=site.socket,
-        )
 
     @property
     def pid(self) -> int | None:
@@ -143,18 +145,6 @@ class Instance:
         Raises what pymysql raises.
         """
         return asking.connect(self._address, database)
-
-    def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
-        """The rows of one statement, every value as text. Raises TrialFailed."""
-        return asking.query(self._address, sql, limit_s=limit_s)
-
-    def version(self) -> str:
-        """The version as the server itself says it."""
-        return asking.version(self._address)
-
-    def effective(self) -> dict[str, str]:
-        """Every global variable and its value."""
-        return asking.effective(self._address)
 
     def log_tail(self, n_lines: int = 40) -> str:
         """The last lines of the error log."""

@@ -6,12 +6,12 @@ Paths inside the server's directory are kept relative to it, so that the cache c
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from millrace import whole_file
 from millrace.errors import HostProblem
 from millrace.servers.model import Artefact, InstalledServer, Provenance
 
@@ -76,11 +76,9 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
 
 def write(manifest: Manifest, directory: Path) -> None:
     """Write the manifest; it appears whole or not at all."""
-    part = directory / f".{FILE}.{os.getpid()}"
     document = {"manifest_version": _VERSION, **asdict(manifest)}
-    part.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.chmod(0o644)
-    part.replace(directory / FILE)
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    whole_file.write_text(directory / FILE, text)
 
 
 def read(directory: Path) -> Manifest | None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
-import hashlib
 import json
-import os
 import re
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from millrace import paths
-from millrace.errors import HostProblem, UserError
+from millrace import paths, whole_file
+from millrace.errors import HostProblem, UserError, nearest_names
 from millrace.servers import families, instances, option_names
 from millrace.servers.families.model import Family
 from millrace.servers.model import (
@@ -27,6 +23,7 @@ from millrace.servers.model import (
     Option,
     Server,
 )
+from millrace.servers.provenance import file_sha256
 
 _HELP_LIMIT_S = 60.0
 _INITIALISE_LIMIT_S = 120.0
@@ -148,9 +145,7 @@ def _unknown_options(
     lines = []
     for option in unknown:
         line = f"  {option.name} (layer {option.layer!r})"
-        nearest = difflib.get_close_matches(
-            option_names.forms(option.name)[-1], sorted(options.names), n=3
-        )
+        nearest = nearest_names(option_names.forms(option.name)[-1], options.names)
         lines.append(line + (f"; nearest: {', '.join(nearest)}" if nearest else ""))
     return UserError(
         f"configuration {configuration!r} has {noun} that {server} does not know\n"
@@ -204,13 +199,7 @@ def _write_cache(file: Path, options: KnownOptions) -> None:
         indent=1,
     )
     with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=file.parent, delete=False
-        ) as draft:
-            draft.write(text)
-        os.chmod(draft.name, 0o644)  # noqa: PTH101 - a plain name
-        os.replace(draft.name, file)  # noqa: PTH105 - a plain name
+        whole_file.write_text(file, text)
 
 
 def _sha256(program: Path) -> str:
@@ -221,5 +210,4 @@ def _sha256(program: Path) -> str:
 @functools.cache
 def _sha256_of(program: Path, _mtime_ns: int, _size_bytes: int) -> str:
     """The digest of a file as it is now; a developer's build changes under the same name."""
-    with program.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(program)

@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from millrace import paths
+from millrace import paths, whole_file
 from millrace.errors import HostProblem
 from millrace.servers.host_lock import host_lock
 
@@ -41,11 +41,13 @@ __all__ = [
     "ENVIRONMENT_VARIABLE",
     "Account",
     "ProcessId",
+    "boot_id",
     "close_account",
     "end",
     "host_lock",
     "new_id",
     "open_account",
+    "pid_namespace",
     "reap_orphans",
     "record_process",
     "running",
@@ -95,16 +97,26 @@ class Account:
         An owner in another process namespace of the same boot (a container that shares the state
         directory) cannot be seen from here, so it counts as alive.
         """
-        if self.boot_id != _boot_id():
+        if self.boot_id != boot_id():
             return True
-        return self.pid_namespace == _pid_namespace() and not self.owner.exists()
+        return self.pid_namespace == pid_namespace() and not self.owner.exists()
 
     def live_processes(self) -> list[ProcessId]:
         """Its processes that exist now: the recorded ones, and those that carry its id."""
-        if self.boot_id != _boot_id():
+        if self.boot_id != boot_id():
             return []
         recorded = {process for process in self.processes if process.exists()}
         return sorted(recorded | _carriers(self.id), key=lambda process: process.pid)
+
+
+def boot_id() -> str:
+    """What tells this boot of the host from every other one."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def pid_namespace() -> str:
+    """What tells the process namespace we are in from others (containers) of the same boot."""
+    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def new_id(server: str) -> str:
@@ -122,8 +134,8 @@ def open_account(instance_id: str, *, server: str, role: str, directories: list[
         role=role,
         command=" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        boot_id=_boot_id(),
-        pid_namespace=_pid_namespace(),
+        boot_id=boot_id(),
+        pid_namespace=pid_namespace(),
         owner=owner,
         directories=tuple(str(directory) for directory in directories),
     )
@@ -151,7 +163,7 @@ def close_account(account: Account) -> None:
                     f"{directory}, the directory of an instance, cannot be removed",
                     remedy="remove it by hand, with the rights of the user who made it",
                 )
-    _draft_of(account.id).unlink(missing_ok=True)
+    whole_file.remove_drafts(_file_of(account.id))
     _file_of(account.id).unlink(missing_ok=True)
 
 
@@ -258,14 +270,6 @@ def _started_ticks(pid: int) -> int | None:
     return None if state in (b"Z", b"X") else int(fields[18])
 
 
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def _pid_namespace() -> str:
-    return str(Path("/proc/self/ns/pid").readlink())
-
-
 def _folder() -> Path:
     return paths.state_dir() / "instances"
 
@@ -274,18 +278,11 @@ def _file_of(instance_id: str) -> Path:
     return _folder() / f"{instance_id}.json"
 
 
-def _draft_of(instance_id: str) -> Path:
-    return _folder() / f"{instance_id}.draft"
-
-
 def _write(account: Account) -> None:
     """Replace the account's file in one step: a reader sees the old one or the new one."""
     file = _file_of(account.id)
-    draft = _draft_of(account.id)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(asdict(account), indent=1), encoding="utf-8")
-        draft.replace(file)
+        whole_file.write_text(file, json.dumps(asdict(account), indent=1))
     except OSError as error:
         raise HostProblem(
             f"{file}: the account of an instance cannot be written: {error.strerror}",

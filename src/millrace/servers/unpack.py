@@ -7,6 +7,7 @@ followed, and one that leads out of the directory is refused.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import os
@@ -35,11 +36,26 @@ _DAMAGED = (
     lzma.LZMAError,
     gzip.BadGzipFile,
     EOFError,
-    NotImplementedError,
-    # Two members of one name, or a file where another member needs a directory.
-    FileExistsError,
-    IsADirectoryError,
-    NotADirectoryError,
+    UnicodeError,
+    # A zip that is encrypted or compressed in an unknown way.
+    RuntimeError,
+)
+
+# What the system says to names that only a damaged or a hostile archive has: two members of one
+# name, a file where another member needs a directory, links that lead to each other, names that are
+# too long. An error without a number comes from a decompressor.
+_DAMAGED_NAMES = frozenset(
+    (
+        None,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.EINVAL,
+        errno.EILSEQ,
+        errno.EMLINK,
+    )
 )
 
 
@@ -65,10 +81,18 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
             _unpack_tar(archive, target)
         target.make_links()
     except _DAMAGED as error:
-        raise HostProblem(
-            f"{archive.name} is damaged or no archive that millrace knows: {error}",
-            remedy="download it again; zip, deb and tar (gzip, bzip2, xz, zstd) are known",
-        ) from error
+        raise _damaged(archive, error) from error
+    except OSError as error:
+        if error.errno not in _DAMAGED_NAMES:
+            raise
+        raise _damaged(archive, error) from error
+
+
+def _damaged(archive: Path, error: Exception) -> HostProblem:
+    return HostProblem(
+        f"{archive.name} is damaged or no archive that millrace knows: {error}",
+        remedy="download it again; zip, deb and tar (gzip, bzip2, xz, zstd) are known",
+    )
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
@@ -132,7 +156,7 @@ class _Target:
 
     def _inside(self, path: Path, text: str) -> None:
         # Not Path.resolve, which gives up on links that lead to each other.
-        if not Path(os.path.realpath(path)).is_relative_to(self.into):
+        if "\0" in text or not Path(os.path.realpath(path)).is_relative_to(self.into):
             raise self.outside(text)
 
     def outside(self, member: str) -> HostProblem:

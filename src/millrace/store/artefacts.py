@@ -9,10 +9,10 @@ import contextlib
 import errno
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from millrace import whole_file
 from millrace.errors import HostProblem, MillraceError, UserError
 
 
@@ -37,41 +37,15 @@ def disk_full(path: Path) -> HostProblem:
 
 @contextlib.contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its place when the block ends without error."""
+    """A draft of ``path`` (see ``whole_file.drafted``), durable once the block has ended.
+
+    Raises what the disk refuses as something the user can act on.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
+        with whole_file.drafted(path, durable=True) as draft:
+            yield draft
     except OSError as error:
         raise write_problem(path, error) from error
-    temporary = Path(name)
-    try:
-        yield temporary
-        _make_durable(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-        _make_durable(path.parent)
-    except OSError as error:
-        raise write_problem(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _make_durable(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _umask() -> int:
-    # Read without setting it (which would be felt by other threads).
-    with Path("/proc/self/status").open() as status:
-        for line in status:
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    return 0o022
 
 
 class Artefacts:
@@ -88,8 +62,8 @@ class Artefacts:
         sha256 = hashlib.sha256(content).hexdigest()
         path = self.path(sha256)
         if not path.exists():
-            with written_atomically(path) as temporary:
-                temporary.write_bytes(content)
+            with written_atomically(path) as draft:
+                draft.write_bytes(content)
         return sha256
 
     def read(self, sha256: str) -> bytes:

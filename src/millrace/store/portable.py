@@ -78,7 +78,7 @@ _READ_MANIFEST = TypeAdapter(_Manifest)
 def write(path: Path, runs: Sequence[StoredRun], artefacts: Artefacts) -> None:
     """Write ``runs`` with their files to ``path``, which appears complete or not at all."""
     sizes = _artefact_sizes(runs)
-    with written_atomically(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with written_atomically(path) as draft, zipfile.ZipFile(draft, "w") as archive:
         entries = []
         for number, run in enumerate(runs, start=1):
             content = _RUN.dump_json(run)

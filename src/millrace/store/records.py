@@ -30,7 +30,9 @@ class RunRecord:
 
     ``spec`` is the expanded experiment as plain data: keys ``workload``, ``configurations``,
     ``factors`` (list of name, levels, aliases), ``compare`` (factor, base), ``parameters``,
-    ``published``; ``experiment_text`` is the TOML as written. ``versions`` holds ``millrace``,
+    ``published``. A run that was given more blocks later also has ``extensions``: a list of
+    ``blocks`` (the number from then on), ``utc``, ``command``, the oldest first.
+    ``experiment_text`` is the TOML as written. ``versions`` holds ``millrace``,
     ``load_generator`` and ``data`` (the version of the data set's definition).
     """
 

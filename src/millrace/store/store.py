@@ -1,7 +1,8 @@
 """The results store: the ledger of trials, and everything they yielded.
 
-Beside ``results.sqlite`` there are ``results.sqlite.artefacts/`` (files by hash) and
-``results.sqlite.events/`` (one event file a run, see ``millrace.store.events``).
+Beside ``results.sqlite`` there are ``results.sqlite.artefacts/`` (files by hash),
+``results.sqlite.events/`` (one event file a run, see ``millrace.store.events``), and ``reports/``
+(one HTML report a run, which can be made again at any time).
 
 The ledger. A trial is a row before it runs. An attempt is a row that is claimed before it starts
 and ended by the process that ran it. Resuming is claiming what has no end; a process that died
@@ -11,17 +12,17 @@ leaves its attempt open, and the next one that claims the trial ends it as inter
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Select, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, update
 
 from millrace.errors import HostProblem, UserError
 from millrace.store import database, portable, rows, schema
-from millrace.store.artefacts import Artefacts
+from millrace.store.artefacts import Artefacts, write_problem
 from millrace.store.records import (
     ArtefactRecord,
     AttemptResult,
@@ -72,6 +73,10 @@ class Store:
         """The event file of a run; it may not exist yet."""
         return self.path.with_name(self.path.name + ".events") / f"{run_id}.jsonl"
 
+    def report_path(self, run_id: str) -> Path:
+        """Where a run's HTML report goes unless the user names a place; it may not exist yet."""
+        return self.path.parent / "reports" / f"{run_id}.html"
+
     # The ledger, written by the runner.
 
     def begin_run(
@@ -79,26 +84,32 @@ class Store:
         run: RunRecord,
         treatments: Sequence[TreatmentRecord],
         trials: Sequence[TrialRecord],
+        *,
+        extension: Mapping[str, Any] | None = None,
     ) -> None:
         """Record a run with its trials before the first one starts.
 
         For a run that is there already, only trials (and treatments) that are new are added, and
-        ``blocks`` grows; everything else stays as it was first recorded. Trial ids are unique in
-        the whole store, so they contain the run's.
+        ``blocks`` grows; everything else stays as it was first recorded. When it grows,
+        ``extension`` (``utc`` and ``command``) is kept with the new number of blocks, see
+        ``RunRecord.spec``. Trial ids are unique in the whole store, so they contain the run's.
         """
+        runs = schema.runs
         with self._writing() as connection:
             known = connection.execute(
-                select(schema.runs.c.digest).where(schema.runs.c.id == run.id)
-            ).scalar()
+                select(runs.c.digest, runs.c.blocks, runs.c.spec).where(runs.c.id == run.id)
+            ).first()
             if known is None:
-                connection.execute(insert(schema.runs).values(**rows.run_row(run)))
-            elif known != run.digest:
-                raise ValueError(f"run {run.id} measures something else: {known}, {run.digest}")
-            connection.execute(
-                update(schema.runs)
-                .where(schema.runs.c.id == run.id, schema.runs.c.blocks < run.blocks)
-                .values(blocks=run.blocks)
-            )
+                connection.execute(insert(runs).values(**rows.run_row(run)))
+            elif known.digest != run.digest:
+                raise ValueError(
+                    f"run {run.id} measures something else: {known.digest}, {run.digest}"
+                )
+            elif known.blocks < run.blocks:
+                grown = update(runs).where(runs.c.id == run.id).values(blocks=run.blocks)
+                if extension is not None:
+                    grown = grown.values(spec=_extended(known.spec, run.blocks, extension))
+                connection.execute(grown)
             _add_missing(
                 connection, schema.treatments, [rows.treatment_row(run.id, t) for t in treatments]
             )
@@ -212,22 +223,16 @@ class Store:
             found = select(runs).where(runs.c.id == matching[0].id)
             return rows.run_record(connection.execute(found).one())
 
-    def latest_run(self, digest: str, host_id: str, seed: int | None = None) -> RunRecord | None:
-        """The newest run of this experiment (by digest) on this host."""
-        return self._newest(_runs_of(digest, host_id, seed))
-
-    def unfinished_run(self, digest: str, host_id: str) -> RunRecord | None:
-        """The newest run of this experiment on this host that has a trial without a finished or
-        failed attempt."""
-        open_trial = exists().where(
-            schema.trials.c.run_id == schema.runs.c.id, ~_has_attempt("finished", "failed")
-        )
-        return self._newest(_runs_of(digest, host_id, None).where(open_trial))
-
-    def _newest(self, query: Select[Any]) -> RunRecord | None:
+    def runs_of(self, digest: str, host_id: str, seed: int | None) -> list[RunRecord]:
+        """The runs of this experiment (by digest) on this host, the newest first; with ``seed``
+        only those in that order."""
+        runs = schema.runs
+        query = select(runs).where(runs.c.digest == digest, runs.c.host_id == host_id)
+        if seed is not None:
+            query = query.where(runs.c.seed == seed)
         with self._reading() as connection:
-            row = connection.execute(query.order_by(*_newest_first()).limit(1)).first()
-        return None if row is None else rows.run_record(row)
+            found = connection.execute(query.order_by(*_newest_first()))
+            return [rows.run_record(row) for row in found]
 
     def list_runs(self) -> list[RunSummary]:
         """Every run in one line, the newest first."""
@@ -260,7 +265,7 @@ class Store:
     # Keeping house.
 
     def remove_runs(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
-        """Remove runs with all they yielded, and the files no other run refers to.
+        """Remove runs with all they yielded, their reports, and the files no other run refers to.
 
         Raises UserError, and removes nothing, when one is unknown or is being measured now.
         """
@@ -299,7 +304,11 @@ class Store:
             names -= set(connection.scalars(select(kept.c.sha256).where(kept.c.sha256.in_(names))))
             self.artefacts.discard(names)
         for run_id in run_ids:
-            self.events_path(run_id).unlink(missing_ok=True)
+            for file in (self.events_path(run_id), self.report_path(run_id)):
+                try:
+                    file.unlink(missing_ok=True)
+                except OSError as error:
+                    raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path) -> None:
         """Write runs with their files into one portable file (see ``millrace.store.portable``)."""
@@ -346,10 +355,10 @@ def _newest_first() -> tuple[Any, Any]:
     return schema.runs.c.created_utc.desc(), schema.runs.c.id.desc()
 
 
-def _runs_of(digest: str, host_id: str, seed: int | None) -> Select[Any]:
-    runs = schema.runs
-    query = select(runs).where(runs.c.digest == digest, runs.c.host_id == host_id)
-    return query if seed is None else query.where(runs.c.seed == seed)
+def _extended(spec: Mapping[str, Any], blocks: int, extension: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification of a run that was given more blocks."""
+    added = {**extension, "blocks": blocks}
+    return {**spec, "extensions": [*spec.get("extensions", ()), added]}
 
 
 def _has_attempt(*outcomes: str) -> Any:

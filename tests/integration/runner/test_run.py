@@ -33,7 +33,7 @@ def test_a_run_is_kept_reported_and_never_repeated(place: Place) -> None:
     for attempt in stored.attempts:
         names = [step.name for step in attempt.steps]
         assert names == [
-            "settle", "initialise", "start", "record", "database",
+            "prepare", "initialise", "start", "record", "database", "settle",
             "create", "load", "finish", "count", "verify", "stop", "sizes",
         ]  # fmt: skip
         found = {each.name: each.value for each in attempt.measurements}
@@ -122,10 +122,10 @@ def test_a_server_killed_while_it_loads_is_a_result(place: Place) -> None:
     assert failed.failed_step is not None
     assert "SIGKILL" in str(failed.reason)
     assert failed.log_tail
+    assert [artefact.kind for artefact in failed.artefacts] == ["error_log"]
 
 
 def test_a_server_that_does_not_start_is_a_result_and_the_plan_goes_on(place: Place) -> None:
-    # Longer than any address: the server itself refuses it, at its start.
     more = '[configurations.broken]\noptions.innodb_data_file_path = "nonsense"\n'
     factors = {"configuration": ["broken", "default"]}
     ran = place.millrace("run", experiment(place.directory, factors=factors, more=more))
@@ -147,6 +147,31 @@ def test_an_option_the_server_does_not_know_is_refused_before_anything_runs(plac
     assert "Traceback" not in ran.stderr
 
 
+def test_failed_trials_are_tried_again_only_when_asked(place: Place) -> None:
+    file = experiment(place.directory, rows=MANY_ROWS)
+    with place.running("run", file) as process:
+        place.wait_for_step("measure", process)
+        [instance] = processes.running()
+        for victim in instance.live_processes():
+            os.kill(victim.pid, signal.SIGKILL)
+        process.communicate(timeout=120)
+    assert place.millrace("run", file).returncode == 3
+    assert [attempt.outcome for attempt in place.latest().attempts] == ["failed"]
+    assert place.millrace("run", file, "--retry-failed").returncode == 0
+    assert [attempt.outcome for attempt in place.latest().attempts] == ["failed", "finished"]
+
+
+def test_a_reader_of_the_progress_that_goes_away_does_not_end_the_run(place: Place) -> None:
+    file = experiment(place.directory, blocks=2)
+    with place.running("run", file) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.wait(timeout=120)
+    assert process.returncode == 0
+    assert [attempt.outcome for attempt in place.latest().attempts] == ["finished"] * 2
+
+
 def test_two_runs_at_once_would_disturb_each_other(place: Place) -> None:
     with processes.host_lock("a test of the host lock"):
         ran = place.millrace("run", experiment(place.directory))
@@ -155,12 +180,15 @@ def test_two_runs_at_once_would_disturb_each_other(place: Place) -> None:
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize("by", ["tcp", "socket"])
 def test_an_attached_server_is_measured_and_left_as_it_was(
-    place: Place, instance_of: InstanceOf
+    place: Place, instance_of: InstanceOf, by: str
 ) -> None:
     with instance_of("mysql-5.7.22") as ours:
         before = ours.query("SHOW DATABASES")
-        dsn = f"mysql://{ours.user}:{ours.password}@127.0.0.1:{ours.port}/"
+        dsn = f"mysql://{ours.user}:{ours.password}@" + (
+            f"127.0.0.1:{ours.port}/" if by == "tcp" else f"/?socket={ours.socket}"
+        )
         added = place.millrace("servers", "add", "theirs", "--family", "mysql", "--attach", dsn)
         assert added.returncode == 0, added.stderr
         try:

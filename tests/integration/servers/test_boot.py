@@ -14,7 +14,7 @@ import pytest
 
 from millrace import paths
 from millrace.servers import families, instances, processes, verify
-from millrace.servers.attached import AttachedInstance
+from millrace.servers.attached import AttachedInstance, with_password
 from millrace.servers.instances import Instance
 from millrace.servers.model import AttachedServer, FittedOptions
 from tests.conftest import InstanceOf, ServerOf
@@ -153,6 +153,16 @@ def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -
         assert [step for step, _, _ in result.steps] == ["query", "load local"]
         assert instance.query("SHOW DATABASES") == before
         assert instance.pid is not None
+
+
+@pytest.mark.parametrize("name", [BOOTSTRAP, INITIALIZE])
+def test_a_password_may_hold_any_letter(instance_of: InstanceOf, name: str) -> None:
+    password = "pä€/@:%"
+    with instance_of(name) as instance:
+        instance.query(f"CREATE USER 'me'@'127.0.0.1' IDENTIFIED BY '{password}'")
+        address = AttachedServer("theirs", "mysql", f"mysql://me@127.0.0.1:{instance.port}/")
+        theirs = AttachedInstance(with_password(address, password))
+        assert theirs.version() == instance.version()
 
 
 def nothing() -> FittedOptions:

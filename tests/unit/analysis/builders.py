@@ -297,6 +297,41 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
     )
 
 
+def measured(stored: StoredRun, name: str, values: Mapping[str, float]) -> StoredRun:
+    """``stored`` with a further measurement in the attempts of the servers in ``values``."""
+    return replace(
+        stored,
+        attempts=tuple(
+            replace(
+                attempt,
+                measurements=(
+                    *attempt.measurements,
+                    MeasurementRecord(name, values[attempt.instances[0].server.name]),
+                ),
+            )
+            if attempt.instances[0].server.name in values
+            else attempt
+            for attempt in stored.attempts
+        ),
+    )
+
+
+def extended(stored: StoredRun, blocks: int, *, at_block: int) -> StoredRun:
+    """``stored`` as if it was given more blocks when ``at_block`` of them had ended."""
+    block_of = {trial.id: trial.block for trial in stored.trials}
+    attempts = tuple(
+        replace(
+            attempt,
+            started_utc=f"2026-01-{5 + (block_of[attempt.trial_id] >= at_block):02}T10:00:00Z",
+            ended_utc=f"2026-01-{5 + (block_of[attempt.trial_id] >= at_block):02}T10:00:30Z",
+        )
+        for attempt in stored.attempts
+    )
+    extension = {"blocks": blocks, "utc": "2026-01-05T18:00:00Z", "command": "millrace run"}
+    run = replace(stored.run, spec={**stored.run.spec, "extensions": [extension]})
+    return replace(stored, run=run, attempts=attempts)
+
+
 def keep(stored: StoredRun, path: Path) -> None:
     """Write ``stored`` to a results store at ``path``, the way the runner does."""
     with Store.open(path) as store:

@@ -118,18 +118,42 @@ def test_a_failed_trial_drops_its_pair_and_no_other() -> None:
     assert [(f.block, f.step) for f in analysis.failures] == [(1, "load")]
 
 
-def test_pairs_lost_to_failures_are_named_where_too_few_are_left() -> None:
+def test_trials_lost_to_failures_are_named_where_too_few_are_left() -> None:
     run = RunBuilder({BASE: noisy(4.0, 3), SLOWER: (4.4, Fails(), 4.5)}).build()
     comparison = one(judge(run), SLOWER)
     assert comparison.verdict is None
-    assert comparison.reason == "2 blocks; at least 3 are wanted (1 failed trial left out)"
+    lost = f"1 of 3 trials of {SLOWER} failed"
+    assert comparison.reason == f"2 blocks; at least 3 are wanted; {lost}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"),
+    [(5.0, "regression"), (3.0, "improvement"), (4.0, "equivalent"), (4.07, "inconclusive")],
+)
+def test_trials_lost_to_failures_are_named_with_every_verdict(seconds: float, verdict: str) -> None:
+    base: list[float | Fails | None] = [Fails(), *noisy(4.0, 7, spread=0.002)]
+    other: list[float | Fails | None] = [*noisy(seconds, 6, spread=0.002, seed=2), Fails(), Fails()]
+    comparison = one(judge(RunBuilder({BASE: base, SLOWER: other}).build()), SLOWER)
+    assert (comparison.verdict, comparison.n_blocks) == (verdict, 5)
+    assert (comparison.base_failed, comparison.candidate_failed) == (1, 2)
+    assert comparison.reason.endswith(
+        f"; 1 of 8 trials of {BASE} failed and 2 of 8 trials of {SLOWER} failed"
+    )
+
+
+def test_without_failures_nothing_is_lost() -> None:
+    comparison = one(judge(drifting()), SLOWER)
+    assert (comparison.base_failed, comparison.candidate_failed, comparison.lost) == (0, 0, "")
+    assert comparison.reason == "the interval excludes 1 and the estimate is beyond 2 %"
 
 
 def test_a_candidate_that_never_finished_has_failed() -> None:
     run = RunBuilder({BASE: noisy(4.0, 3), SLOWER: [Fails("initialise", "no such option")] * 3})
     comparison = one(judge(run.build()), SLOWER)
     assert comparison.verdict == "failed"
-    assert comparison.reason == f"{SLOWER} failed at step initialise: no such option"
+    assert comparison.reason == (
+        f"{SLOWER} failed at step initialise: no such option; 3 of 3 trials of {SLOWER} failed"
+    )
     assert comparison.estimate is None
 
 
@@ -137,7 +161,9 @@ def test_a_base_that_never_finished_fails_every_comparison() -> None:
     run = RunBuilder({BASE: [Fails("start", "no such option")] * 3, SLOWER: noisy(4.0, 3)})
     comparison = one(judge(run.build()), SLOWER)
     assert comparison.verdict == "failed"
-    assert comparison.reason == f"the base {BASE} failed at step start: no such option"
+    assert comparison.reason == (
+        f"the base {BASE} failed at step start: no such option; 3 of 3 trials of {BASE} failed"
+    )
 
 
 def test_a_run_that_has_not_ended_has_no_verdict_yet() -> None:

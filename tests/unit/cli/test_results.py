@@ -125,7 +125,13 @@ def test_rm_asks_and_removes(store: Path) -> None:
     out, err = results("rm", "study-a", store=store, answer="y\n")
     assert out == ""
     assert "study-a1" in err
-    results("rm", "study-b2", "--yes", store=store)
+    assert "report" not in err
+    report = store.parent / "reports" / "study-b2.html"
+    report.parent.mkdir()
+    report.write_text("<html>")
+    _, err = results("rm", "study-b2", "--yes", store=store)
+    assert f"removed the report {report}" in err
+    assert not report.exists()
     out, err = results("list", store=store)
     assert out == ""
     assert "holds no runs yet" in err

@@ -28,7 +28,7 @@ def test_a_regression_in_a_sentence() -> None:
         "95 % interval 0.890 to 0.911 over 3 blocks: regression."
     )
     assert only_sentence(found, "time").startswith(
-        "mysql-5.7.22 takes 11.0 % more time (time to load, crash safe) than mysql-5.6.24: "
+        "mysql-5.7.22 takes 11.0 % more time (time to load and finish) than mysql-5.6.24: "
     )
 
 
@@ -55,7 +55,7 @@ def test_a_failure_names_step_and_reason_in_one_line() -> None:
     text = only_sentence(analysis(*[Fails("start", "unknown option\nand more")] * 3))
     assert text == (
         "mysql-5.7.22 against mysql-5.6.24: failed: "
-        "mysql-5.7.22 failed at step start: unknown option."
+        "mysql-5.7.22 failed at step start: unknown option; 3 of 3 trials of mysql-5.7.22 failed."
     )
 
 
@@ -76,6 +76,20 @@ def test_the_answer_names_each_of_a_few() -> None:
     assert answer(analysis(4.42, 4.55, 4.35)) == (
         "Compared with mysql-5.6.24, mysql-5.7.22 gives 9.9 % fewer rows/s (regression)."
     )
+
+
+def test_failed_trials_are_told_with_a_regression_too() -> None:
+    found = analysis(4.42, Fails(), 4.55, 4.35, base=(4.0, 4.05, 4.1, 3.9))
+    lost = "1 of 4 trials of mysql-5.7.22 failed"
+    assert only_sentence(found).endswith(f" over 3 blocks: regression; {lost}.")
+    assert answer(found).endswith(f" (regression; {lost}).")
+
+
+def test_failed_trials_are_told_where_comparisons_are_counted() -> None:
+    times = {f"mysql-5.7.{n}": noisy(4.0 + n / 4, 4, seed=n) for n in range(1, 6)}
+    partly = {"mysql-5.7.6": (5.0, 5.1, Fails(), 5.0), "mysql-5.7.7": [Fails()] * 4}
+    found = judge(RunBuilder({BASE: noisy(4.0, 4), **times, **partly}).build())
+    assert " and 1 failed. 1 of them rests on fewer trials: some failed." in answer(found)
 
 
 def test_the_answer_counts_many() -> None:

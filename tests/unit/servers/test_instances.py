@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,12 @@ from hypothesis import strategies as st
 
 from millrace.errors import UserError
 from millrace.servers import error_log, places
-from millrace.servers.attached import AttachedInstance, parse_dsn
+from millrace.servers.attached import (
+    AttachedInstance,
+    lacks_password,
+    parse_dsn,
+    with_password,
+)
 from millrace.servers.model import AttachedServer
 
 QUIET = (
@@ -136,6 +142,17 @@ def test_an_address_is_read() -> None:
     assert "p@ss" not in repr(address)
     local = parse_dsn(attached("mysql://me@/?socket=/run/my.sock"))
     assert (local.socket, local.port, local.password) == (Path("/run/my.sock"), 3306, "")
+
+
+ADDRESSES = ["mysql://m%40e@db.example:3307/", "mysql://me@[::1]:1/", "mysql://me@/?socket=/s"]
+
+
+@given(st.sampled_from(ADDRESSES), st.text())
+def test_a_password_is_put_into_an_address(dsn: str, password: str) -> None:
+    assert lacks_password(attached(dsn))
+    made = with_password(attached(dsn), password)
+    assert not lacks_password(made)
+    assert parse_dsn(made) == replace(parse_dsn(attached(dsn)), password=password)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,27 @@ def test_a_number_that_was_given_again_is_left_alone(
     assert sleepers[0].poll() is None
 
 
+def test_a_draft_of_a_killed_owner_goes_with_its_account(place: Path) -> None:
+    orphan = account_in(place, orphan=True)
+    folder = place / "state/instances"
+    (folder / f".{orphan.id}.json.x1.draft").touch()
+    assert [account.id for account in processes.running()] == [orphan.id]
+    processes.reap_orphans()
+    assert list(folder.iterdir()) == []
+
+
+def test_another_process_of_this_host_sees_the_same_boot_and_namespace() -> None:
+    ask = "from millrace.servers.processes import *; print(boot_id()); print(pid_namespace())"
+    answer = subprocess.run(
+        [sys.executable, "-c", ask],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout.splitlines() == [processes.boot_id(), processes.pid_namespace()]
+
+
 def test_after_a_reboot_there_are_no_processes_to_end(
     place: Path, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:

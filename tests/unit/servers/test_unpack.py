@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace.errors import HostProblem
@@ -92,6 +93,10 @@ members = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(members)
+@example([("a", tarfile.SYMTYPE, "a"), ("a/a/a", tarfile.SYMTYPE, "a")])
+@example([("a", tarfile.SYMTYPE, "a"), ("a/b", tarfile.REGTYPE, "x")])
+@example([("a" * 300, tarfile.REGTYPE, "x")])
+@example([("/".join(["a" * 200] * 30), tarfile.REGTYPE, "x")])
 def test_no_archive_writes_or_points_outside(content: list[Member]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         room = Path(scratch) / "room"
@@ -175,6 +180,49 @@ def test_a_debian_package_is_known(tmp_path: Path) -> None:
     )
     unpack(tmp_path / "x.deb", tmp_path / "target", root="usr")
     assert (tmp_path / "target/sbin/mysqld").read_text() == "program"
+
+
+def test_links_that_lead_to_each_other_are_damage(tmp_path: Path) -> None:
+    loop: list[Member] = [("a", tarfile.SYMTYPE, "a"), ("a/a/a", tarfile.SYMTYPE, "a")]
+    archive = make_tar(tmp_path / "loop.tar", loop, "w")
+    with pytest.raises(HostProblem, match=r"loop\.tar is damaged"):
+        unpack(archive, tmp_path / "target")
+
+
+def a_zip(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+            archive.writestr(f"some/file-{method}", "content" * 30, compress_type=method)
+        link = zipfile.ZipInfo("some/link")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "file-8")
+    return path
+
+
+def a_tar(path: Path, mode: str) -> Path:
+    content: list[Member] = [
+        ("some/file", tarfile.REGTYPE, "content" * 30),
+        ("some/" + "deep/" * 40 + "file", tarfile.REGTYPE, "x"),
+        ("some/link", tarfile.SYMTYPE, "file"),
+        ("some/same", tarfile.LNKTYPE, "some/file"),
+    ]
+    return make_tar(path, content, mode)
+
+
+@pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:bz2", "w:xz"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whatever_is_damaged_is_told_not_traced(kind: str, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = Path(scratch) / "archive"
+        content = bytearray(
+            (a_zip(archive) if kind == "zip" else a_tar(archive, kind)).read_bytes()
+        )
+        for _ in range(data.draw(st.integers(1, 4))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        archive.write_bytes(content)
+        with contextlib.suppress(HostProblem):
+            unpack(archive, Path(scratch) / "target")
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "w"])

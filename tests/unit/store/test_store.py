@@ -243,22 +243,32 @@ def test_runs_are_found_by_prefix_and_latest(store: Store) -> None:
         store.find_run("st%")
 
 
-def test_the_newest_run_of_an_experiment_on_a_host_is_found(store: Store) -> None:
+def test_each_extension_of_a_run_is_recorded(store: Store) -> None:
+    extended = {"utc": LATER, "command": "millrace run x.toml --blocks 3"}
+    begin(store, begun(blocks=2))
+    assert "extensions" not in store.find_run("study-1").spec
+    for blocks in (2, 1, 3, 3, 5):
+        what = begun(blocks=blocks)
+        store.begin_run(what.run, what.treatments, what.trials, extension=extended)
+    begin(store, begun(blocks=6))
+    run = store.find_run("study-1")
+    assert run.blocks == 6
+    assert run.spec == {
+        **begun().run.spec,
+        "extensions": [{**extended, "blocks": 3}, {**extended, "blocks": 5}],
+    }
+
+
+def test_the_runs_of_an_experiment_on_a_host_are_found_newest_first(store: Store) -> None:
     old = begun("old", created_utc="2026-05-01T00:00:00Z", seed=1)
     new = begun("new", created_utc="2026-05-02T00:00:00Z", seed=2)
-    begin(store, new)
     begin(store, old)
-    assert store.latest_run("digest", "host") == new.run
-    assert store.latest_run("digest", "host", seed=1) == old.run
-    assert store.latest_run("digest", "elsewhere") is None
-    assert store.latest_run("other", "host") is None
-    for trial in new.trials:
-        assert store.unfinished_run("digest", "host") == new.run
-        carry_out(store, trial.id, failed())
-    assert store.unfinished_run("digest", "host") == old.run
-    for trial in old.trials:
-        carry_out(store, trial.id, result())
-    assert store.unfinished_run("digest", "host") is None
+    begin(store, new)
+    begin(store, begun("other", digest="another"))
+    assert store.runs_of("digest", "host", None) == [new.run, old.run]
+    assert store.runs_of("digest", "host", seed=1) == [old.run]
+    assert store.runs_of("digest", "elsewhere", None) == []
+    assert store.runs_of("unknown", "host", None) == []
 
 
 def test_runs_are_listed_newest_first_with_their_trials_counted(store: Store) -> None:
@@ -297,6 +307,9 @@ def test_removing_a_run_takes_its_files_but_none_of_another_run(store: Store) ->
     carry_out(store, gone.trials[1].id, result(log=b"alone", port="1"))
     store.events_path("gone").parent.mkdir()
     store.events_path("gone").write_text("{}\n")
+    store.report_path("gone").parent.mkdir()
+    for run_id in ("gone", "kept"):
+        store.report_path(run_id).write_text("<html>")
     before = store.load_run("kept")
 
     with pytest.raises(UserError, match="holds no run nonsense"):
@@ -308,7 +321,10 @@ def test_removing_a_run_takes_its_files_but_none_of_another_run(store: Store) ->
     files = [path.read_bytes() for path in store.artefacts.directory.rglob("*") if path.is_file()]
     assert files == [b"shared"]
     assert not store.events_path("gone").exists()
+    assert not store.report_path("gone").exists()
+    assert store.report_path("kept").exists()
     store.remove_runs(["kept"], is_alive=dead)
+    assert not store.report_path("kept").exists()
     with store._reading() as connection:
         for table in schema.metadata.sorted_tables:
             assert connection.scalar(select(func.count()).select_from(table)) == 0, table.name

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 
-from millrace.errors import UserError
+from millrace.errors import UserError, nearest
 from millrace.servers.families.model import Family
 
 __all__ = ["Family", "get", "names"]
@@ -24,8 +23,8 @@ def get(name: str) -> Family:
     """
     known = names()
     if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"use one of {', '.join(known)}"
+        near = nearest(name, known)
+        hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(known)}"
         raise UserError(f"there is no family {name!r}", remedy=hint)
     family = importlib.import_module(f"{__name__}.{name}").FAMILY
     assert isinstance(family, Family)

@@ -1,0 +1,135 @@
+"""`millrace servers` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.servers import small_servers
+
+SECRET = "p@ss:w/rd µ%41"
+Environment = dict[str, str]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, child_environment: Environment) -> Environment:
+    places = {"MILLRACE_STATE": str(tmp_path / "state"), "MILLRACE_CACHE": str(tmp_path / "cache")}
+    without = {name: v for name, v in child_environment.items() if name != "MILLRACE_PASSWORD"}
+    return {**without, **places}
+
+
+def call(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "millrace.cli.main", "servers", *arguments]
+
+
+def servers(environment: Environment, *arguments: str, status: int = 0) -> tuple[str, str]:
+    """Call the command away from any terminal; (stdout, stderr)."""
+    done = subprocess.run(
+        call(*arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == status, done.stderr
+    return done.stdout, done.stderr
+
+
+def attach(dsn: str) -> tuple[str, ...]:
+    return "add", "cloud", "--family", "mysql", "--attach", dsn
+
+
+def kept_dsn(environment: Environment) -> str:
+    record = Path(environment["MILLRACE_STATE"]) / "servers/cloud/attached.json"
+    dsn: str = json.loads(record.read_text(encoding="utf-8"))["dsn"]
+    return dsn
+
+
+QUOTED = "mysql://me:p%40ss%3Aw%2Frd%20%C2%B5%2541@db.test:3307/"
+
+
+def test_the_password_is_taken_from_the_environment(environment: Environment) -> None:
+    given = {**environment, "MILLRACE_PASSWORD": SECRET}
+    out, err = servers(given, *attach("mysql://me@db.test:3307/"))
+    assert kept_dsn(environment) == QUOTED
+    assert SECRET not in out + err
+
+
+def test_a_password_in_the_address_goes_before(environment: Environment) -> None:
+    for number, password in enumerate(("other", "")):
+        given = {**environment, "MILLRACE_PASSWORD": SECRET}
+        if number:
+            servers(given, "remove", "cloud")
+        servers(given, *attach(f"mysql://me:{password}@db.test/"))
+        assert kept_dsn(environment) == f"mysql://me:{password}@db.test/"
+
+
+def test_where_nobody_can_be_asked_there_is_none(environment: Environment) -> None:
+    servers(environment, *attach("mysql://me@/?socket=/run/my.sock"))
+    assert kept_dsn(environment) == "mysql://me:@/?socket=/run/my.sock"
+
+
+def on_a_terminal(environment: Environment, command: list[str], typed: str) -> tuple[str, int]:
+    """What a terminal shows, and the exit status."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(command[0], command, environment)
+    shown = b""
+    answered = False
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # Linux says so when the other side is closed
+            break
+        if not piece:
+            break
+        shown += piece
+        if not answered and b"none): " in shown:
+            os.write(terminal, typed.encode() + b"\n")
+            answered = True
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    assert answered, shown
+    return shown.decode(), os.waitstatus_to_exitcode(status)
+
+
+def test_on_a_terminal_it_is_asked_for_and_not_shown(environment: Environment) -> None:
+    shown, status = on_a_terminal(environment, call(*attach("mysql://me@db.test:3307/")), SECRET)
+    assert status == 0, shown
+    assert SECRET not in shown
+    assert kept_dsn(environment) == QUOTED
+    servers(environment, "remove", "cloud")
+    shown, status = on_a_terminal(environment, call(*attach("mysql://me@db.test/")), "")
+    assert (status, kept_dsn(environment)) == (0, "mysql://me:@db.test/"), shown
+
+
+def test_what_is_no_address_or_no_password_is_refused(environment: Environment) -> None:
+    _, err = servers(environment, *attach("mysql://db.test/"), status=2)
+    assert "it names no user" in err
+    no_text = {**environment, "MILLRACE_PASSWORD": os.fsdecode(b"\xff")}
+    _, err = servers(no_text, *attach("mysql://me@db.test/"), status=2)
+    assert "not text in UTF-8" in err
+
+
+def test_show_says_nothing_of_a_note_that_is_not_there(
+    environment: Environment, tmp_path: Path
+) -> None:
+    tree = small_servers.tree(tmp_path / "tree")
+    servers(environment, "add", "mine", "--family", "mysql", "--dir", str(tree))
+    out, _ = servers(environment, "show", "mine")
+    assert "note" not in [line.split()[0] for line in out.splitlines()]
+    assert json.loads(servers(environment, "show", "mine", "--json")[0])["note"] is None
+
+
+def test_an_unknown_family_is_refused_with_those_there_are(environment: Environment) -> None:
+    _, err = servers(environment, "add", "x", "--family", "oracle", "--dir", "/", status=2)
+    assert "mariadb" in err
+    assert "mysql" in err

@@ -1,0 +1,81 @@
+"""The notes that qualify a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.judge import judge
+from millrace.report.notes import warnings
+from millrace.report.render import render
+from millrace.report.tables import trials_table
+from millrace.store.records import StoredRun
+from tests.unit.analysis.builders import RunBuilder, extended, measured, noisy
+
+BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.2.11"
+RUN = RunBuilder({BASE: (4.0,) * 3, OTHER: (2.0,) * 3, THIRD: (2.0,) * 3}).build()
+
+
+def test_a_plain_run_has_no_notes() -> None:
+    assert warnings(judge(RUN)) == []
+
+
+def test_a_load_that_waited_for_rows_is_named_with_its_share() -> None:
+    analysis = judge(measured(RUN, "load_generator_wait_s", {BASE: 0.039, OTHER: 0.098}))
+    (note,) = warnings(analysis)
+    assert note.endswith(f"so the server may be faster than measured: {OTHER} 5.0 %")
+    assert BASE not in note  # 0.99 %
+
+
+def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
+    analysis = judge(measured(RUN, "load_generator_wait_s", {OTHER: 0.098}))
+    table = trials_table(analysis, analysis.headline)
+    assert table.columns[-1].title == "waited for rows, % of load"
+    assert [row.cells[-1] for row in table.sections[0].rows] == ["–", "5.00", "–"]
+    assert len(trials_table(judge(RUN), analysis.headline).columns) == len(table.columns) - 1
+    assert "waited for rows" in render(analysis, "html")
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ({BASE: 0, OTHER: 12, THIRD: 0}, f"{BASE} 0, {OTHER} 12"),
+        ({BASE: 12, OTHER: 3, THIRD: 0}, f"{BASE} 12, {OTHER} 3, {THIRD} 0"),
+        ({BASE: 12, OTHER: 12, THIRD: 12}, None),
+        ({BASE: 0, OTHER: 0, THIRD: 0}, None),
+        ({OTHER: 12}, None),
+    ],
+)
+def test_warnings_of_the_load_are_told_where_they_differ(
+    counts: dict[str, float], told: str | None
+) -> None:
+    analysis = judge(measured(RUN, "load_warnings", counts))
+    notes = warnings(analysis)
+    assert [note.partition("unequal: ")[2] for note in notes] == ([told] if told else [])
+    assert [c.verdict for c in analysis.comparisons()] == [
+        c.verdict for c in judge(RUN).comparisons()
+    ]
+
+
+def test_blocks_added_after_a_look_are_told() -> None:
+    run = RunBuilder({BASE: noisy(4, 10), OTHER: noisy(4, 10)}).build()
+    (note,) = warnings(judge(extended(run, 10, at_block=5)))
+    assert note == (
+        "blocks were added after a first look (5, then 10): the stated 95 % holds for a number of "
+        "blocks fixed beforehand"
+    )
+
+
+def test_a_host_that_changed_is_told() -> None:
+    assert warnings(judge(changed(RUN, "kernel: 6.1, now 6.2"))) == [
+        "changed on this host since the run began, in 9 trials: kernel: 6.1, now 6.2"
+    ]
+
+
+def changed(stored: StoredRun, change: str) -> StoredRun:
+    attempts = tuple(
+        replace(a, instances=tuple(replace(i, facts={"changed": [change]}) for i in a.instances))
+        for a in stored.attempts
+    )
+    return replace(stored, attempts=attempts)

@@ -1,0 +1,162 @@
+"""Which run a command continues, and which not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.experiment.check import Surroundings
+from millrace.experiment.model import Experiment
+from millrace.experiment.read import Overrides, read
+from millrace.runner.continuing import Chosen, choose
+from millrace.runner.run import begin
+from millrace.servers import configurations
+from millrace.store.records import HostRecord
+from millrace.store.store import Store
+
+FILE = """
+name = "which"
+title = "Which run?"
+workload = "load-data"
+blocks = 3
+[factors]
+server = {servers}
+[compare]
+factor = "server"
+base = "{base}"
+[parameters]
+rows = {rows}
+"""
+HOST = HostRecord("h1", {"kernel": {"release": "6.1"}, "memory": {"total_bytes": 16}, "load": 1})
+VERSIONS = {"millrace": "1", "load_generator": "1", "data": "nodes-1"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+class Command:
+    """The same command again and again, with what changed in between."""
+
+    def __init__(self, store: Store, directory: Path) -> None:
+        self._store = store
+        self._directory = directory
+
+    def __call__(
+        self,
+        *,
+        servers: tuple[str, ...] = ("a", "b"),
+        base: str = "a",
+        rows: int = 10,
+        blocks: int | None = None,
+        seed: int | None = None,
+        host: HostRecord = HOST,
+        versions: dict[str, str] = VERSIONS,
+        fresh: bool = False,
+    ) -> Chosen:
+        """What the command chooses; it is begun, as a run would."""
+        text = FILE.format(servers=list(servers), base=base, rows=rows)
+        chosen = choose(
+            self._store,
+            self._experiment(text, Overrides(blocks=blocks, seed=seed)),
+            host=host,
+            versions=versions,
+            command="millrace run which.toml",
+            fresh=fresh,
+        )
+        begin(self._store, chosen.run, chosen.plan, chosen.extension)
+        return chosen
+
+    def _experiment(self, text: str, overrides: Overrides) -> Experiment:
+        file = self._directory / "which.toml"
+        file.write_text(text, encoding="utf-8")
+        surroundings = Surroundings(
+            servers=["a", "b", "c"],
+            configurations=configurations.load_builtin(),
+            check_configurations=configurations.check,
+        )
+        return read(file, scale=None, surroundings=surroundings, overrides=overrides)
+
+
+@pytest.fixture
+def command(store: Store, tmp_path: Path) -> Command:
+    return Command(store, tmp_path)
+
+
+def test_the_same_command_continues(command: Command) -> None:
+    first, again = command(), command()
+    assert again.run.id == first.run.id
+    assert again.plan == first.plan
+    assert again.told is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"servers": ("a", "b", "c")},
+        {"servers": ("a", "c")},
+        {"rows": 11},
+        {"fresh": True},
+        {"seed": 12345},
+    ],
+)
+def test_something_else_is_another_run(command: Command, changed: dict[str, Any]) -> None:
+    first = command(seed=1)
+    other = command(**{"seed": 1, **changed})
+    assert other.run.id != first.run.id
+    if not changed.get("fresh"):
+        assert command(seed=1).run.id == first.run.id
+
+
+def test_a_run_is_found_behind_a_newer_one_of_another_file(command: Command) -> None:
+    first = command()
+    command(servers=("a", "b", "c"))
+    assert command().run.id == first.run.id
+
+
+def test_another_base_is_a_matter_of_the_report(command: Command) -> None:
+    assert command(base="b").run.id == command(base="a").run.id
+
+
+def test_more_blocks_extend_a_run_and_that_is_recorded(command: Command, store: Store) -> None:
+    first = command()
+    more = command(blocks=5)
+    assert more.run.id == first.run.id
+    assert more.plan.trials[: len(first.plan.trials)] == first.plan.trials
+    stored = store.load_run(first.run.id).run
+    assert stored.blocks == 5
+    assert [each["blocks"] for each in stored.spec["extensions"]] == [5]
+    assert command(blocks=4).run.blocks == 5
+    assert command(blocks=5).run.id == first.run.id
+
+
+@pytest.mark.parametrize(
+    ("host", "versions", "word"),
+    [
+        (replace(HOST, facts={**HOST.facts, "kernel": {"release": "6.2"}}), VERSIONS, "kernel"),
+        (replace(HOST, facts={**HOST.facts, "memory": {"total_bytes": 8}}), VERSIONS, "memory"),
+        (HOST, {**VERSIONS, "data": "nodes-2"}, "data"),
+        (HOST, {**VERSIONS, "load_generator": "2"}, "load generator"),
+    ],
+)
+def test_a_host_that_is_not_what_it_was_begins_a_new_run(
+    command: Command, host: HostRecord, versions: dict[str, str], word: str
+) -> None:
+    first = command()
+    other = command(host=host, versions=versions)
+    assert other.run.id != first.run.id
+    assert other.told is not None
+    assert first.run.id in other.told
+    assert word in other.told
+
+
+def test_load_comes_and_goes_in_the_same_run(command: Command) -> None:
+    first = command()
+    busy = replace(HOST, facts={**HOST.facts, "load": 9})
+    assert command(host=busy, versions={**VERSIONS, "millrace": "2"}).run.id == first.run.id
