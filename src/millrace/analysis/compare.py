@@ -52,10 +52,9 @@ def _compare(
     estimate = (
         paired_ratio(base_values, candidate_values, confidence=confidence) if base_values else None
     )
-    failure = _failure(base, f"the base {base.level}", first_failures) or _failure(
-        candidate, str(candidate.level), first_failures
-    )
-    if failure is not None:
+    own_failure = _failure(candidate, str(candidate.level), first_failures)
+    base_failure = _failure(base, f"the base {base.level}", first_failures)
+    if failure := own_failure or base_failure:
         verdict, reason = "failed", failure
     else:
         verdict, reason = _verdict(estimate, metric, margin)
@@ -75,6 +74,7 @@ def _compare(
         base_failed=base.failed,
         candidate_failed=candidate.failed,
         lost=lost,
+        only_base_failed=own_failure is None and base_failure is not None,
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,
         same=base.resolved == candidate.resolved,

@@ -89,10 +89,7 @@ class TreatmentAnalysis:
 
 @dataclass(frozen=True)
 class InstanceAnalysis:
-    """How one role's server was set: what was asked and is not so, and what was left out.
-
-    ``limits`` says what cannot be controlled or observed there (an attached server).
-    """
+    """How one role's server was set: what was asked and is not so, and what was left out."""
 
     role: str
     server: ServerRecord
@@ -101,6 +98,11 @@ class InstanceAnalysis:
     mismatches: tuple[Mismatch, ...]
     left_out: tuple[OptionRecord, ...]
     facts: Mapping[str, Any]
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What cannot be controlled or observed there, a clause each (an attached server)."""
+        return tuple(self.facts.get("limits") or ())
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ class Comparison:
     detect, ``blocks_wanted`` how many would detect one of the margin, both with power 0.8; None
     where that cannot be told. ``same`` marks a comparison of a thing with itself (A/A).
     ``base_failed`` and ``candidate_failed`` count failed trials; ``lost`` says them in words, which
-    also end the first line of ``reason``, and is empty without any.
+    also end the first line of ``reason``, and is empty without any. ``only_base_failed`` tells a
+    verdict of failed that is the base's alone.
     """
 
     base_id: str
@@ -129,6 +132,7 @@ class Comparison:
     base_failed: int
     candidate_failed: int
     lost: str
+    only_base_failed: bool
     minimum_detectable: float | None
     blocks_wanted: int | None
     same: bool
@@ -189,6 +193,16 @@ class RunAnalysis:
     @property
     def treatments(self) -> tuple[TreatmentAnalysis, ...]:
         return tuple(treatment for group in self.groups for treatment in group.treatments)
+
+    @property
+    def limits(self) -> Mapping[str, tuple[str, ...]]:
+        """What cannot be controlled or observed, by the name of each server that has such."""
+        return {
+            instance.server.name: instance.limits
+            for treatment in self.treatments
+            for instance in treatment.instances
+            if instance.limits
+        }
 
     def comparisons(self, metric: Metric | None = None) -> tuple[Comparison, ...]:
         """The comparisons in one metric (the headline unless named), group by group."""

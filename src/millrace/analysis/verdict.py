@@ -14,6 +14,16 @@ from millrace.analysis.model import Verdict
 from millrace.stats import RatioEstimate
 from millrace.stats.power import FEWEST_BLOCKS
 
+NEARLY_EVEN = 0.1  # up to this margin, 1 / (1 + m) is about 1 - m and goes without saying
+
+
+def margin_text(margin: float) -> str:
+    """``2 %``, as the user wrote it; above 10 % with its bounds: ``60 % (−37.5 % to +60 %)``."""
+    text = f"{margin * 100:g} %"
+    if margin <= NEARLY_EVEN:
+        return text
+    return f"{text} (−{(1 - 1 / (1 + margin)) * 100:.1f} % to +{text})"
+
 
 def decide(
     estimate: RatioEstimate, direction: Direction, margin: float
@@ -24,21 +34,21 @@ def decide(
         blocks = "1 block" if estimate.n_pairs == 1 else f"{estimate.n_pairs} blocks"
         return None, f"{blocks}; at least {FEWEST_BLOCKS} are wanted"
     least, most = 1 / (1 + margin), 1 + margin
-    margin_text = f"{margin * 100:g} %"
+    limit = margin_text(margin)
     excludes_1 = low > 1 or high < 1
     beyond = estimate.ratio > most or estimate.ratio < least
     if excludes_1 and beyond:
         better = (estimate.ratio > 1) == (direction == "higher")
         verdict: Verdict = "improvement" if better else "regression"
-        return verdict, f"the interval excludes 1 and the estimate is beyond {margin_text}"
+        return verdict, f"the interval excludes 1 and the estimate is beyond {limit}"
     if least < low and high < most:
-        inside = f"the interval lies inside {margin_text}"
+        inside = f"the interval lies inside {limit}"
         return "equivalent", f"{inside}, though it excludes 1" if excludes_1 else inside
     if excludes_1:
         return "inconclusive", (
             f"a real difference, since the interval excludes 1, but the estimate is within "
-            f"{margin_text} and the interval reaches beyond"
+            f"{limit} and the interval reaches beyond"
         )
     return "inconclusive", (
-        f"the interval includes no difference and differences beyond {margin_text}"
+        f"the interval includes no difference and differences beyond {limit}"
     )

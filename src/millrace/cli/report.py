@@ -27,7 +27,11 @@ from millrace.store.store import Store
     show_default=True,
     help="Without --output, HTML goes to `reports/` beside the store, all else to stdout.",
 )
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to FILE.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to FILE, in a directory that exists.",
+)
 @click.option(
     "--margin",
     type=click.FloatRange(0, 100, min_open=True, max_open=True),

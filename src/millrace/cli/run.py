@@ -111,7 +111,7 @@ def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:
     base = str(experiment.compare.base)
     analysis = judge(store.load_run(run.id), margin=experiment.margin, base=base)
     terminal.show(analysis, out)
-    path = html.write(analysis, store.path.parent / "reports" / f"{run.id}.html")
+    path = html.write(analysis, store.report_path(run.id))
     out.print(f"report: {path}", markup=False)
     if analysis.failures:
         raise TrialFailed(

@@ -22,11 +22,6 @@ def percent_text(fraction: float, *, signed: bool = False) -> str:
     return f"{sign}{abs(percent) if signed else percent + 0.0:,.1f} %"
 
 
-def margin_text(margin: float) -> str:
-    """``2 %``, ``0.5 %``: as the user wrote it."""
-    return f"{margin * 100:g} %"
-
-
 def percent_of_base_text(ratio: float) -> str:
     """``90.2``: without the sign, for a column that is headed with it."""
     return f"{ratio * 100:,.1f}"

@@ -12,10 +12,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.analysis.model import Comparison, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.verdict import margin_text
 from millrace.report import notes
 from millrace.report.charts import RatioChart, bar_charts, ratio_charts
-from millrace.report.formatting import bytes_text, counted, margin_text
+from millrace.report.formatting import bytes_text, counted
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, first_line, sentence, verdict_text
 from millrace.report.tables import (
@@ -39,6 +40,7 @@ GLYPHS = {
     "equivalent": "=",
     "inconclusive": "?",
     "failed": "✕",
+    "base failed": "✕",
     "no verdict": "·",
 }
 
@@ -64,14 +66,18 @@ def as_html(analysis: RunAnalysis) -> str:
     )
     environment.filters["at"] = _position
     environment.filters["prose"] = _prose(analysis)
+    environment.filters["code"] = _code
     environment.filters["slug"] = _slug
     environment.filters["heading"] = _heading
     return environment.get_template("report.html.j2").render(_context(analysis))
 
 
 def write(analysis: RunAnalysis, path: Path) -> Path:
-    """Write the page to ``path`` and return it; raises HostProblem where that cannot be."""
-    return write_text(path, as_html(analysis))
+    """Write the page to ``path``, making its directory, and return it.
+
+    Raises HostProblem where that cannot be.
+    """
+    return write_text(path, as_html(analysis), make_directory=True)
 
 
 def _context(analysis: RunAnalysis) -> dict[str, Any]:
@@ -112,7 +118,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "every_trial": trials_table(analysis, headline),
         "options": options_table(analysis),
         "provenance": provenance_table(analysis),
-        "limits": _limits(analysis),
+        "bases_without_variables": _bases_without_variables(analysis),
         "findings": notes.findings(analysis),
         "facts": list(_flat(analysis.run.host.facts)),
         "order": _order(analysis),
@@ -128,14 +134,18 @@ def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[st
     return verdict_text(comparison), sentence(comparison, analysis)
 
 
-def _limits(analysis: RunAnalysis) -> dict[str, tuple[str, ...]]:
-    """What cannot be controlled or observed, by the name of the (attached) server."""
-    return {
-        instance.server.name: tuple(instance.facts["limits"])
-        for treatment in analysis.treatments
-        for instance in treatment.instances
-        if instance.facts.get("limits")
-    }
+def _bases_without_variables(analysis: RunAnalysis) -> list[str]:
+    """The labels of bases whose variables were not recorded, though those of a candidate were."""
+
+    def recorded(treatment: TreatmentAnalysis) -> bool:
+        return any(instance.effective for instance in treatment.instances)
+
+    return [
+        base.label
+        for group in analysis.groups
+        for base in group.treatments
+        if base.is_base and not recorded(base) and any(map(recorded, group.treatments))
+    ]
 
 
 def _order(analysis: RunAnalysis) -> list[list[str]]:
@@ -171,7 +181,8 @@ def _position(value: float) -> str:
 
 
 def _prose(analysis: RunAnalysis) -> Callable[[str], Markup]:
-    """A filter that breaks no line inside a short name, nor between a number and its unit."""
+    """A filter that breaks no line inside a short name, nor between a number and its unit, and
+    shows what is in backticks as code."""
     levels = {str(treatment.level) for treatment in analysis.treatments}
     names = sorted((name for name in levels if len(name) <= LONGEST_UNBROKEN), key=len)
     pattern = "|".join(re.escape(str(escape(name))) for name in reversed(names))
@@ -179,10 +190,19 @@ def _prose(analysis: RunAnalysis) -> Callable[[str], Markup]:
     def prose(text: str) -> Markup:
         kept = re.sub(r" (·|%|rows/s|s|blocks?)(?=[ ,.:;)]|$)", "\u00a0\\1", text)
         kept = re.sub(r"\bmargin (?=\d)", "margin\u00a0", kept)
-        spanned = re.sub(pattern, r'<span class="name">\g<0></span>', str(escape(kept)))
-        return Markup(spanned)  # noqa: S704 - escaped above
+        return _code(kept, lambda said: re.sub(pattern, r'<span class="name">\g<0></span>', said))
 
     return prose
+
+
+def _code(text: str, otherwise: Callable[[str], str] = str) -> Markup:
+    """Escaped text in which what is in `backticks` is code, and ``otherwise`` marks up the rest."""
+    pieces = re.split(r"`([^`]+)`", str(escape(text)))
+    marked = (
+        f"<code>{piece}</code>" if number % 2 else otherwise(piece)
+        for number, piece in enumerate(pieces)
+    )
+    return Markup("".join(marked))  # noqa: S704 - escaped above
 
 
 def _slug(text: str) -> str:

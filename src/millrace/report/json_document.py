@@ -65,6 +65,7 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
                 version=server.version,
                 version_reported=server.version_reported,
                 build=dict(server.build),
+                limits=list(analysis.limits.get(server.name, ())),
             )
             for server in analysis.servers
         ],

@@ -165,13 +165,17 @@ class VariablesPart(_Part):
 
 
 class ServerPart(_Part):
-    """A server that was measured, and the provenance of its build."""
+    """A server that was measured, and the provenance of its build.
+
+    `limits` says what could not be controlled or observed there: an attached server has such.
+    """
 
     name: str
     family: str
     version: str
     version_reported: str
     build: dict[str, Any]
+    limits: list[str]
 
 
 class FailurePart(_Part):

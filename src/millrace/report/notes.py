@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from millrace.analysis.model import Group, RunAnalysis
-from millrace.report.formatting import count_text, counted, margin_text, percent_text
+from millrace.analysis.verdict import margin_text
+from millrace.report.formatting import count_text, counted, percent_text
 from millrace.report.sentences import first_line
 
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
@@ -34,6 +37,8 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     """What a reader must know before trusting the verdicts, a sentence each."""
     return [
         *_about_trials(analysis),
+        *_about_bases(analysis),
+        *_about_attached(analysis),
         *_about_generator(analysis),
         *(line for group in analysis.groups for line in _about_warnings(group)),
         *_about_options(analysis),
@@ -57,6 +62,26 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
             f"{analysis.confidence * 100:g} % holds for a number of blocks fixed beforehand"
         )
     return lines
+
+
+def _about_bases(analysis: RunAnalysis) -> list[str]:
+    """The bases without a result, and which other level could be the base."""
+    failed = [t.label for t in analysis.treatments if t.is_base and t.failed and not t.finished]
+    if not failed:
+        return []
+    finished = Counter(str(t.level) for t in analysis.treatments if t.finished and not t.is_base)
+    if not finished:
+        return []
+    (other, _), *_ = finished.most_common(1)
+    command = shlex.join(["millrace", "report", analysis.run.id, "--base", other])
+    return [f"the base has no result ({', '.join(failed)}): `{command}` compares with another"]
+
+
+def _about_attached(analysis: RunAnalysis) -> list[str]:
+    return [
+        f"{name} is attached, so not all there could be controlled or observed: {'; '.join(limits)}"
+        for name, limits in analysis.limits.items()
+    ]
 
 
 def _about_generator(analysis: RunAnalysis) -> list[str]:

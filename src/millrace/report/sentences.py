@@ -6,23 +6,29 @@ from collections.abc import Sequence
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, RunAnalysis
-from millrace.report.formatting import counted, margin_text, percent_text, ratio_text
+from millrace.analysis.verdict import margin_text
+from millrace.report.formatting import counted, percent_text, ratio_text
 from millrace.stats import RatioEstimate
 
 FEW = 4  # up to so many comparisons the answer names each
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 
-PLURALS = {
-    "regression": "regressions",
-    "improvement": "improvements",
-    "equivalent": "equivalent",
-    "inconclusive": "inconclusive",
-    "failed": "failed",
-    None: "without a verdict",
+# How comparisons of each verdict are counted: one, and several.
+COUNTED = {
+    "regression": ("regression", "regressions"),
+    "improvement": ("improvement", "improvements"),
+    "equivalent": ("equivalent", "equivalent"),
+    "inconclusive": ("inconclusive", "inconclusive"),
+    "failed": ("failed", "failed"),
+    "base failed": ("whose base failed", "whose base failed"),
+    "no verdict": ("without a verdict", "without a verdict"),
 }
 
 
 def verdict_text(comparison: Comparison) -> str:
+    """The verdict as shown; a candidate that did not fail itself is not called failed."""
+    if comparison.only_base_failed:
+        return "base failed"
     return comparison.verdict or "no verdict"
 
 
@@ -45,6 +51,8 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     held = held_text(comparison, analysis)
     base, candidate = str(comparison.base), str(comparison.candidate)
     estimate = comparison.estimate
+    if comparison.only_base_failed:
+        return f"{candidate} against {base}{held}: base failed, so there is nothing to compare with."
     if estimate is None:
         reason = first_line(comparison.reason)
         return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."
@@ -116,6 +124,8 @@ def _wanted(comparison: Comparison, margin: float) -> str:
 def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     """``mysql-5.7.22 gives 9.8 % fewer rows/s (regression)``."""
     name = f"{comparison.candidate}{held_text(comparison, analysis)}"
+    if comparison.only_base_failed:
+        return f"{name} has nothing to be compared with (the base failed)"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
     verdict = comparison.verdict
@@ -130,12 +140,11 @@ def _lost(comparison: Comparison) -> str:
 
 def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     parts = []
-    for verdict, plural in PLURALS.items():
-        of_verdict = [c for c in comparisons if c.verdict == verdict]
+    for verdict, (one, several) in COUNTED.items():
+        of_verdict = [c for c in comparisons if verdict_text(c) == verdict]
         if not of_verdict:
             continue
-        noun = verdict if len(of_verdict) == 1 and verdict else plural
-        part = f"{len(of_verdict)} {noun}"
+        part = f"{len(of_verdict)} {one if len(of_verdict) == 1 else several}"
         if verdict in ("regression", "improvement"):
             part += f" (largest: {_largest(of_verdict, analysis)})"
         parts.append(part)

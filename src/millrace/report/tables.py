@@ -227,10 +227,10 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
         return None
     columns = (
         Column(analysis.factor, numeric=False),
-        Column(f"measured here, {metric.unit}"),
+        Column(f"measured here, {metric.unit}", drop=2),
         Column("% of base"),
         Column(f"published ({study.name})", numeric=False),
-        Column(f"published, {metric.unit}"),
+        Column(f"published, {metric.unit}", drop=1),
         Column("% of base"),
     )
     return Table(metric.title, columns, tuple(sections))

@@ -13,7 +13,7 @@ from rich.text import Text
 from millrace.analysis.model import RunAnalysis
 from millrace.report import notes
 from millrace.report.published import published_beside
-from millrace.report.sentences import answer, sentence
+from millrace.report.sentences import answer, sentence, verdict_text
 from millrace.report.tables import Row, Section, Table, published_table, results_table
 
 STYLES = {
@@ -22,6 +22,7 @@ STYLES = {
     "equivalent": "cyan",
     "inconclusive": "yellow",
     "failed": "bold red",
+    "base failed": "bold red",
 }
 WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits
 
@@ -51,18 +52,22 @@ def as_text(analysis: RunAnalysis) -> str:
 
 
 def _show_table(table: Table, console: Console) -> None:
-    """The table; where the terminal is narrow, with heads in two lines and fewer columns."""
+    """The table; where the terminal is narrow, with heads in two lines and fewer columns, and at
+    last with cells that are broken into lines. Nothing is cut."""
     unlimited = console.options.update_width(10_000)
-    drawn = _draw(table, list(range(len(table.columns))), stacked=False)
-    for limit in sorted({column.drop for column in table.columns}, reverse=True):
+    kept = list(range(len(table.columns)))
+    drawn = _draw(table, kept, stacked=False)
+    for limit in sorted({column.drop for column in table.columns} - {0}, reverse=True):
         if console.measure(drawn, options=unlimited).maximum <= console.width:
             break
-        kept = [n for n, column in enumerate(table.columns) if column.drop < max(limit, 1)]
+        kept = [n for n, column in enumerate(table.columns) if column.drop < limit]
         drawn = _draw(table, kept, stacked=True)
+    if console.measure(drawn, options=unlimited).maximum > console.width:
+        drawn = _draw(table, kept, stacked=True, broken=True)
     console.print(drawn, soft_wrap=False)
 
 
-def _draw(table: Table, kept: list[int], *, stacked: bool) -> RichTable:
+def _draw(table: Table, kept: list[int], *, stacked: bool, broken: bool = False) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number in kept:
         column = table.columns[number]
@@ -71,7 +76,7 @@ def _draw(table: Table, kept: list[int], *, stacked: bool) -> RichTable:
             Text("\n".join(column.title.rsplit(" ", 1)) if stacked else column.title),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            no_wrap=all(len(cell) <= WIDEST for cell in cells),
+            no_wrap=not broken and all(len(cell) <= WIDEST for cell in cells),
             vertical="bottom",
         )
     for section in table.sections:
@@ -97,7 +102,8 @@ def _show_sentences(analysis: RunAnalysis, console: Console) -> None:
     for comparison in analysis.comparisons():
         text = Text(sentence(comparison, analysis))
         if comparison.verdict is not None:
-            text.highlight_words([comparison.verdict], STYLES[comparison.verdict])
+            verdict = verdict_text(comparison)
+            text.highlight_words([verdict], STYLES[verdict])
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from millrace.servers import processes
 from millrace.servers.processes import ProcessId
 from millrace.store.records import Owner
 
@@ -13,7 +13,7 @@ def this_process(host_id: str) -> Owner:
     """This process as the owner of attempts."""
     process = ProcessId.of(os.getpid())
     assert process is not None
-    return Owner(host_id, _boot_id(), process.pid, process.started_ticks)
+    return Owner(host_id, processes.boot_id(), process.pid, process.started_ticks)
 
 
 def is_alive(owner: Owner) -> bool:
@@ -21,8 +21,6 @@ def is_alive(owner: Owner) -> bool:
 
     Meant for owners of this host: a run is continued only where it was begun.
     """
-    return owner.boot_id == _boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return (
+        owner.boot_id == processes.boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()
+    )
