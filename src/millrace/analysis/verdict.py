@@ -49,6 +49,4 @@ def decide(
             f"a real difference, since the interval excludes 1, but the estimate is within "
             f"{limit} and the interval reaches beyond"
         )
-    return "inconclusive", (
-        f"the interval includes no difference and differences beyond {limit}"
-    )
+    return "inconclusive", (f"the interval includes no difference and differences beyond {limit}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from millrace import workloads
-from millrace.errors import Mistake
+from millrace.errors import Mistake, nearest
 from millrace.experiment import mistakes as door
 from millrace.experiment.levels import (
     DEFAULT_ROLE,
@@ -21,19 +21,23 @@ from millrace.experiment.mistakes import Mistakes
 from millrace.experiment.model import Factor, Level
 from millrace.workloads import Workload
 
-MAX_NAME_LENGTH = 64  # run ids and names of files begin with it
 MAX_BLOCKS = 1000
 MAX_SEED = 2**63 - 1
 DEFAULT_BLOCKS = 5
 DEFAULT_MARGIN_PERCENT = 2.0
+MAX_MARGIN_PERCENT = 50.0
 
 _TOP_KEYS = (
     "name", "title", "workload", "published", "seed", "blocks", "margin_percent",
     "default_scale", "factors", "compare", "parameters", "configurations", "scales",
 )  # fmt: skip
+_TABLES = ("factors", "compare", "parameters", "configurations", "scales")
 _SCALE_KEYS = ("blocks", "margin_percent", "base", "factors")
 
-_NAME = re.compile(r"[^\W_][\w.-]*")
+# Run ids and names of files begin with it.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME_IN_WORDS = "at most 64 of A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
+_NEWEST_RUN = "latest"  # what commands take for a run's id
 
 Definitions = Mapping[str, Mapping[str, Any]]
 
@@ -41,11 +45,13 @@ Definitions = Mapping[str, Mapping[str, Any]]
 @dataclass(frozen=True)
 class Surroundings:
     """What an experiment may refer to outside its file: the names of servers, the shipped
-    configurations, and the check of those it defines itself (definitions, known ones)."""
+    configurations, the check of those it defines itself (definitions, known ones), and the
+    published studies."""
 
     servers: Collection[str]
     configurations: Definitions
     check_configurations: Callable[[Definitions, Definitions], list[Mistake]]
+    studies: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class Checked:
 def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Checked, Mistakes]:
     """Check a parsed file: all its scales, not only the one that is wanted now."""
     found = Mistakes()
-    found.keys("", document, _TOP_KEYS)
+    document = found.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(found, document)
     own = _own_configurations(found, document, surroundings)
     vocabulary = Vocabulary(
@@ -122,13 +128,14 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
         name: _scale(found, f"scales.{name}", raw, vocabulary)
         for name, raw in door.table(found, "scales", document.get("scales", {})).items()
     }
-    for scale in scales.values() or [Settings()]:
+    scales_are_unread = not scales and found.about("scales")
+    for scale in () if scales_are_unread else scales.values() or (Settings(),):
         _completeness(found, root.under(scale), vocabulary)
         _base(found, root, scale, compared, vocabulary)
     checked = Checked(
         name=_name(found, document),
         title=_optional_text(found, document, "title") or str(document.get("name", "")),
-        published=_optional_text(found, document, "published"),
+        published=_published(found, document, surroundings.studies),
         seed=_seed(found, document),
         default_scale=_default_scale(found, document, scales),
         workload=definition,
@@ -143,14 +150,12 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
 
 def _name(found: Mistakes, document: Mapping[str, Any]) -> str:
     name = document.get("name")
-    expected = "letters, digits, - _ and . in quotes, the first a letter or digit"
     if name is None:
-        found.add("name", "is missing", expected)
+        found.add("name", "is missing", _NAME_IN_WORDS)
     elif not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        found.add("name", f"{door.shown(name)} is not a name", expected)
-    elif len(name) > MAX_NAME_LENGTH:
-        said = f"{door.shown(name)} has {len(name)} characters"
-        found.add("name", said, f"at most {MAX_NAME_LENGTH}")
+        found.add("name", f"{door.shown(name)} is not a name", _NAME_IN_WORDS)
+    elif name == _NEWEST_RUN:
+        found.add("name", f"{door.shown(name)} stands for the newest run", "another name")
     else:
         return name
     return ""
@@ -158,6 +163,15 @@ def _name(found: Mistakes, document: Mapping[str, Any]) -> str:
 
 def _optional_text(found: Mistakes, document: Mapping[str, Any], key: str) -> str | None:
     return door.text(found, key, document[key]) if key in document else None
+
+
+def _published(
+    found: Mistakes, document: Mapping[str, Any], studies: Collection[str]
+) -> str | None:
+    name = _optional_text(found, document, "published")
+    if name is not None and name not in studies:
+        found.unknown("published", "published study", name, studies)
+    return name
 
 
 def _seed(found: Mistakes, document: Mapping[str, Any]) -> int | None:
@@ -170,7 +184,7 @@ def _default_scale(
     found: Mistakes, document: Mapping[str, Any], scales: Mapping[str, Settings]
 ) -> str | None:
     if (name := _optional_text(found, document, "default_scale")) is not None:
-        if name not in scales:
+        if name not in scales and (scales or not found.about("scales")):
             found.unknown("default_scale", "scale", name, scales)
         return name
     return None
@@ -179,6 +193,7 @@ def _default_scale(
 def _workload(
     found: Mistakes, document: Mapping[str, Any]
 ) -> tuple[Workload | None, Mapping[str, Any]]:
+    """The workload; for an unknown one the nearest, so that all else is checked as well."""
     if "workload" not in document:
         found.add("workload", "is missing", f"one of {', '.join(workloads.names())}")
         return None, {}
@@ -187,7 +202,9 @@ def _workload(
         return None, {}
     if name not in workloads.names():
         found.unknown("workload", "workload", name, workloads.names())
-        return None, {}
+        name = nearest(name, workloads.names())
+        if name is None:
+            return None, {}
     definition = workloads.load(name)
     return workloads.checked(definition), definition
 
@@ -208,22 +225,24 @@ def _own_configurations(
                 f'another name, with extends = "{name}"',
             )
     for mistake in surroundings.check_configurations(own, surroundings.configurations):
-        found.found.append(mistake)
+        found.include(mistake)
     return own
 
 
 def _compare(
     found: Mistakes, document: Mapping[str, Any], vocabulary: Vocabulary
 ) -> tuple[str, Level | None]:
+    """The compared factor and the base; for an unknown factor the nearest, or an empty name, so
+    that the base is checked as well."""
     if "compare" not in document:
         found.add("compare", "is missing", "a table [compare] with factor and base")
         return SERVER, None
-    raw = door.table(found, "compare", document["compare"])
-    found.keys("compare", raw, ("factor", "base"))
-    factor = raw.get("factor", SERVER)
-    if factor not in vocabulary.factor_names() and vocabulary.workload is not None:
-        found.unknown("compare.factor", "factor", factor, vocabulary.factor_names())
-        factor = ""
+    table = door.table(found, "compare", document["compare"])
+    raw = found.keys("compare", table, ("factor", "base"))
+    factor, known = raw.get("factor", SERVER), vocabulary.factor_names()
+    if factor not in known and vocabulary.workload is not None:
+        found.unknown("compare.factor", "factor", factor, known)
+        factor = nearest(factor, known) or ""
     base = raw.get("base")
     if base is not None and not isinstance(base, str | int | float):
         found.add("compare.base", f"{door.shown(base)} is no level", "one level")
@@ -262,7 +281,7 @@ def _settings(
             else None
         ),
         margin_percent=(
-            door.number(found, f"{prefix}margin_percent", margin, 0, 50)
+            door.number(found, f"{prefix}margin_percent", margin, 0, MAX_MARGIN_PERCENT)
             if "margin_percent" in table
             else None
         ),
@@ -278,7 +297,7 @@ def _parameters(
     if workload is None:
         return raw
     known = workload.parameters
-    found.keys(where or "parameters", raw, (*known, *(_SCALE_KEYS if where else ())))
+    raw = found.keys(where or "parameters", raw, (*known, *(_SCALE_KEYS if where else ())))
     for name in known.keys() & raw.keys():
         if (wanted := known[name].complaint(raw[name])) is not None:
             place = f"{where or 'parameters'}.{name}"
@@ -302,12 +321,13 @@ def _completeness(found: Mistakes, settings: Settings, vocabulary: Vocabulary) -
     at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
     for role in vocabulary.roles:
         name = SERVER if role == DEFAULT_ROLE else f"{role}.{SERVER}"
-        if name not in settings.factors and not found.about(f"factors.{name}"):
+        places = (f"factors.{name}", f"{settings.where}.factors.{name}")
+        if name not in settings.factors and not found.about(*places):
             found.add(f"factors.{name}", f"is missing{at}", "a list of servers")
     for name, parameter in (vocabulary.workload.parameters if vocabulary.workload else {}).items():
         if parameter.default is None and name not in settings.parameters:
             place = f"{settings.where or 'parameters'}.{name}"
-            if not found.about(place):
+            if not found.about(place, f"parameters.{name}"):
                 found.add(place, "is missing", f"a value for the workload's parameter {name}")
 
 
@@ -317,16 +337,31 @@ def _base(
     """The base is one of the levels that are compared, at this scale too."""
     merged = root.under(scale)
     factors = {factor.name: factor for factor in completed(merged.factors, vocabulary.roles)}
-    if not compared or found.about("compare.factor"):
+    if merged.base is None:
+        if not found.about("compare.base"):
+            found.add("compare.base", "is missing", f"one of the levels of {compared or SERVER}")
+    elif compared in factors:
+        _base_among(found, merged.base, root, scale, (factors[compared],))
+    elif not compared:
+        _base_among(found, merged.base, root, scale, tuple(factors.values()))
+    elif compared in vocabulary.factor_names() and not found.about(
+        "compare.factor", f"factors.{compared}", f"{scale.where}.factors.{compared}"
+    ):
+        found.add("compare.factor", f"{compared} is not varied", f"{compared} in [factors]")
+
+
+def _base_among(
+    found: Mistakes, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
+) -> None:
+    """Note a base that is no level of any of the factors that may be meant."""
+    levels = [level for factor in compared for level in factor.levels]
+    if base in levels or found.proposes(base):
         return
-    if compared not in factors:
-        if not found.about(f"factors.{compared}"):
-            found.add("compare.factor", f"{compared} is not varied", f"{compared} in [factors]")
-    elif merged.base is None:
-        if not found.about("compare"):
-            found.add("compare.base", "is missing", f"one of the levels of {compared}")
-    elif merged.base not in factors[compared].levels:
-        ours = scale.base is not None or compared in scale.factors
-        levels = [str(level) for level in factors[compared].levels]
-        place = f"{scale.where}.base" if ours and scale.where else "compare.base"
-        found.unknown(place, f"level of {compared}", merged.base, levels)
+    of_file = [
+        level for factor in compared for level in root.factors.get(factor.name, factor).levels
+    ]
+    # The file's own base is wrong once, not again at every scale with levels of its own.
+    of_scale = scale.where and (scale.base is not None or base in of_file)
+    place = f"{scale.where}.base" if of_scale else "compare.base"
+    noun = f"level of {compared[0].name}" if len(compared) == 1 else "level"
+    found.unknown(place, noun, base, [str(level) for level in (levels if of_scale else of_file)])

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.experiment.mistakes import Mistakes, shown
+from millrace.errors import nearest
+from millrace.experiment.mistakes import Mistakes, is_line, shown
 from millrace.experiment.model import Factor, Level
-from millrace.workloads import Workload, WorkloadFactor
+from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
 
 DEFAULT_ROLE = "server"
 SERVER, CONFIGURATION = "server", "configuration"
@@ -42,13 +43,24 @@ class Vocabulary:
 def read_factors(
     mistakes: Mistakes, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
 ) -> dict[str, Factor]:
-    """The factors of one ``[factors]`` table that could be understood, by name."""
+    """The factors of one ``[factors]`` table that could be understood, by name.
+
+    A misspelt name is noted and taken for the nearest one, when that is not there itself.
+    """
     factors = {}
-    for place, name, value in _flattened(where, raw, vocabulary):
-        if _exists(mistakes, place, name, vocabulary):
-            factor = _factor(mistakes, place, name, value, vocabulary)
-            if factor is not None:
-                factors[name] = factor
+    flat = _flattened(where, raw, vocabulary)
+    there = {name for _, name, _ in flat}
+    for place, written, value in flat:
+        name = written
+        if not _exists(mistakes, place, written, vocabulary):
+            near = nearest(written, vocabulary.factor_names())
+            if vocabulary.workload is None or near is None or near in there:
+                continue
+            there.add(name := near)
+            mistakes.take(place, f"{where}.{name}")
+        factor = _factor(mistakes, place, name, value, vocabulary)
+        if factor is not None:
+            factors[name] = factor
     return factors
 
 
@@ -94,8 +106,8 @@ def _factor(
     levels: object = value
     aliases: object = {}
     if isinstance(value, dict):
-        mistakes.keys(place, value, ("levels", "aliases"))
-        levels, aliases = value.get("levels", []), value.get("aliases", {})
+        meant = mistakes.keys(place, value, ("levels", "aliases"), tables=("aliases",))
+        levels, aliases = meant.get("levels", []), meant.get("aliases", {})
         place_of_levels = f"{place}.levels"
     else:
         place_of_levels = place
@@ -107,10 +119,14 @@ def _factor(
         mistakes.add(f"{place}.aliases", "is not a table", '{ again = "a level" }')
         return None
     check = _check_for(mistakes, name, vocabulary)
+    same = _sameness(name, vocabulary)
     for index, level in enumerate(levels):
         at = f"{place_of_levels}[{index}]"
-        if any(level == earlier and type(level) is type(earlier) for earlier in levels[:index]):
-            mistakes.add(at, f"{shown(level)} is listed twice", "each level once; give an alias")
+        twin = next((earlier for earlier in levels[:index] if same(level, earlier)), None)
+        if twin is not None:
+            spelled = "" if twin == level else f", first as {shown(twin)}"
+            said = f"{shown(level)} is listed twice{spelled}"
+            mistakes.add(at, said, "each level once; give an alias")
         elif not (isinstance(level, str) and level in aliases):
             check(at, level)
     for alias, target in aliases.items():
@@ -121,9 +137,24 @@ def _factor(
     return Factor(name, tuple(levels), dict(aliases))
 
 
+def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], bool]:
+    """Whether two levels of a factor are the same."""
+    offered = vocabulary.of_workload().get(name)
+    caseless = offered is not None and offered.free
+
+    def same(one: object, other: object) -> bool:
+        if caseless and isinstance(one, str) and isinstance(other, str):
+            return one.casefold() == other.casefold()
+        return type(one) is type(other) and one == other
+
+    return same
+
+
 def _check_alias(mistakes: Mistakes, place: str, alias: str, levels: list[object]) -> None:
     if alias not in levels:
         mistakes.add(place, f"the alias {alias!r} is not used", "its name among the levels")
+    elif not alias.strip() or not is_line(alias):
+        mistakes.add(place, f"{shown(alias)} is not a name", "one line of plain text")
 
 
 def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCheck:
@@ -136,7 +167,8 @@ def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCh
 
     def check(at: str, level: object) -> None:
         if not isinstance(level, str):
-            hint = f'; versions need quotes: "{level}"' if isinstance(level, int | float) else ""
+            is_number = isinstance(level, int | float) and not isinstance(level, bool)
+            hint = f'; versions need quotes: "{level}"' if is_number else ""
             mistakes.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
         elif level not in known:
             mistakes.unknown(at, kind, level, known)
@@ -157,6 +189,8 @@ def _check_offered(
         mistakes.add(at, f"{shown(level)} is of the wrong type", wanted[type(offered.default)])
     elif offered.choices and level not in offered.choices:
         mistakes.unknown(at, name, level, [str(choice) for choice in offered.choices])
+    elif not offered.takes(level):
+        mistakes.add(at, f"{shown(level)} is not a name", FREE_LEVEL)
 
 
 def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:

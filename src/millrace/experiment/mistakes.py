@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from millrace.errors import Mistake, nearest
 
 
 class Mistakes:
-    """Mistakes found so far; the same one is kept once."""
+    """Mistakes found so far; the same one is kept once.
+
+    Places are given as they should be and kept as the file has them: what is under a misspelt key
+    is checked like everything else, and what is wrong there is noted where it is written.
+    """
 
     def __init__(self) -> None:
         self.found: list[Mistake] = []
+        self._written: dict[str, str] = {}
 
     def add(
         self, where: str, message: str, expected: str | None = None, near: str | None = None
     ) -> None:
         """Note one mistake."""
-        mistake = Mistake(where, message, expected, near)
-        if mistake not in self.found:
-            self.found.append(mistake)
+        self.include(Mistake(where, message, expected, near))
 
-    def about(self, place: str) -> bool:
-        """Whether something at or below ``place``, at any scale, was noted already."""
+    def include(self, mistake: Mistake) -> None:
+        """Note a mistake that was found elsewhere."""
+        placed = replace(mistake, where=self._as_written(mistake.where))
+        if placed not in self.found:
+            self.found.append(placed)
+
+    def about(self, *places: str) -> bool:
+        """Whether something was noted at one of ``places``, in it, or of what encloses it."""
         return any(
-            f".{mistake.where}".startswith(f".{place}") or f".{place}" in mistake.where
+            _within(mistake.where, place) or _within(place, mistake.where)
+            for place in map(self._as_written, places)
             for mistake in self.found
+            if not self._is_of_spelling(mistake)
+        )
+
+    def proposes(self, name: object) -> bool:
+        """Whether ``name`` is what a misspelt level should have been."""
+        return any(
+            mistake.nearest == name and ".factors." in f".{mistake.where}" for mistake in self.found
         )
 
     def unknown(self, where: str, noun: str, name: object, known: Iterable[str]) -> None:
@@ -35,21 +55,69 @@ class Mistakes:
         expected = f"one of {', '.join(names)}" if 0 < len(names) <= 12 else None
         self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, names))
 
-    def keys(self, where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Note every key of ``table`` that is not ``known``."""
-        for key in table:
-            if key not in known:
-                names = sorted(known)
-                place = f"{where}.{key}" if where else key
-                self.add(place, "unknown key", f"one of {', '.join(names)}", nearest(key, names))
+    def keys(
+        self,
+        where: str,
+        table: Mapping[str, Any],
+        known: Iterable[str],
+        *,
+        tables: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """Note every key of ``table`` that is not ``known``; give the table as it was meant.
+
+        There a misspelt key is the nearest known one, when that is not there itself and both or
+        neither are tables (``tables`` says which known ones are); other unknown keys are left out.
+        """
+        names = sorted(known)
+        meant = {key: value for key, value in table.items() if key in names}
+        for key, value in table.items():
+            if key in names:
+                continue
+            near = nearest(key, names)
+            self.add(_join(where, key), "unknown key", f"one of {', '.join(names)}", near)
+            if near and near not in meant and isinstance(value, dict) == (near in tables):
+                self.take(_join(where, key), _join(where, near))
+                meant[near] = value
+        return meant
+
+    def take(self, written: str, meant: str) -> None:
+        """From now on, what is at ``written`` in the file may be spoken of as ``meant``."""
+        self._written[meant] = self._as_written(written)
+
+    def _as_written(self, place: str) -> str:
+        enclosing = [meant for meant in self._written if _within(place, meant)]
+        if not enclosing:
+            return place
+        closest = max(enclosing, key=len)
+        return self._written[closest] + place[len(closest) :]
+
+    def _is_of_spelling(self, mistake: Mistake) -> bool:
+        """Whether it only says that a key is misspelt, and the value is checked all the same."""
+        return mistake.nearest is not None and mistake.where in self._written.values()
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _within(place: str, outer: str) -> bool:
+    return place == outer or place.startswith((f"{outer}.", f"{outer}["))
 
 
 def text(mistakes: Mistakes, where: str, value: object) -> str | None:
-    """A non-empty text, or None and a mistake."""
-    if isinstance(value, str) and value.strip():
+    """A line of text that is not blank, or None and a mistake."""
+    if not isinstance(value, str) or not value.strip():
+        mistakes.add(where, f"{shown(value)} is not text", "text in quotes")
+    elif not is_line(value):
+        mistakes.add(where, f"{shown(value)} has control characters", "one line of plain text")
+    else:
         return value
-    mistakes.add(where, f"{shown(value)} is not text", "text in quotes")
     return None
+
+
+def is_line(value: str) -> bool:
+    """Whether a text has neither control characters nor line breaks (Unicode Cc, Zl, Zp)."""
+    return all(unicodedata.category(character) not in ("Cc", "Zl", "Zp") for character in value)
 
 
 def integer(
@@ -84,5 +152,5 @@ def shown(value: object) -> str:
     """A value as the file would spell it, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
-    spelled = f'"{value}"' if isinstance(value, str) else str(value)
+    spelled = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
     return spelled if len(spelled) <= 60 else f"{spelled[:57]}..."

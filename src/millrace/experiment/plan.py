@@ -1,8 +1,8 @@
 """A checked experiment expanded to its trials, in randomised complete blocks.
 
 Identity. Ids are the first 12 hex digits of the SHA-256 of canonical JSON, of nothing but what they
-identify, so that they do not change when the experiment is expanded again, given more blocks, or
-given more levels:
+identify, so that an id means the same in every plan: an interrupted run finds its trials again, more
+blocks keep those that are done, and the same treatment can be recognised in another run:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
@@ -10,8 +10,8 @@ given more levels:
 * a trial: digest, treatment, block.
 
 Order. Each block holds each treatment once. In block b the treatments are sorted by the SHA-256 of
-``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else: more blocks
-leave the earlier ones as they were, and more levels leave the others' relative order.
+``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that more
+blocks leave the earlier ones as they were.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
 
 def digest(experiment: Experiment) -> str:
     """What is measured, apart from the treatments: the same for every seed, order and number of
-    blocks, and when levels are added."""
+    blocks. It finds the runs that may be continued; whether their levels are the same is another
+    question (see millrace.runner.continuing)."""
     return _id(
         {
             "format": _FORMAT,

@@ -79,4 +79,4 @@ def _version_of(data_set: str) -> str:
 
 
 def _size(rows: int, seed: int) -> list[str]:
-    return ["--rows", str(rows), "--seed", str(seed)]
+    return [f"--rows={rows}", f"--seed={seed}"]

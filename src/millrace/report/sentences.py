@@ -52,7 +52,9 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     base, candidate = str(comparison.base), str(comparison.candidate)
     estimate = comparison.estimate
     if comparison.only_base_failed:
-        return f"{candidate} against {base}{held}: base failed, so there is nothing to compare with."
+        return (
+            f"{candidate} against {base}{held}: base failed, so there is nothing to compare with."
+        )
     if estimate is None:
         reason = first_line(comparison.reason)
         return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."

@@ -26,7 +26,7 @@ def write_text(path: Path, text: str, *, make_directory: bool = False) -> Path:
         target = Path(os.path.realpath(path))
         if not make_directory and not target.parent.is_dir():
             raise UserError(
-                f"cannot write the report {path}: {target.parent} is not a directory",
+                f"cannot write the report {path}: there is no directory {target.parent}",
                 remedy="make it first, or name another place with --output",
             )
         whole_file.write_text(target, text)

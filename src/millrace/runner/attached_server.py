@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from millrace.load.spec import Connection
 from millrace.runner import measuring, phases
@@ -22,25 +23,16 @@ def database_name(trial: str) -> str:
     return f"millrace_{hashlib.sha256(trial.encode()).hexdigest()[:16]}"
 
 
+@dataclass
 class AttachedServerTrial:
     """One trial; each method is a step."""
 
-    _attached: AttachedInstance
-
-    def __init__(
-        self,
-        given: measuring.TrialInput,
-        server: AttachedServer,
-        opened: ExitStack,
-        found: measuring.Found,
-        announce: measuring.Announce,
-    ) -> None:
-        self._given = given
-        self._server = server
-        self._opened = opened
-        self._found = found
-        self._announce = announce
-        self._database = database_name(given.name)
+    given: measuring.TrialInput
+    server: AttachedServer
+    opened: ExitStack
+    found: measuring.Found
+    announce: measuring.Announce
+    _attached: AttachedInstance = field(init=False)
 
     def steps(self) -> Sequence[Step]:
         """The steps in their order, with their time limits."""
@@ -49,34 +41,34 @@ class AttachedServerTrial:
             Step("record", self._record, ASK_LIMIT_S),
             Step("database", self._create, ASK_LIMIT_S),
             Step("settle", self._settle, SETTLE_LIMIT_S),
-            Step("measure", self._measure, phases.limit_s(self._given.work)),
+            Step("measure", self._measure, phases.limit_s(self.given.work)),
             Step("drop", self._drop, STOP_LIMIT_S),
         )
 
     def _prepare(self, _limit_s: float) -> None:
-        self._attached = AttachedInstance(self._server)
+        self._attached = AttachedInstance(self.server)
 
     def _record(self, _limit_s: float) -> None:
         attached = self._attached
         facts = {"attached": True, "limits": list(attached.limits)}
-        self._found.instances.append(
-            measuring.instance_record(self._given, attached.version(), attached.effective(), facts)
+        self.found.instances.append(
+            measuring.instance_record(self.given, attached.version(), attached.effective(), facts)
         )
 
     def _create(self, limit_s: float) -> None:
         self._drop(limit_s)
-        self._opened.callback(self._clean_up)
-        self._attached.query(f"CREATE DATABASE {self._database}")
+        self.opened.callback(self._clean_up)
+        self._attached.query(f"CREATE DATABASE {database_name(self.given.name)}")
 
     def _settle(self, _limit_s: float) -> None:
         measuring.settle(None)
 
     def _measure(self, limit_s: float) -> Sequence[StepRecord]:
         return measuring.measure(
-            self._given,
-            phases.spec(self._given.work, self._connection(), None),
-            self._found,
-            announce=self._announce,
+            self.given,
+            phases.spec(self.given.work, self._connection(), None),
+            self.found,
+            announce=self.announce,
             watch=lambda: None,
             limit_s=limit_s,
         )
@@ -91,11 +83,11 @@ class AttachedServerTrial:
             port=None if by_socket else attached.port,
             user=attached.user,
             password=attached.password,
-            database=self._database,
+            database=database_name(self.given.name),
         )
 
     def _drop(self, _limit_s: float) -> None:
-        self._attached.query(f"DROP DATABASE IF EXISTS {self._database}")
+        self._attached.query(f"DROP DATABASE IF EXISTS {database_name(self.given.name)}")
 
     def _clean_up(self) -> None:
         """After a failure: what is lost already must not hide why it was lost."""

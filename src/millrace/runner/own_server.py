@@ -7,6 +7,7 @@ import shutil
 import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from millrace.errors import TrialFailed
@@ -27,25 +28,17 @@ _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 180.0
 
 
+@dataclass
 class OwnServerTrial:
     """One trial; each method is a step. The instance lives until ``opened`` is closed."""
 
-    _instance: Instance
-    _data_file: DataFile | None = None
-
-    def __init__(
-        self,
-        given: measuring.TrialInput,
-        server: InstalledServer,
-        opened: ExitStack,
-        found: measuring.Found,
-        announce: measuring.Announce,
-    ) -> None:
-        self._given = given
-        self._server = server
-        self._opened = opened
-        self._found = found
-        self._announce = announce
+    given: measuring.TrialInput
+    server: InstalledServer
+    opened: ExitStack
+    found: measuring.Found
+    announce: measuring.Announce
+    _instance: Instance = field(init=False)
+    _data_file: DataFile | None = field(init=False, default=None)
 
     def steps(self) -> Sequence[Step]:
         """The steps in their order, with their time limits."""
@@ -56,18 +49,18 @@ class OwnServerTrial:
             Step("record", self._record, ASK_LIMIT_S),
             Step("database", self._database, ASK_LIMIT_S),
             Step("settle", self._settle, SETTLE_LIMIT_S),
-            Step("measure", self._measure, phases.limit_s(self._given.work)),
+            Step("measure", self._measure, phases.limit_s(self.given.work)),
             Step("stop", self._stop, STOP_LIMIT_S),
             Step("sizes", self._sizes, ASK_LIMIT_S),
         )
 
     def _prepare(self, _limit_s: float) -> None:
-        instance = instances.create(self._server, self._given.options)
-        self._instance = self._opened.enter_context(instance)
-        self._found.log_tail = self._instance.log_tail
-        self._found.log = self._log
-        if self._given.data_file is not None:
-            self._data_file = _linked_into(self._instance.load_dir, self._given.data_file)
+        instance = instances.create(self.server, self.given.options)
+        self._instance = self.opened.enter_context(instance)
+        self.found.log_tail = self._instance.log_tail
+        self.found.log = self._log
+        if self.given.data_file is not None:
+            self._data_file = _linked_into(self._instance.load_dir, self.given.data_file)
 
     def _initialise(self, limit_s: float) -> None:
         self._instance.initialise(limit_s)
@@ -78,8 +71,8 @@ class OwnServerTrial:
     def _record(self, _limit_s: float) -> None:
         instance = self._instance
         facts = {"runs_as": instance.runs_as}
-        self._found.instances.append(
-            measuring.instance_record(self._given, instance.version(), instance.effective(), facts)
+        self.found.instances.append(
+            measuring.instance_record(self.given, instance.version(), instance.effective(), facts)
         )
 
     def _database(self, _limit_s: float) -> None:
@@ -90,10 +83,10 @@ class OwnServerTrial:
 
     def _measure(self, limit_s: float) -> Sequence[StepRecord]:
         return measuring.measure(
-            self._given,
+            self.given,
             self._spec(),
-            self._found,
-            announce=self._announce,
+            self.found,
+            announce=self.announce,
             watch=self._watch,
             limit_s=limit_s,
         )
@@ -105,7 +98,7 @@ class OwnServerTrial:
             password=self._instance.password,
             database=DATABASE,
         )
-        return phases.spec(self._given.work, connection, self._data_file)
+        return phases.spec(self.given.work, connection, self._data_file)
 
     def _watch(self) -> None:
         self._instance.check_alive()
@@ -117,8 +110,8 @@ class OwnServerTrial:
         self._instance.stop(limit_s)
 
     def _sizes(self, _limit_s: float) -> None:
-        table = self._given.work.workload.data.table
-        self._found.measurements.extend(sizes(self._instance.data_dir, table))
+        table = self.given.work.workload.data.table
+        self.found.measurements.extend(sizes(self._instance.data_dir, table))
 
     def _log(self) -> bytes | None:
         path = self._instance.error_log

@@ -11,6 +11,14 @@ _ERROR_LINES_MAX = 6
 
 # A line that tells of an error, in the styles of all versions.
 _ERROR_LINE = re.compile(rb"\[ERROR\]|\[FATAL\]|^ERROR: |Fatal error|mysqld: |mariadbd: ", re.I)
+_NO_ERROR_LINE = re.compile(rb"\[(?:Note|System)\]", re.I)
+
+# What comes before the words of a line: date, time, process or thread, kind.
+_BEFORE_ERROR = re.compile(r"^.*?\[ERROR\]\s*", re.I)
+_BEFORE_WORDS = re.compile(
+    r"^(?:\d{6}|\d{4}-\d\d-\d\d)?[T ]*\d{1,2}:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d| UTC -)?\s+"
+    r"(?:(?:0x)?[0-9a-f]*\d[0-9a-f]*\s+)?(?:\[\w+\]\s*)?"
+)
 
 # What a server cannot go on after, or waits on for ever.
 _TROUBLE = re.compile(
@@ -35,7 +43,15 @@ _REASONS = (
         ),
         "the socket {socket} is taken by another process",
     ),
-    (re.compile(rb"errcode: 28\b|no space left|disk (?:is )?full", re.I), "the disk is full"),
+    (
+        re.compile(
+            rb"(?:errcode:|error number) 28\b|no space left|disk (?:is )?full"
+            # InnoDB guesses this after every short write: not where it names another error.
+            rb"|\A(?!.*error number (?!28\b|0\b)\d).*check (?:also )?that the disk is not full",
+            re.I | re.S,
+        ),
+        "the disk is full",
+    ),
 )
 
 
@@ -54,13 +70,41 @@ def tail(log: Path, n_lines: int) -> str:
 
 def errors(log: Path, since: int) -> list[str]:
     """The lines that tell of errors after ``since`` (bytes), the first and most telling ones."""
-    lines = [line.strip() for line in _read(log, since).splitlines()]
-    return [_text(line) for line in lines if _ERROR_LINE.search(line)][:_ERROR_LINES_MAX]
+    return _error_lines(log, since)[:_ERROR_LINES_MAX]
+
+
+def first_error(log: Path, since: int) -> str | None:
+    """The words of the first error after ``since`` (bytes), where one is marked as such."""
+    lines = _error_lines(log, since)
+    return next((words(line) for line in lines if _BEFORE_ERROR.search(line)), None)
+
+
+def words(line: str) -> str:
+    """What a line says, without its date, time, thread and kind."""
+    without, marked = _BEFORE_ERROR.subn("", line)
+    return without if marked else _BEFORE_WORDS.sub("", line)
 
 
 def reason(log: Path, since: int, *, port: int, socket: Path) -> str | None:
     """What the log after ``since`` (bytes) means, where that is known."""
-    text = _read(log, since)
+    return _meaning(_read(log, since), port=port, socket=socket)
+
+
+def reason_of(line: str, *, port: int, socket: Path) -> str | None:
+    """What a line of the log means, where that is known."""
+    return _meaning(line.encode(), port=port, socket=socket)
+
+
+def _error_lines(log: Path, since: int) -> list[str]:
+    lines = [line.strip() for line in _read(log, since).splitlines()]
+    return [
+        _text(line)
+        for line in lines
+        if _ERROR_LINE.search(line) and not _NO_ERROR_LINE.search(line)
+    ]
+
+
+def _meaning(text: bytes, *, port: int, socket: Path) -> str | None:
     for pattern, meaning in _REASONS:
         if pattern.search(text):
             return meaning.format(port=port, socket=socket)

@@ -130,9 +130,9 @@ class Instance(asking.Answering):
         deadline = time.monotonic() + limit_s
         while not self._answers():
             self.check_alive(step="start")
-            if (line := self.trouble()) is not None:
+            if (line := self._new_trouble()) is not None:
                 self.kill()
-                raise self._failure("start", line)
+                raise self._failure("start", "it cannot go on", said=error_log.words(line))
             if time.monotonic() > deadline:
                 self.kill()
                 raise self._failure("start", f"not ready after {limit_s:g} s")
@@ -151,10 +151,15 @@ class Instance(asking.Answering):
         return error_log.tail(self.error_log, n_lines)
 
     def trouble(self) -> str | None:
-        """A line of the error log, new since the last call, that says that the server cannot go on
-        or waits for disk space; None if there is none. Cheap enough to be asked every second."""
-        line, self._trouble_seen_to = error_log.trouble(self.error_log, self._trouble_seen_to)
-        return line
+        """What the error log says, new since the last call, of why the server cannot go on or waits
+        for disk space, and what that means; None if there is none. Cheap enough to be asked every
+        second."""
+        line = self._new_trouble()
+        if line is None:
+            return None
+        meaning = error_log.reason_of(line, port=self.port, socket=self.socket)
+        said = error_log.words(line)
+        return f"{meaning}; the log says: {said}" if meaning else said
 
     def check_alive(self, *, step: str | None = None) -> None:
         """Raises TrialFailed, with how it ended and the end of its log, if the server is gone."""
@@ -296,14 +301,26 @@ class Instance(asking.Answering):
                 step="start",
             )
 
-    def _failure(self, step: str | None, what: str) -> TrialFailed:
-        """The error of this phase: what we saw, what that means, and the server's own words."""
+    def _new_trouble(self) -> str | None:
+        line, self._trouble_seen_to = error_log.trouble(self.error_log, self._trouble_seen_to)
+        return line
+
+    def _failure(self, step: str | None, what: str, *, said: str | None = None) -> TrialFailed:
+        """The error of this phase: what we saw, what that means, and the server's own words.
+
+        Where it is not known what that means, ``said`` or the first error of the log is in the
+        first line, which is all that a report's sentence shows.
+        """
         meaning = error_log.reason(
             self.error_log, self._phase_began_at, port=self.port, socket=self.socket
         )
         doing = {"initialise": " (initialising)", "start": " (starting)", "stop": " (stopping)"}
         message = f"{self.server.name}{doing.get(step or '', '')}: "
-        message += f"{meaning}; {what}" if meaning else what
+        said = said or error_log.first_error(self.error_log, self._phase_began_at)
+        if meaning:
+            message += f"{meaning}; {what}"
+        else:
+            message += f"{what}; the log says: {said}" if said else what
         quoted = error_log.errors(self.error_log, self._phase_began_at)
         if quoted:
             message += "\n" + "\n".join(f"  {line}" for line in quoted)

@@ -1,6 +1,7 @@
 """Built-in workloads as data, and their checked form."""
 
 from millrace.workloads.definition import (
+    FREE_LEVEL,
     DataSet,
     Level,
     Metric,
@@ -13,6 +14,7 @@ from millrace.workloads.definition import (
 from millrace.workloads.library import load, names
 
 __all__ = [
+    "FREE_LEVEL",
     "DataSet",
     "Level",
     "Metric",

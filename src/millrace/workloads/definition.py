@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from math import isfinite
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from millrace.errors import InvalidInput, Mistake
 
 Level = str | int | float | bool
+_Entry = TypeVar("_Entry")
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+# Free levels become a part of statements as they are.
+_FREE_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+FREE_LEVEL = "a letter, then letters, digits and _, at most 64 in all"
 
 
 class _Part(BaseModel):
@@ -23,8 +29,9 @@ class _Part(BaseModel):
 
 
 class WorkloadFactor(_Part):
-    """Something an experiment may vary. ``free`` takes any level of the default's type, because
-    only the server knows which exist (``engine``); otherwise ``choices`` are all there are."""
+    """Something an experiment may vary. ``free`` takes any name, or any value of the default's
+    type, because only the server knows which exist (``engine``); names that differ only in case
+    are the same there. Otherwise ``choices`` are all there are."""
 
     default: Level
     choices: list[Level] = []
@@ -36,7 +43,15 @@ class WorkloadFactor(_Part):
             raise ValueError("a factor is either free or has choices")
         if self.choices and self.default not in self.choices:
             raise ValueError(f"the default {self.default!r} is not among the choices")
+        if not self.takes(self.default):
+            raise ValueError(f"the default {self.default!r} is not {FREE_LEVEL}")
         return self
+
+    def takes(self, level: Level) -> bool:
+        """Whether ``level``, of the default's type, may be asked for."""
+        if not self.free:
+            return level in self.choices
+        return not isinstance(level, str) or _FREE_LEVEL.fullmatch(level) is not None
 
 
 class Parameter(_Part):
@@ -59,6 +74,8 @@ class Parameter(_Part):
         if self.maximum is not None:
             wanted += f" to {self.maximum}"
         if isinstance(value, bool) or not isinstance(value, types[self.kind]):
+            return wanted
+        if isinstance(value, float) and not isfinite(value):
             return wanted
         if isinstance(value, int | float) and (
             (self.minimum is not None and value < self.minimum)
@@ -91,7 +108,7 @@ class DataSet(_Part):
 
     def table_bytes(self, rows: int, engine: str) -> int:
         """Roughly what a table of ``rows`` rows takes on disk in ``engine``."""
-        return rows * self.table_row_bytes.get(engine, self.table_row_bytes["default"])
+        return rows * _of_level(self.table_row_bytes, engine)
 
 
 class Phase(_Part):
@@ -121,14 +138,24 @@ class Phase(_Part):
             text = self.sql
         else:
             assert self.by is not None
-            text = self.sql.get(str(values[self.by]), self.sql["default"])
-        filled = re.sub(r"\{(\w+)\}", lambda match: str(values[match[1]]), text)
-        return tuple(statement.strip() for statement in filled.split(";") if statement.strip())
+            text = _of_level(self.sql, str(values[self.by]))
+        # Split before anything is filled in, so that no value can add a statement.
+        return tuple(
+            re.sub(r"\{(\w+)\}", lambda match: str(values[match[1]]), statement.strip())
+            for statement in text.split(";")
+            if statement.strip()
+        )
 
     def _placeholders(self) -> Iterator[str]:
         texts = self.sql.values() if isinstance(self.sql, dict) else [self.sql or ""]
         for text in texts:
             yield from re.findall(r"\{(\w+)\}", text)
+
+
+def _of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
+    """The entry for a level, whose case does not matter, or the one named ``default``."""
+    caseless = {name.casefold(): entry for name, entry in by_level.items()}
+    return caseless.get(level.casefold(), by_level["default"])
 
 
 class Metric(_Part):
