@@ -10,6 +10,8 @@ from millrace import paths
 from millrace.cli.console import out, print_json
 from millrace.runner import doctor, host
 
+_NARROW = 90  # columns; there the text would have too few of them beside the names
+
 _SIGNS = {
     "ok": "[green]ok     [/]",
     "warn": "[yellow]warn   [/]",
@@ -38,10 +40,11 @@ def command(as_json: bool) -> None:
         )
         return
     width = max(len(finding.check) for finding in findings)
+    indent = 4 if out.width < _NARROW else width + 10
     for finding in findings:
         out.print(f"{_SIGNS[finding.status]} {finding.check:<{width}}  {escape(finding.observed)}")
         if finding.remedy is not None:
-            why = Padding(f"[dim]{escape(finding.why)}[/]", (0, 0, 0, width + 10), expand=False)
+            why = Padding(f"[dim]{escape(finding.why)}[/]", (0, 0, 0, indent), expand=False)
             out.print(why, soft_wrap=False)
             # In one line however long, so that a command can be copied from it.
-            out.print(f"{'':{width + 10}}to do: {finding.remedy}", markup=False)
+            out.print(f"{'':{indent}}to do: {finding.remedy}", markup=False)

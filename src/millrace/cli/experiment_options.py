@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,25 @@ from typing import Any
 
 import click
 
-from millrace.experiment.check import MAX_BLOCKS, MAX_SEED, Surroundings
+from millrace.experiment.check import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.report import published
 from millrace.servers import configurations, install
+
+
+class Percent(click.FloatRange):
+    """A number of percent within a range; nan, which every range lets pass, is refused."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number of percent.", param, ctx)
+        return number
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,7 @@ class ExperimentChoice:
             servers=[listing.name for listing in install.list_servers()],
             configurations=configurations.load_builtin(),
             check_configurations=configurations.check,
+            studies=published.study_names(),
         )
         return read(
             self.path, scale=self.scale, surroundings=surroundings, overrides=self.overrides
@@ -49,7 +66,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option(
         "--margin",
-        type=click.FloatRange(0, 50, min_open=True),
+        type=Percent(0, MAX_MARGIN_PERCENT, min_open=True),
         metavar="PERCENT",
         help="The smallest difference that matters.",
     )

@@ -18,7 +18,7 @@ from millrace.cli.store_option import store_option
 from millrace.experiment.estimate import Estimate, require_space
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
-from millrace.runner import host
+from millrace.runner import host, prepare
 from millrace.runner.forecast import forecast, measured_trial_s
 from millrace.sizes import readable
 from millrace.store.store import Store
@@ -37,6 +37,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     experiment = choice.read()
     seed = secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed
     plan = expand(experiment, seed=seed)
+    prepare.refuse_attached(plan)
     measured = None
     if store.exists():
         with Store.open(store, read_only=True) as opened:

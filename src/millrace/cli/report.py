@@ -9,6 +9,7 @@ import click
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.cli.console import err, out
+from millrace.cli.experiment_options import Percent
 from millrace.cli.store_option import store_option
 from millrace.report import html, terminal
 from millrace.report.render import FORMATS, render
@@ -34,7 +35,7 @@ from millrace.store.store import Store
 )
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 100, min_open=True, max_open=True),
+    type=Percent(0, 100, min_open=True, max_open=True),
     metavar="PERCENT",
     help="The smallest difference that matters; the experiment's own unless given.",
 )

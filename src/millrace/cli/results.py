@@ -73,12 +73,13 @@ def show(run: str, store: Path, as_json: bool) -> None:
 @click.option(
     "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file."
 )
+@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
 @store_option
-def export(runs: tuple[str, ...], output: Path, store: Path) -> None:
+def export(runs: tuple[str, ...], output: Path, force: bool, store: Path) -> None:
     """Write runs into one file for another machine."""
     with Store.open(store, read_only=True) as opened:
         ids = _ids(opened, runs)
-        opened.export_runs(ids, output)
+        opened.export_runs(ids, output, replace=force)
     err.print(f"wrote {len(ids)} {_runs(ids)} to {output}", markup=False)
 
 

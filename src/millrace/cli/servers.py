@@ -55,7 +55,12 @@ def list_command(as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def install_command(names: tuple[str, ...]) -> None:
     """Download servers of the catalogue and make them ready; no root is needed."""
-    for name in dict.fromkeys(names):
+    wanted = dict.fromkeys(names)
+    install.require_known(wanted)
+    for name in wanted:
+        if name not in catalogue.entries():
+            err.print(f"{name} was added: it needs no installing")
+            continue
         already = install.installed(name) is not None
         with signals_as_errors(), DownloadBar() as bar:
             server = install.install(name, progress=bar)
@@ -187,8 +192,13 @@ def _say_limits(server: AttachedServer) -> None:
 
 def _present(server: Server) -> dict[str, Any]:
     if isinstance(server, AttachedServer):
-        limits = AttachedInstance(server).limits
-        return {"name": server.name, "family": server.family, "attached": True, "limits": limits}
+        return {
+            "name": server.name,
+            "family": server.family,
+            "attached": True,
+            "address": attached.parse_dsn(server).account,
+            "limits": AttachedInstance(server).limits,
+        }
     return {
         "name": server.name,
         "family": server.family,

@@ -35,8 +35,9 @@ _TABLES = ("factors", "compare", "parameters", "configurations", "scales")
 _SCALE_KEYS = ("blocks", "margin_percent", "base", "factors")
 
 # Run ids and names of files begin with it.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NAME_IN_WORDS = "at most 64 of A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME_IN_WORDS = "A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
+_MAX_NAME_LENGTH = 64
 _NEWEST_RUN = "latest"  # what commands take for a run's id
 
 Definitions = Mapping[str, Mapping[str, Any]]
@@ -121,7 +122,9 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
     )
     compared, base = _compare(found, document, vocabulary)
     root = replace(
-        _settings(found, "", document, vocabulary, parameters=_parameters_table(found, document)),
+        _settings(
+            found, "", document, vocabulary, parameters=_parameters_table(found, document, workload)
+        ),
         base=base,
     )
     scales = {
@@ -154,6 +157,9 @@ def _name(found: Mistakes, document: Mapping[str, Any]) -> str:
         found.add("name", "is missing", _NAME_IN_WORDS)
     elif not isinstance(name, str) or _NAME.fullmatch(name) is None:
         found.add("name", f"{door.shown(name)} is not a name", _NAME_IN_WORDS)
+    elif len(name) > _MAX_NAME_LENGTH:
+        said = f"{door.shown(name)} has {len(name)} characters"
+        found.add("name", said, f"at most {_MAX_NAME_LENGTH}")
     elif name == _NEWEST_RUN:
         found.add("name", f"{door.shown(name)} stands for the newest run", "another name")
     else:
@@ -250,12 +256,18 @@ def _compare(
     return str(factor), base
 
 
-def _parameters_table(found: Mistakes, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    return door.table(found, "parameters", document.get("parameters", {}))
+def _parameters_table(
+    found: Mistakes, document: Mapping[str, Any], workload: Workload | None
+) -> Mapping[str, Any]:
+    table = door.table(found, "parameters", document.get("parameters", {}))
+    return found.keys("parameters", table, workload.parameters) if workload else table
 
 
 def _scale(found: Mistakes, where: str, raw: object, vocabulary: Vocabulary) -> Settings:
     table = door.table(found, where, raw)
+    if vocabulary.workload is not None:
+        known = (*vocabulary.workload.parameters, *_SCALE_KEYS)
+        table = found.keys(where, table, known, tables=("factors",))
     parameters = {key: value for key, value in table.items() if key not in _SCALE_KEYS}
     return _settings(found, where, table, vocabulary, parameters=parameters)
 
@@ -296,13 +308,11 @@ def _parameters(
 ) -> Mapping[str, Any]:
     if workload is None:
         return raw
-    known = workload.parameters
-    raw = found.keys(where or "parameters", raw, (*known, *(_SCALE_KEYS if where else ())))
-    for name in known.keys() & raw.keys():
-        if (wanted := known[name].complaint(raw[name])) is not None:
+    for name, value in raw.items():
+        if (wanted := workload.parameters[name].complaint(value)) is not None:
             place = f"{where or 'parameters'}.{name}"
-            found.add(place, f"{door.shown(raw[name])} is not right", wanted)
-    return {name: raw[name] for name in raw if name in known}
+            found.add(place, f"{door.shown(value)} is not right", wanted)
+    return raw
 
 
 def _with_defaults(root: Settings, workload: Workload | None) -> Settings:

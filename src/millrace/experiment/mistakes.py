@@ -152,5 +152,8 @@ def shown(value: object) -> str:
     """A value as the file would spell it, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
-    spelled = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+    try:
+        spelled = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+    except ValueError:
+        return "a number of thousands of digits"
     return spelled if len(spelled) <= 60 else f"{spelled[:57]}..."

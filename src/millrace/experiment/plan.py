@@ -1,8 +1,8 @@
 """A checked experiment expanded to its trials, in randomised complete blocks.
 
 Identity. Ids are the first 12 hex digits of the SHA-256 of canonical JSON, of nothing but what they
-identify, so that an id means the same in every plan: an interrupted run finds its trials again, more
-blocks keep those that are done, and the same treatment can be recognised in another run:
+identify, so that an id means the same in every plan: an interrupted run finds its trials again,
+more blocks keep those that are done, and a treatment is recognised in another run:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand

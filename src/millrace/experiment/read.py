@@ -103,6 +103,11 @@ def _document(path: Path, text: str) -> dict[str, Any]:
         column = f"column {place[2]}" if place and place[2] else "end of the file"
         mistake = Mistake(column, f"not TOML: {message}", line=line)
         raise InvalidInput(str(path), [mistake], remedy=_REFERENCE) from None
+    except (ValueError, RecursionError):  # where Python's own parser gives up
+        raise UserError(
+            f"{path} has a number of thousands of digits, or is nested too deeply",
+            remedy=_REFERENCE,
+        ) from None
 
 
 def _placed(found: Mistakes, text: str) -> list[Mistake]:

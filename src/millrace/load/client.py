@@ -38,6 +38,10 @@ Event = dict[str, Any]
 
 _SPEC_REFUSED = 2
 
+# What LOAD DATA LOCAL is answered where local_infile is off: MySQL to 5.7 and MariaDB to 10.5,
+# MySQL from 8.0, MariaDB from 10.6.
+_LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
+
 
 @dataclass(frozen=True)
 class PhaseResult:
@@ -173,7 +177,7 @@ def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
 def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:
     for event in events:
         if event["type"] == "error":
-            raise TrialFailed(_describe(event), step=event["phase"])
+            raise TrialFailed(_describe(event), remedy=_remedy(event), step=event["phase"])
     if returncode == _SPEC_REFUSED:
         raise HostProblem(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
@@ -188,6 +192,12 @@ def _describe(error: Event) -> str:
     if error["code"] is not None:
         text += f" (error {error['code']}, SQLSTATE {error['sqlstate']})"
     return text
+
+
+def _remedy(error: Event) -> str | None:
+    if error["code"] in _LOCAL_INFILE_OFF:
+        return "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
+    return None
 
 
 def _result(events: list[Event]) -> LoadResult:

@@ -153,7 +153,7 @@ def failure_lines(analysis: RunAnalysis) -> list[str]:
 
 def chance(analysis: RunAnalysis) -> str | None:
     """How many intervals exclude 1 by chance alone, when several comparisons are made."""
-    number = len(analysis.comparisons())
+    number = sum(comparison.estimate is not None for comparison in analysis.comparisons())
     if number < 2:
         return None
     expected = number * (1 - analysis.confidence)

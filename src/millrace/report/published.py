@@ -39,6 +39,13 @@ class PublishedStudy:
     figures: tuple[PublishedFigure, ...]
 
 
+def study_names() -> tuple[str, ...]:
+    """The studies that an experiment may name, sorted."""
+    files = (resources.files("millrace.report") / "published").iterdir()
+    texts = [file.read_text("utf-8") for file in files if file.name.endswith(".toml")]
+    return tuple(sorted(str(tomllib.loads(text)["name"]) for text in texts))
+
+
 def published_beside(analysis: RunAnalysis) -> PublishedStudy | None:
     """The study's figures that match the run, in the order of metrics and treatments.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -52,8 +54,8 @@ def as_text(analysis: RunAnalysis) -> str:
 
 
 def _show_table(table: Table, console: Console) -> None:
-    """The table; where the terminal is narrow, with heads in two lines and fewer columns, and at
-    last with cells that are broken into lines. Nothing is cut."""
+    """The table; where the terminal is narrow, with heads in two lines and fewer columns, then with
+    cells broken at spaces, at last anywhere. No cell is cut."""
     unlimited = console.options.update_width(10_000)
     kept = list(range(len(table.columns)))
     drawn = _draw(table, kept, stacked=False)
@@ -62,21 +64,40 @@ def _show_table(table: Table, console: Console) -> None:
             break
         kept = [n for n, column in enumerate(table.columns) if column.drop < limit]
         drawn = _draw(table, kept, stacked=True)
-    if console.measure(drawn, options=unlimited).maximum > console.width:
-        drawn = _draw(table, kept, stacked=True, broken=True)
+    for breaks in (_has_spaces, _is_any):
+        if console.measure(drawn, options=unlimited).minimum <= console.width:
+            break
+        drawn = _draw(table, kept, stacked=True, breaks=breaks)
     console.print(drawn, soft_wrap=False)
 
 
-def _draw(table: Table, kept: list[int], *, stacked: bool, broken: bool = False) -> RichTable:
+def _is_long(cell: str) -> bool:
+    return len(cell) > WIDEST
+
+
+def _has_spaces(cell: str) -> bool:
+    return " " in cell
+
+
+def _is_any(_cell: str) -> bool:
+    return True
+
+
+def _draw(
+    table: Table, kept: list[int], *, stacked: bool, breaks: Callable[[str], bool] = _is_long
+) -> RichTable:
+    """The kept columns; one may be broken into lines if it has a cell that ``breaks``."""
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number in kept:
         column = table.columns[number]
         cells = [row.cells[number] for section in table.sections for row in section.rows]
+        whole = not any(breaks(cell) for cell in cells)
         drawn.add_column(
             Text("\n".join(column.title.rsplit(" ", 1)) if stacked else column.title),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            no_wrap=not broken and all(len(cell) <= WIDEST for cell in cells),
+            no_wrap=whole,
+            min_width=max(map(cell_len, cells), default=0) if whole else None,
             vertical="bottom",
         )
     for section in table.sections:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from millrace import whole_file
@@ -20,7 +21,8 @@ def write_text(path: Path, text: str, *, make_directory: bool = False) -> Path:
     """
     try:
         if _is_stream(path):
-            with path.open("a", encoding="utf-8", newline="") as stream:
+            # A reader that has gone (`| head`) has what it wanted.
+            with suppress(BrokenPipeError), path.open("a", encoding="utf-8", newline="") as stream:
                 stream.write(text)
             return path
         target = Path(os.path.realpath(path))

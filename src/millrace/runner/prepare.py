@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -44,6 +45,17 @@ def treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedT
         remedies = dict.fromkeys(error.remedy for error in refused.values() if error.remedy)
         raise UserError("\n".join(refused), remedy="; ".join(remedies) or None)
     return found
+
+
+def refuse_attached(plan: Plan) -> None:
+    """Refuse what ``treatments`` would refuse of attached servers. Starts and installs nothing."""
+    attached = {
+        row.name: install.find(row.name)
+        for row in install.list_servers()
+        if row.state == "attached"
+    }
+    on_attached = tuple(each for each in plan.treatments if each.resolved["server"] in attached)
+    treatments(replace(plan, treatments=on_attached), attached)
 
 
 def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:

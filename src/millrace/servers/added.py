@@ -20,15 +20,19 @@ from millrace.servers import assemble, attached, catalogue, families, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
+from millrace.servers.download import WrongChecksum
+from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources.coordinates import Directory
-from millrace.servers.sources.fetch import fetch_tarball
+from millrace.servers.sources.fetch import fetch_tarball, room
+from millrace.servers.unpack import Unusable
 
 _ATTACHED = "attached.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def add_tarball(
@@ -41,12 +45,21 @@ def add_tarball(
 ) -> InstalledServer:
     """Add the server of a vendor's archive, from a URL or a path.
 
-    Raises UserError (name taken, no server in it, another family), HostProblem (download, damage).
+    Raises UserError (name taken; an archive that is damaged, another one than ``sha256`` says, or
+    has no server of the family), HostProblem (it cannot be downloaded, or not be run here).
     """
+    if sha256 is not None and _SHA256.fullmatch(sha256) is None:
+        raise UserError(
+            f"{sha256!r} is no SHA-256: that is 64 hexadecimal digits",
+            remedy="copy it whole from where the archive is published",
+        )
     progress = progress or Silent()
     final = _directory(name)
-    workspace = paths.cache_dir() / "downloads" / f"added-{name}"
-    with _adding(name, family, progress):
+    workspace = room("downloads") / f"added-{name}"
+    with (
+        _adding(name, family, progress),
+        _archive_to_blame(location, assemble.draft_of(final) / "tree"),
+    ):
         arrived = fetch_tarball(location, sha256, workspace, progress)
         try:
             with assemble.workplace(final) as place:
@@ -183,6 +196,32 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
                 remedy=f"choose another name, or: millrace servers remove {name}",
             )
         yield
+
+
+@contextmanager
+def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
+    """Raise what is wrong with an archive that the user named as a mistake of the user.
+
+    Messages name the archive in the place of ``tree``, where it was unpacked and is no more.
+    """
+    try:
+        yield
+    except (HostProblem, UserError) as error:
+        message = error.message
+        for each in (tree, tree.resolve()):
+            message = message.replace(str(each), location)
+        match error:
+            case Unusable():
+                raise UserError(message, remedy=error.remedy) from error
+            case WrongChecksum():
+                remedy = "compare what you gave with the publisher's checksum, or get the file anew"
+                raise UserError(message, remedy=remedy) from error
+            case Incomplete():
+                remedy = "give the publisher's complete archive of the server's programs"
+                raise UserError(message, remedy=remedy) from error
+            case UserError():
+                raise UserError(message, remedy=error.remedy) from error
+        raise HostProblem(message, remedy=error.remedy) from error
 
 
 def _servers_dir() -> Path:

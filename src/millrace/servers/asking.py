@@ -29,7 +29,15 @@ class Address:
 
     @property
     def text(self) -> str:
-        return str(self.socket) if self.socket is not None else f"{self.host}:{self.port}"
+        if self.socket is not None:
+            return str(self.socket)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def account(self) -> str:
+        """The address with the user who logs in there, without the password."""
+        return f"{self.user}@{self.text}"
 
 
 def connect(
@@ -71,7 +79,8 @@ class Answering:
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
         """The rows of one statement in a session of its own, every value as text.
 
-        Raises TrialFailed with the server's own words.
+        Raises TrialFailed with the server's own words; it names no step, because whoever asks
+        knows better which one it is.
         """
         try:
             with (
@@ -84,7 +93,7 @@ class Answering:
                 return [tuple(map(_text, row)) for row in cursor.fetchall()]
         except pymysql.MySQLError as error:
             raise TrialFailed(
-                f"{self._address.server}: {_first_words(sql)}: {words_of(error)}", step="query"
+                f"{self._address.server}: {_first_words(sql)}: {words_of(error)}"
             ) from error
 
     def version(self) -> str:

@@ -64,14 +64,19 @@ class Wanted:
     origin: Provenance
 
 
+def draft_of(final: Path) -> Path:
+    """The directory that becomes the finished server ``final``.
+
+    Its name is always the same, so that what a killed process left there is cleared away.
+    """
+    return final.with_name(f".{final.name}.part")
+
+
 @contextmanager
 def workplace(final: Path) -> Iterator[Path]:
-    """An empty directory beside ``final``, which it becomes when the block ends well.
-
-    Its name is always the same, so that what a killed process left there is cleared away; the
-    caller holds a lock for it.
-    """
-    place = final.with_name(f".{final.name}.part")
+    """An empty directory beside ``final``, which it becomes when the block ends well; the caller
+    holds a lock for it."""
+    place = draft_of(final)
     if place.exists():
         shutil.rmtree(place)
     place.mkdir(mode=0o755, parents=True)
@@ -203,7 +208,7 @@ def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
     version = tuple(map(int, answer.version.split(".")))
     if (answer.family == "mysql" and version >= (5, 7)) or located.sql_dir is not None:
         return
-    raise UserError(
+    raise locate.Incomplete(
         f"{wanted.name}: no {' or '.join(locate.SYSTEM_TABLES)} below {located.base_dir}: "
         "the server cannot be given a data directory",
         remedy="give a complete installation, with its share directory",

@@ -24,7 +24,7 @@ _ALWAYS_LIMITED = (
     "what else it is asked meanwhile cannot be kept away",
     "its program, compiler, allocator and libraries are not known",
     "its process, CPU use and error log cannot be observed",
-    "its data directory cannot be measured: sizes are those the server itself states",
+    "its data directory cannot be seen: sizes on disk are not known",
 )
 
 
@@ -56,7 +56,6 @@ class AttachedInstance(asking.Answering):
             raise TrialFailed(
                 f"{self.server.name}: no session at {self._address.text}: {asking.words_of(error)}",
                 remedy="check that the server runs, and the address and account it was added with",
-                step="connect",
             ) from error
 
 

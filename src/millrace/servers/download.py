@@ -28,6 +28,10 @@ class Refused(HostProblem):
     """The address does not give the file to us; to a client with keys and passwords it may."""
 
 
+class WrongChecksum(HostProblem):
+    """A file is another one than was expected."""
+
+
 class _TransientError(Exception):
     """Something that may be better in a moment."""
 
@@ -43,7 +47,7 @@ def download(
     """Bring ``url`` to ``target``, checked against ``sha256`` (hex) where it is given.
 
     Tries again after each of ``pauses_s`` when the network or the server falters. Raises Refused
-    when that would not help, and HostProblem: cut off, wrong checksum.
+    when that would not help, WrongChecksum, and HostProblem when it stays cut off.
     """
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -64,12 +68,12 @@ def download(
 
 
 def verify(file: Path, sha256: str | None, what: str) -> str:
-    """The SHA-256 of a file; when it is not the expected one, the file is removed: HostProblem."""
+    """The SHA-256 of a file; one that is not the expected one is removed: WrongChecksum."""
     got = file_sha256(file)
     if sha256 is not None and got != sha256.lower():
         size_bytes = file.stat().st_size
         file.unlink()
-        raise HostProblem(
+        raise WrongChecksum(
             f"{what}: wrong checksum: expected sha256 {sha256}, got {got} ({size_bytes} bytes)",
             remedy="try again; if it stays so, the file has been changed at its origin",
         )

@@ -8,13 +8,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem, MillraceError, UserError, nearest_names
-from millrace.servers import added, assemble, catalogue, manifest
+from millrace.servers import added, assemble, attached, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
@@ -29,7 +30,8 @@ class ServerListing:
     """One line of the list of servers.
 
     ``state`` is available, installed, added or attached; ``download_bytes`` is what an installation
-    would fetch at least, None for servers that need none.
+    would fetch at least, None for servers that need none; ``source`` of an attached server is its
+    user and address.
     """
 
     name: str
@@ -52,10 +54,20 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
         there = added.added(name)
         if isinstance(there, InstalledServer):
             return there
-        raise _unknown(name)
+        if there is not None:
+            raise UserError(f"{name} is attached: it runs elsewhere and needs no installing")
+        raise _unknown([name])
     progress = progress or Silent()
     with refusals_as_errors(f"installing {name}"), _lock(name, progress):
         return installed(name) or _install(entry, progress)
+
+
+def require_known(names: Iterable[str]) -> None:
+    """Raise UserError that tells of every name for which there is no server at all."""
+    known = catalogue.entries()
+    unknown = [name for name in names if name not in known and added.added(name) is None]
+    if unknown:
+        raise _unknown(unknown)
 
 
 def installed(name: str) -> InstalledServer | None:
@@ -78,7 +90,7 @@ def find(name: str) -> Server:
             f"{name} is in the catalogue but not installed",
             remedy=f"millrace servers install {name}",
         )
-    raise _unknown(name)
+    raise _unknown([name])
 
 
 def remove(name: str) -> None:
@@ -86,7 +98,7 @@ def remove(name: str) -> None:
     if added.forget(name):
         return
     if name not in catalogue.entries():
-        raise _unknown(name)
+        raise _unknown([name])
     directory = _servers_dir() / name
     with refusals_as_errors(f"removing {name}"), _lock(name, Silent()):
         if not directory.exists():
@@ -108,7 +120,8 @@ def list_servers() -> list[ServerListing]:
             source = server.provenance.source
             row = ServerListing(server.name, server.family, server.version, "added", None, source)
         else:
-            row = ServerListing(server.name, server.family, None, "attached", None, None)
+            source = attached.parse_dsn(server).account
+            row = ServerListing(server.name, server.family, None, "attached", None, source)
         from_user.append(row)
     return from_catalogue + from_user
 
@@ -154,11 +167,15 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
     return manifest.server(made, final)
 
 
-def _unknown(name: str) -> UserError:
-    nearest = nearest_names(name, [row.name for row in list_servers()])
-    hint = f"; the nearest names are {', '.join(nearest)}" if nearest else ""
+def _unknown(names: Iterable[str]) -> UserError:
+    known = [row.name for row in list_servers()]
+    lines = []
+    for name in names:
+        nearest = nearest_names(name, known)
+        hint = f"; the nearest names are {', '.join(nearest)}" if nearest else ""
+        lines.append(f"there is no server {name!r}{hint}")
     return UserError(
-        f"there is no server {name!r}{hint}",
+        "\n".join(lines),
         remedy="millrace servers list shows all; millrace servers add adds any other build",
     )
 

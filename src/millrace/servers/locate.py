@@ -30,6 +30,10 @@ _SQL_DIRS = ("share", "share/mysql", "share/mariadb", "scripts", "../scripts")
 SYSTEM_TABLES = ("mysql_system_tables.sql", "mariadb_system_tables.sql")
 
 
+class Incomplete(UserError):
+    """A tree that has no complete server."""
+
+
 @dataclass(frozen=True)
 class Located:
     """A server's parts; ``sql_dir`` is None where no bootstrap SQL was found."""
@@ -43,7 +47,7 @@ class Located:
 def locate(directory: Path) -> Located:
     """The server in a directory: installed, unpacked from a package, or freshly built.
 
-    A directory that holds only one other (as a vendor's tarball does) is entered. Raises UserError
+    A directory that holds only one other (as a vendor's tarball does) is entered. Raises Incomplete
     that names what was looked for and where.
     """
     for tree in _candidates(directory):
@@ -51,7 +55,7 @@ def locate(directory: Path) -> Located:
         if program is not None:
             return _around(program, tree)
     places = ", ".join(place or "itself" for place in _PROGRAM_DIRS)
-    raise UserError(
+    raise Incomplete(
         f"no server program in {directory}: looked for {' and '.join(PROGRAMS)} in {places}",
         remedy="give the directory that holds bin/mysqld or bin/mariadbd, or a build directory "
         "in which the server has been built",
@@ -83,7 +87,7 @@ def _around(program: Path, tree: Path) -> Located:
     share_dir = next((each for each in messages if (each / _MESSAGES).is_file()), None)
     if share_dir is None:
         looked = ", ".join(str(each) for each in messages)
-        raise UserError(
+        raise Incomplete(
             f"{program} has no error messages: no {_MESSAGES} in {looked}",
             remedy="give a complete installation; in a build tree, build everything first "
             "(the messages are made by the target GenError)",

@@ -59,6 +59,10 @@ _DAMAGED_NAMES = frozenset(
 )
 
 
+class Unusable(HostProblem):
+    """An archive that is damaged, not safe to unpack, or of no kind that is known."""
+
+
 def everything(path: PurePosixPath) -> bool:
     """Keep every member."""
     return bool(path.parts)
@@ -69,8 +73,8 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
 
     Knows zip and jar, deb, and tar that is plain or compressed with gzip, bzip2, xz or zstd, by
     their content. ``keep`` is asked with the path below ``root``. Files become readable by
-    everybody, because servers run as an unprivileged user. Raises HostProblem for an archive that
-    is damaged or reaches outside; ``into`` then holds a part, which the caller removes.
+    everybody, because servers run as an unprivileged user. Raises Unusable for an archive that is
+    damaged or reaches outside; ``into`` then holds a part, which the caller removes.
     """
     into.mkdir(mode=0o755, parents=True, exist_ok=True)
     target = _Target(archive, into.resolve(), PurePosixPath(root), keep)
@@ -88,10 +92,10 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
         raise _damaged(archive, error) from error
 
 
-def _damaged(archive: Path, error: Exception) -> HostProblem:
-    return HostProblem(
+def _damaged(archive: Path, error: Exception) -> Unusable:
+    return Unusable(
         f"{archive.name} is damaged or no archive that millrace knows: {error}",
-        remedy="download it again; zip, deb and tar (gzip, bzip2, xz, zstd) are known",
+        remedy="get it anew from its publisher; zip, deb, tar (gzip, bzip2, xz, zstd) are known",
     )
 
 
@@ -159,9 +163,12 @@ class _Target:
         if "\0" in text or not Path(os.path.realpath(path)).is_relative_to(self.into):
             raise self.outside(text)
 
-    def outside(self, member: str) -> HostProblem:
-        return HostProblem(
-            f"{self.archive.name} is not safe to unpack: {member!r} leaves its directory",
+    def outside(self, member: str) -> Unusable:
+        return self.unsafe(f"{member!r} leaves its directory")
+
+    def unsafe(self, why: str) -> Unusable:
+        return Unusable(
+            f"{self.archive.name} is not safe to unpack: {why}",
             remedy="get the archive from its publisher, and compare its checksum",
         )
 
@@ -184,7 +191,7 @@ def _unpack_tar(archive: Path, target: _Target) -> None:
     with _tar_stream(archive) as stream, tarfile.open(fileobj=stream, mode="r|*") as opened:
         for member in opened:
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
-                raise target.outside(f"{member.name} (a device or pipe)")
+                raise target.unsafe(f"{member.name!r} is not a file, directory or link")
             place = target.place(member.name)
             if place is None or member.isdir():
                 continue

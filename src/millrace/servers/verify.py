@@ -1,4 +1,7 @@
-"""Does a server work: boot, query, load both ways, stop. Each step is timed."""
+"""Does a server work: boot, query, load both ways, stop. Each step is timed.
+
+What a server says of itself must also fit the family it was installed or added as.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.errors import MillraceError, TrialFailed
-from millrace.servers import instances
-from millrace.servers.asking import words_of
+from millrace.servers import families, instances
+from millrace.servers.asking import ASK_LIMIT_S, words_of
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 from millrace.servers.model import AttachedServer, FittedOptions, InstalledServer
@@ -25,6 +28,10 @@ _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 90.0
 _STOP_LIMIT_S = 90.0
 _ROWS = 1000
+
+# What LOAD DATA LOCAL is answered where local_infile is off: MySQL to 5.7 and MariaDB to 10.5,
+# MySQL from 8.0, MariaDB from 10.6.
+_LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ def verify(server: InstalledServer | AttachedServer, report: Callable[[str], Non
     except (MillraceError, pymysql.MySQLError) as error:
         if isinstance(error, MillraceError) and not isinstance(error, TrialFailed):
             raise
-        said = error.message if isinstance(error, MillraceError) else words_of(error)
+        said = error.message if isinstance(error, MillraceError) else _said(error)
         return VerifyResult(
             tuple(progress.steps), progress.version, ok=False, reason=f"{progress.at}: {said}"
         )
@@ -99,13 +106,33 @@ def _verify_attached(server: AttachedServer, progress: _Progress) -> None:
         progress.step("load local", lambda: _load(instance, database, "LOCAL", local))
 
 
+def _said(error: pymysql.MySQLError) -> str:
+    if error.args and error.args[0] in _LOCAL_INFILE_OFF:
+        hint = "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
+        return f"{hint}: {words_of(error)}"
+    return words_of(error)
+
+
 def _quietly(act: Callable[[float], None], limit_s: float) -> str:
     act(limit_s)
     return ""
 
 
 def _ask_version(instance: Instance | AttachedInstance, progress: _Progress) -> str:
-    progress.version = instance.version()
+    """The version, once it and its comment are known to be of the server's family."""
+    asked = instance.query("SELECT VERSION(), @@version_comment", limit_s=ASK_LIMIT_S)
+    version, comment = asked[0]
+    progress.version = version or ""
+    says = f"{version} {comment}"
+    named = instance.server.family
+    if not families.get(named).recognises(says):
+        fitting = next(
+            (name for name in families.names() if families.get(name).recognises(says)), None
+        )
+        advice = f"; remove it and add it again with --family {fitting}" if fitting else ""
+        raise TrialFailed(
+            f"{instance.server.name} is not of the family {named}: it calls itself {says}{advice}"
+        )
     return progress.version
 
 

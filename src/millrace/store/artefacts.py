@@ -16,14 +16,14 @@ from millrace import whole_file
 from millrace.errors import HostProblem, MillraceError, UserError
 
 
-def write_problem(path: Path, error: OSError) -> MillraceError:
-    """Why ``path`` could not be written, as something the user can act on."""
+def write_problem(path: Path, error: OSError, *, option: str = "--store") -> MillraceError:
+    """Why ``path``, which the user can choose with ``option``, could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(path)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return UserError(
             f"{path}: cannot be written ({os.strerror(error.errno)})",
-            remedy="make it writable for you, or name another place (--store PATH)",
+            remedy=f"make it writable for you, or name another place ({option} PATH)",
         )
     return HostProblem(f"{path}: cannot be written ({error.strerror or error})")
 
@@ -36,16 +36,16 @@ def disk_full(path: Path) -> HostProblem:
 
 
 @contextlib.contextmanager
-def written_atomically(path: Path) -> Iterator[Path]:
+def written_atomically(path: Path, *, option: str = "--store") -> Iterator[Path]:
     """A draft of ``path`` (see ``whole_file.drafted``), durable once the block has ended.
 
-    Raises what the disk refuses as something the user can act on.
+    Raises what the disk refuses as something the user can act on, see ``write_problem``.
     """
     try:
         with whole_file.drafted(path, durable=True) as draft:
             yield draft
     except OSError as error:
-        raise write_problem(path, error) from error
+        raise write_problem(path, error, option=option) from error
 
 
 class Artefacts:

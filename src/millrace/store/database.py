@@ -247,6 +247,11 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
         )
     elif code == sqlite3.SQLITE_FULL or (code in _INPUT_OUTPUT and _disk_is_full(path)):
         problem = disk_full(path)
+    elif code == sqlite3.SQLITE_CANTOPEN:
+        problem = UserError(
+            f"{path}: a results store cannot be made or opened there ({error})",
+            remedy="name another place with --store PATH",
+        )
     elif code in _INPUT_OUTPUT:
         problem = HostProblem(f"{path}: the results store cannot be read or written ({error})")
     return problem
@@ -257,6 +262,7 @@ _INPUT_OUTPUT = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 def _disk_is_full(path: Path) -> bool:
     try:
-        return shutil.disk_usage(path.parent).free < _NEARLY_FULL_BYTES
+        disk = shutil.disk_usage(path.parent)
     except OSError:
         return False
+    return disk.total > 0 and disk.free < _NEARLY_FULL_BYTES  # /proc and its like have no size

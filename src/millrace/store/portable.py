@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import zipfile
 import zlib
@@ -75,10 +76,23 @@ class _Manifest:
 _READ_MANIFEST = TypeAdapter(_Manifest)
 
 
-def write(path: Path, runs: Sequence[StoredRun], artefacts: Artefacts) -> None:
-    """Write ``runs`` with their files to ``path``, which appears complete or not at all."""
+def write(
+    path: Path, runs: Sequence[StoredRun], artefacts: Artefacts, *, replace: bool = False
+) -> None:
+    """Write ``runs`` with their files to ``path``, which appears complete or not at all.
+
+    Raises UserError for a file that is there already, unless it is to be replaced (``replace``).
+    """
+    if not replace and os.path.lexists(path):
+        raise UserError(
+            f"{path}: is there already; nothing was exported",
+            remedy="name another file with --output, or replace it with --force",
+        )
     sizes = _artefact_sizes(runs)
-    with written_atomically(path) as draft, zipfile.ZipFile(draft, "w") as archive:
+    with (
+        written_atomically(path, option="--output") as draft,
+        zipfile.ZipFile(draft, "w") as archive,
+    ):
         entries = []
         for number, run in enumerate(runs, start=1):
             content = _RUN.dump_json(run)
@@ -135,6 +149,15 @@ def reading(path: Path) -> Iterator[Bundle]:
         archive = zipfile.ZipFile(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UserError(
+            f"{path}: is a directory, not a results file of millrace",
+            remedy="name a file that `millrace results export` wrote",
+        ) from None
+    except PermissionError:
+        raise UserError(
+            f"{path}: may not be read by you", remedy="make the file readable for you"
+        ) from None
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise _wrong(
             path, f"is not a results file of millrace, or is cut short ({error})"

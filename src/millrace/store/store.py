@@ -310,9 +310,13 @@ class Store:
                 except OSError as error:
                     raise write_problem(file, error) from error
 
-    def export_runs(self, run_ids: Sequence[str], path: Path) -> None:
-        """Write runs with their files into one portable file (see ``millrace.store.portable``)."""
-        portable.write(path, [self.load_run(run_id) for run_id in run_ids], self.artefacts)
+    def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
+        """Write runs with their files into one portable file (see ``millrace.store.portable``).
+
+        Raises UserError when there is such a file already, unless it is to be replaced.
+        """
+        runs = [self.load_run(run_id) for run_id in run_ids]
+        portable.write(path, runs, self.artefacts, replace=replace)
 
     def import_file(self, path: Path) -> portable.Imported:
         """Add the runs of an exported file, all or none; runs that are there are passed over.

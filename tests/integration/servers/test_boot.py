@@ -155,6 +155,27 @@ def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -
         assert instance.pid is not None
 
 
+@pytest.mark.parametrize("name", [BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS])
+def test_an_attached_server_that_is_not_right_says_why(instance_of: InstanceOf, name: str) -> None:
+    with instance_of(name) as instance:
+        dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/"
+        family = instance.server.family
+        other = "mariadb" if family == "mysql" else "mysql"
+        result = verify.verify(AttachedServer("theirs", other, dsn), lambda _: None)
+        assert not result.ok
+        assert f"is not of the family {other}" in (result.reason or "")
+        assert f"--family {family}" in (result.reason or "")
+        theirs = AttachedServer("theirs", family, dsn)
+        instance.query("SET GLOBAL local_infile=0")
+        result = verify.verify(theirs, lambda _: None)
+        assert (result.reason or "").startswith("load local: local_infile is off there")
+        instance.query("SET GLOBAL local_infile=1")
+        assert verify.verify(theirs, lambda _: None).ok
+        with pytest.raises(TrialFailed) as caught:
+            AttachedInstance(theirs).query("SELECT nothing")
+        assert caught.value.step is None
+
+
 @pytest.mark.parametrize("name", [BOOTSTRAP, INITIALIZE])
 def test_a_password_may_hold_any_letter(instance_of: InstanceOf, name: str) -> None:
     password = "pä€/@:%"

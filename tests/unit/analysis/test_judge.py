@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -164,6 +165,24 @@ def test_a_base_that_never_finished_fails_every_comparison() -> None:
     assert comparison.reason == (
         f"the base {BASE} failed at step start: no such option; 3 of 3 trials of {BASE} failed"
     )
+
+
+def test_whose_failure_a_failed_comparison_is() -> None:
+    failing = [Fails("start", "no such option")] * 3
+    fine, broken, waiting = "mysql-8.0.12", "mysql-8.0.13", "mysql-8.0.14"
+    mixed: dict[str, Sequence[float | Fails | None]] = {
+        BASE: failing,
+        fine: noisy(4.0, 3),
+        broken: failing,
+        waiting: [None] * 3,
+    }
+    analysis = judge(RunBuilder(mixed).build())
+    found = {str(comparison.candidate): comparison for comparison in analysis.comparisons()}
+    assert {comparison.verdict for comparison in found.values()} == {"failed"}
+    assert [found[name].only_base_failed for name in (fine, broken, waiting)] == [True, False, True]
+    assert found[broken].reason.startswith(f"{broken} failed at step start")
+    with_base = judge(RunBuilder({BASE: noisy(4.0, 3), broken: failing}).build())
+    assert not one(with_base, broken).only_base_failed
 
 
 def test_a_run_that_has_not_ended_has_no_verdict_yet() -> None:

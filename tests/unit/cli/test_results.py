@@ -114,6 +114,16 @@ def test_runs_move_to_another_store_and_are_not_added_twice(store: Path, tmp_pat
     assert [a.measurements for a in moved.attempts] == [a.measurements for a in original.attempts]
 
 
+def test_an_export_is_replaced_only_with_force(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "runs.zip"
+    file.write_text("precious")
+    _, err = results("export", "latest", "--output", file, store=store, status=2)
+    assert "is there already" in err
+    assert file.read_text() == "precious"
+    results("export", "latest", "--output", file, "--force", store=store)
+    results("import", file, store=tmp_path / "other.sqlite")
+
+
 def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:
     _, err = results("import", __file__, store=store, status=2)
     assert "is not a results file of millrace" in err

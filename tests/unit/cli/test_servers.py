@@ -129,6 +129,57 @@ def test_show_says_nothing_of_a_note_that_is_not_there(
     assert json.loads(servers(environment, "show", "mine", "--json")[0])["note"] is None
 
 
+def test_an_attached_server_shows_its_address_and_not_its_password(
+    environment: Environment,
+) -> None:
+    addresses = {
+        "mysql://me:secret@db.test/": "me@db.test:3306",
+        "mysql://me:secret@[::1]:3307/": "me@[::1]:3307",
+        "mysql://me:secret@/?socket=/run/my.sock": "me@/run/my.sock",
+    }
+    for dsn, address in addresses.items():
+        servers(environment, *attach(dsn))
+        for command in (
+            ("list",),
+            ("list", "--json"),
+            ("show", "cloud"),
+            ("show", "cloud", "--json"),
+        ):
+            out, err = servers(environment, *command)
+            assert address in out
+            assert "secret" not in out + err
+        servers(environment, "remove", "cloud")
+
+
+def test_what_was_added_needs_no_installing(environment: Environment, tmp_path: Path) -> None:
+    servers(environment, *attach("mysql://me:@db.test/"))
+    tree = small_servers.tree(tmp_path / "tree")
+    servers(environment, "add", "mine", "--family", "mysql", "--dir", str(tree))
+    _, err = servers(environment, "install", "cloud", "mine")
+    assert "cloud was added: it needs no installing" in err
+    assert "mine was added: it needs no installing" in err
+
+
+def test_wrong_names_are_told_together_before_anything_is_installed(
+    environment: Environment,
+) -> None:
+    _, err = servers(environment, "install", "mysql-5.6.24", "wrong", "mysql-5.6.25", status=2)
+    assert "there is no server 'wrong'" in err
+    assert "there is no server 'mysql-5.6.25'" in err
+    assert not Path(environment["MILLRACE_CACHE"]).exists()
+
+
+def test_a_bad_archive_or_checksum_ends_with_status_2(
+    environment: Environment, tmp_path: Path
+) -> None:
+    archive = tmp_path / "v.tar.gz"
+    archive.write_bytes(b"nothing that is known")
+    add = ("add", "mine", "--family", "mysql", "--tarball", str(archive))
+    assert "is damaged" in servers(environment, *add, status=2)[1]
+    assert "is no SHA-256" in servers(environment, *add, "--sha256", "abc", status=2)[1]
+    assert "wrong checksum" in servers(environment, *add, "--sha256", "0" * 64, status=2)[1]
+
+
 def test_an_unknown_family_is_refused_with_those_there_are(environment: Environment) -> None:
     _, err = servers(environment, "add", "x", "--family", "oracle", "--dir", "/", status=2)
     assert "mariadb" in err

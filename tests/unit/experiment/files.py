@@ -22,6 +22,7 @@ SURROUNDINGS = Surroundings(
     ),
     configurations=configurations.load_builtin(),
     check_configurations=configurations.check,
+    studies=("S1", "S2"),
 )
 
 SMALL = """\

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.unit.experiment.files import SHIPPED, SMALL
 
 
@@ -44,11 +46,21 @@ def test_mistakes_are_told_all_at_once_with_exit_status_2(tmp_path: Path) -> Non
     done = millrace("plan", path)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "wrong.toml: 3 mistakes" in done.stderr
+    assert "wrong.toml: 2 mistakes" in done.stderr
     assert "line 5, factors.server[1]" in done.stderr
     assert "did you mean 'mysql-5.7.22'?" in done.stderr
     assert "did you mean 'compare'?" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("margin", ["nan", "inf", "-inf", "0", "50.1", "x"])
+def test_a_margin_is_a_number_of_percent(margin: str) -> None:
+    for command in (("plan", SHIPPED), ("report",)):
+        done = millrace(*command, f"--margin={margin}")
+        if command == ("report",) and margin == "50.1":
+            continue
+        assert done.returncode == 2
+        assert "'--margin'" in done.stderr
 
 
 def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Path) -> None:

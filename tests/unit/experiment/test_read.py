@@ -8,7 +8,9 @@ import pytest
 
 from millrace.errors import InvalidInput, Mistake, UserError
 from millrace.experiment.model import Factor
+from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
+from millrace.runner.run import experiment_spec
 from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipped, read_text
 
 
@@ -141,7 +143,17 @@ def test_configurations_of_the_file_come_with_what_they_extend(tmp_path: Path) -
         ("name", "blocks = 0\nname", "blocks", 1, "0 is not right", None),
         ("name", "blocks = true\nname", "blocks", 1, "true is not right", None),
         ("name", "margin_percent = 0\nname", "margin_percent", 1, "0 is not right", None),
+        ("name", "margin_percent = nan\nname", "margin_percent", 1, "nan is not right", None),
+        ("name", "margin_percent = inf\nname", "margin_percent", 1, "inf is not right", None),
+        ("name", "margin_percent = 51\nname", "margin_percent", 1, "51 is not right", None),
         ("name", "seed = -1\nname", "seed", 1, "-1 is not right", None),
+        ("name", 'published = "S9"\nname', "published", 1, "no published study 'S9'", None),
+        ("name", 'published = "S1 "\nname', "published", 1, "no published study 'S1 '", "S1"),
+        ('"small"', '"latest"', "name", 1, "stands for the newest run", None),
+        ('"small"', '"smäll"', "name", 1, "is not a name", None),
+        ('"small"', '"small\\n"', "name", 1, "is not a name", None),
+        ("name", 'title = "a\\u001b[2Jb"\nname', "title", 1, "control characters", None),
+        ("name", 'title = "two\\nlines"\nname', "title", 1, "control characters", None),
         ("name", "scales = 1\nname", "scales", 1, "not a table", None),
         ("name", 'default_scale = "x"\nname', "default_scale", 1, "no scale", None),
         ("rows = 1000", "rows = 1\n[scales.a]\nblock = 2", "scales.a.block", 13, "key", "blocks"),
@@ -167,13 +179,15 @@ def test_a_mistake_is_reported_with_its_place_and_the_nearest_name(
     assert here.line == line
     assert message in here.message
     assert here.nearest == near
-    # Nothing else is complained about, but the parameter that is missing when its key is wrong.
-    assert {mistake.where for mistake in found} <= {where, "parameters.rows"}
+    assert {mistake.where for mistake in found} == {where}
 
 
 def test_an_unquoted_version_gets_a_hint(tmp_path: Path) -> None:
     found = mistakes_of(tmp_path, SMALL.replace('"mysql-5.7.22"', "8.0"))
     assert 'versions need quotes: "8.0"' in str(found[0])
+    found = mistakes_of(tmp_path, SMALL.replace('"mysql-5.7.22"', "true"))
+    assert "true is not text" in str(found[0])
+    assert "versions" not in str(found[0])
 
 
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -181,11 +195,127 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
     found = mistakes_of(tmp_path, "titel = 1\n" + text)
     assert [mistake.where for mistake in found] == [
         "titel",
+        "titel",
         "factors.server[1]",
         "parameters.row",
-        "scales.x.rows",
         "scales.x.blocks",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [
+        # A misspelt workload: its factors and parameters are those of the nearest.
+        (
+            {"load-data": "load-dat", "1000": "0", "[compare]": "engin = [1]\n[compare]"},
+            ["workload", "factors.engin", "factors.engin[0]", "parameters.rows"],
+        ),
+        # One that is like none: only what every workload has can be checked.
+        (
+            {"load-data": "zzz", "rows": "x", "[compare]": 'y = [1]\n[compare]\nfactor = "y"'},
+            ["workload"],
+        ),
+        # A wrong factor does not hide a wrong base, nor that there is none.
+        (
+            {"[compare]": '[compare]\nfactor = "servr"', 'base = "mysql-5.6.24"': 'base = "x"'},
+            ["compare.factor", "compare.base"],
+        ),
+        (
+            {"[compare]": '[compare]\nfactor = "zzz"', 'base = "mysql-5.6.24"': 'base = "x"'},
+            ["compare.factor", "compare.base"],
+        ),
+        ({"[compare]": '[compare]\nfactor = "zzz"'}, ["compare.factor"]),
+        (
+            {"[compare]": '[compare]\nfactor = "zzz"', 'base = "mysql-5.6.24"': ""},
+            ["compare.base", "compare.factor"],
+        ),
+        # What is under a misspelt key is checked where it is written.
+        ({"rows = 1000": "row = 0"}, ["parameters.row", "parameters.row"]),
+        ({"rows = 1000": "data_sed = 1"}, ["parameters.rows", "parameters.data_sed"]),
+        (
+            {"[parameters]\nrows = 1000": "[parameter]\ndata_seed = 1"},
+            ["parameter.rows", "parameter"],
+        ),
+        (
+            {"server = [": "servr = [", "5.7.22": "5.7.2"},
+            ["factors.servr", "factors.servr[1]"],
+        ),
+        ({"server = [": "servr = 1 # ["}, ["factors.servr", "factors.servr"]),
+        ({"[factors]": "[factor]", "5.7.22": "5.7.2"}, ["factor", "factor.server[1]"]),
+        ({"[compare]": "[compar]", "base": "bas"}, ["compar", "compar.bas"]),
+        ({"rows = 1000": "[scale.x]\nrows = 0"}, ["scale", "scale.x.rows"]),
+        ({'name = "small"': "nam = 1"}, ["nam", "nam"]),
+        ({'name = "small"': 'name = "small"\nfactor = "server"'}, ["factor"]),
+        ({"[factors]": "factors = 1\n[more]"}, ["factors", "more"]),
+        ({"[parameters]": "", "rows": "engine"}, ["compare.engine", "parameters.rows"]),
+        # A base that is right where the levels are not, and one that is wrong at every scale.
+        ({'["mysql-5.6.24"': '["mysql-5.6.2"'}, ["factors.server[0]"]),
+        (
+            {
+                'base = "mysql-5.6.24"': 'base = "mysql-5.6"',
+                "= 1000": '= 1\n[scales.a]\nfactors.server = ["mysql-5.7.22"]\n[scales.b]',
+            },
+            ["compare.base"],
+        ),
+    ],
+)  # fmt: skip
+def test_no_mistake_hides_another_or_makes_one_up(
+    tmp_path: Path, changes: dict[str, str], places: list[str]
+) -> None:
+    text = SMALL
+    for old, new in changes.items():
+        text = text.replace(old, new, 1)
+    assert sorted(mistake.where for mistake in mistakes_of(tmp_path, text)) == sorted(places)
+
+
+@pytest.mark.parametrize(
+    "level",
+    ["InnoDB); drop database x; -- ", "a b", "InnoDB\\n", "1x", "", "é", "x" * 65, "a`", "a-b"],
+)
+def test_an_engine_is_a_name_and_nothing_else(tmp_path: Path, level: str) -> None:
+    for levels in (f'["{level}"]', f'{{ levels = ["again"], aliases = {{ again = "{level}" }} }}'):
+        text = SMALL.replace("[compare]", f"engine = {levels}\n[compare]")
+        (found,) = mistakes_of(tmp_path, text)
+        assert "is not a name" in found.message
+        assert found.where.startswith("factors.engine")
+
+
+def test_levels_that_differ_in_case_are_the_same_engine(tmp_path: Path) -> None:
+    text = SMALL.replace("[compare]", 'engine = ["InnoDB", "innodb"]\n[compare]')
+    (found,) = mistakes_of(tmp_path, text)
+    assert (found.where, found.line) == ("factors.engine[1]", 7)
+    assert found.message == '"innodb" is listed twice, first as "InnoDB"'
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"), [("rows", 1, 2**56), ("data_seed", 0, 2**63 - 1)]
+)
+def test_parameters_are_what_the_load_generator_takes(
+    tmp_path: Path, key: str, least: int, most: int
+) -> None:
+    def with_value(value: int | str) -> str:
+        others = "" if key == "rows" else "rows = 1000\n"
+        return SMALL.replace("rows = 1000", f"{others}{key} = {value}")
+
+    for value in (least, most):
+        assert read_text(tmp_path, with_value(value)).parameters[key] == value
+    for wrong in (least - 1, most + 1, "nan", "inf", "true", "0x" + "f" * 5000):
+        (found,) = mistakes_of(tmp_path, with_value(wrong))
+        assert found.expected == f"an integer from {least} to {most}"
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    assert read_text(tmp_path, "\ufeff" + SMALL).name == "small"
+
+
+def test_comments_and_spaces_do_not_make_it_another_experiment(tmp_path: Path) -> None:
+    own = "[configurations.mine]\noptions.max_connections = 1\n"
+    text = SMALL.replace("[compare]", 'configuration = ["mine"]\n[compare]') + own
+    edited = "# first\n" + text.replace("\n", "  # why not\n\n").replace("1000", "1_000")
+    before, after = (expand(read_text(tmp_path, each), seed=1) for each in (text, edited))
+    assert after.digest == before.digest
+    assert after.trials == before.trials
+    assert experiment_spec(after.experiment) == experiment_spec(before.experiment)
 
 
 def test_scales_that_are_not_asked_for_are_checked_too(tmp_path: Path) -> None:
@@ -221,6 +351,12 @@ def test_broken_toml_is_reported_with_file_and_line(tmp_path: Path) -> None:
     assert found.line == 12
     (unfinished,) = mistakes_of(tmp_path, SMALL + 'x = [1,\n"a"')
     assert unfinished.line == 13
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000])
+def test_toml_that_the_parser_gives_up_on_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(UserError, match=r"experiment\.toml has a number of thousands of digits"):
+        read_text(tmp_path, f"x = {value}\n")
 
 
 def test_an_empty_file_says_what_is_needed(tmp_path: Path) -> None:

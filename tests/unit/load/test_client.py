@@ -76,7 +76,20 @@ def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
     with pytest.raises(TrialFailed) as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
     assert caught.value.message == "load: Disk full (error 1021, SQLSTATE HY000)"
+    assert caught.value.remedy is None
     assert caught.value.step == "load"
+
+
+@pytest.mark.parametrize("code", [1148, 3948, 4166])
+def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: int) -> None:
+    error = (
+        f'{{"type":"error","phase":"load","kind":"server","code":{code},"sqlstate":"42000",'
+        '"message":"The used command is not allowed"}'
+    )
+    acting(f"cat >/dev/null; cat <<'END'\n{START}\n{error}\n{SUMMARY}\nEND\nexit 1")
+    with pytest.raises(TrialFailed) as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert "SET GLOBAL local_infile=1" in (caught.value.remedy or "")
 
 
 def test_a_refused_specification_is_a_matter_of_versions(acting: Acting) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,7 +57,7 @@ def test_margin_and_base_judge_anew(store: Path) -> None:
 
 
 def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
-    path = tmp_path / "new" / "report.csv"
+    path = tmp_path / "report.csv"
     result = report(store, "--format", "csv", "--output", str(path))
     assert result.exit_code == 0
     assert result.stdout == ""
@@ -66,7 +70,8 @@ def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
     [
         (("no-such-run",), UserError, "no-such-run"),
         (("--base", "mysql-9.9"), UserError, "no level"),
-        (("--format", "csv", "--output", "/proc/nowhere/r.csv"), HostProblem, "/proc/nowhere"),
+        (("--format", "csv", "--output", "/proc/r.csv"), HostProblem, "/proc/r.csv"),
+        (("--format", "csv", "--output", "/dev/full"), HostProblem, "/dev/full"),
     ],
 )
 def test_mistakes_are_told(
@@ -75,6 +80,56 @@ def test_mistakes_are_told(
     result = report(store, *arguments)
     assert isinstance(result.exception, error)
     assert said in str(result.exception)
+
+
+def test_a_missing_directory_is_not_made(store: Path, tmp_path: Path) -> None:
+    for parent in (tmp_path / "new", store):
+        result = report(store, "--format", "html", "--output", str(parent / "report.html"))
+        assert isinstance(result.exception, UserError)
+        assert f"there is no directory {parent}" in str(result.exception)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_a_symbolic_link_leads_to_is_written(store: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "old.csv").write_text("old", "utf-8")
+    for name in ("old.csv", "new.csv"):
+        link = tmp_path / name
+        link.symlink_to(Path("elsewhere") / name)
+        assert report(store, "--format", "csv", "--output", str(link)).exit_code == 0
+        assert link.is_symlink()
+        assert (elsewhere / name).read_bytes().startswith(b"run,metric,")
+    assert sorted(entry.name for entry in elsewhere.iterdir()) == ["new.csv", "old.csv"]
+
+
+def test_a_pipe_is_written_to(store: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_text, "utf-8")
+        result = report(store, "--format", "json", "--output", str(pipe))
+        assert result.exit_code == 0
+        assert json.loads(read.result())["schema"] == "millrace.report/1"
+    assert pipe.is_fifo()
+
+
+def test_a_device_stays_a_device(store: Path, tmp_path: Path) -> None:
+    link = tmp_path / "null"
+    link.symlink_to("/dev/null")
+    assert report(store, "--format", "html", "--output", str(link)).exit_code == 0
+    assert link.is_symlink()
+    assert Path("/dev/null").is_char_device()
+
+
+def test_standard_output_in_a_file_is_added_to(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    code = "from pathlib import Path; from millrace.report.write import write_text as w;"
+    code += "w(Path('/dev/stdout'), 'report')"
+    log.write_text("before\n", "utf-8")
+    with log.open("a", encoding="utf-8") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert log.read_text("utf-8") == "before\nreport"
 
 
 @pytest.mark.parametrize("margin", ["0", "100", "-2", "two"])

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -16,6 +18,7 @@ from millrace.analysis.judge import judge
 from millrace.report import terminal
 from millrace.report.json_schema import ReportDocument, schema
 from millrace.report.render import FORMATS, render
+from millrace.report.tables import results_table
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 
 SECTIONS = [
@@ -91,16 +94,32 @@ def test_markdown_and_html_take_names_as_text() -> None:
     assert r"\|\*x\*" in markdown
 
 
-@pytest.mark.parametrize("width", [80, 100, 160])
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_the_terminal_cuts_nothing(width: int) -> None:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     terminal.show(judge(study()), console)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert max(len(line) for line in text.splitlines()) <= width
-    table = text[text.index("average") : text.index("mysql-5.7.22 gives")]
+    table = text[text.index("rows/s ") : text.index("mysql-5.7.22 gives")]
     for whole in ("mysql-5.7.22", "mariadb-10.2.11", "regression", "improvement", "failed"):
         assert whole in table
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_terminal_breaks_cells_and_cuts_none(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    analysis = judge(study())
+    terminal.show(analysis, console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= width
+    drawn = text[text.index("server ") : text.index("  mysql-5.7.22 gives")]
+    table = results_table(analysis, analysis.headline, analysis.time)
+    for number, column in enumerate(table.columns):
+        if column.drop == 0:
+            cells = "".join(row.cells[number] for part in table.sections for row in part.rows)
+            assert Counter(cells.replace(" ", "")) <= Counter(drawn)
 
 
 class Page(HTMLParser):
@@ -142,6 +161,28 @@ def test_html_is_well_formed_in_order_and_loads_nothing() -> None:
     assert page.loads == []
     assert "http" not in re.sub(r"http-equiv", "", text)
     assert page.bars == 5  # six treatments, one of which failed
+
+
+def test_html_shows_commands_as_code() -> None:
+    finding = {"check": "other load", "status": "warn", "observed": "<2>", "why": "w"}
+    findings = [{**finding, "remedy": "stop it: `top -c <x>` shows it"}]
+    page = render(judge(RunBuilder({"mysql-5.6.24": (4.0,)}, findings=findings).build()), "html")
+    assert "stop it: <code>top -c &lt;x&gt;</code> shows it" in page
+    assert "`" not in page
+
+
+def test_html_says_whose_variables_are_missing() -> None:
+    times = {"mysql-5.6.24": [Fails()] * 3, "mysql-5.7.22": (1, 1, 1)}
+    run = RunBuilder(times).build()  # type: ignore[arg-type]
+    attempts = tuple(
+        replace(a, instances=tuple(replace(i, effective={}) for i in a.instances))
+        if a.outcome == "failed"
+        else a
+        for a in run.attempts
+    )
+    page = re.sub(r"<[^>]+>", "", render(judge(replace(run, attempts=attempts)), "html"))
+    assert "The base mysql-5.6.24 has no variables recorded" in page
+    assert "No two servers" not in page
 
 
 def test_html_shows_what_was_found() -> None:

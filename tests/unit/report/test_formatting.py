@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.analysis.verdict import margin_text
 from millrace.report.formatting import (
     bytes_text,
     count_text,
     counted,
-    margin_text,
     percent_text,
     ratio_text,
     seconds_text,
@@ -29,6 +29,8 @@ from millrace.report.formatting import (
         (margin_text(0.02), "2 %"),
         (margin_text(0.07), "7 %"),
         (margin_text(0.005), "0.5 %"),
+        (margin_text(0.1), "10 %"),
+        (margin_text(0.6), "60 % (−37.5 % to +60 %)"),
         (count_text(241_709.3), "241,709"),
         (count_text(4.5678), "4.57"),
         (seconds_text(1193.44), "1,193.4"),

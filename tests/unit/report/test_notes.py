@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,8 +13,8 @@ from millrace.analysis.judge import judge
 from millrace.report.notes import warnings
 from millrace.report.render import render
 from millrace.report.tables import trials_table
-from millrace.store.records import StoredRun
-from tests.unit.analysis.builders import RunBuilder, extended, measured, noisy
+from millrace.store.records import InstanceRecord, StoredRun
+from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.2.11"
 RUN = RunBuilder({BASE: (4.0,) * 3, OTHER: (2.0,) * 3, THIRD: (2.0,) * 3}).build()
@@ -73,9 +76,46 @@ def test_a_host_that_changed_is_told() -> None:
     ]
 
 
-def changed(stored: StoredRun, change: str) -> StoredRun:
-    attempts = tuple(
-        replace(a, instances=tuple(replace(i, facts={"changed": [change]}) for i in a.instances))
-        for a in stored.attempts
+def test_another_base_is_named_where_the_base_failed() -> None:
+    failing = [Fails("start", "no")] * 3
+    analysis = judge(RunBuilder({BASE: failing, OTHER: failing, THIRD: [2.0] * 3}).build())
+    hint = (
+        f"the base has no result ({BASE}): "
+        f"`millrace report {analysis.run.id} --base {THIRD}` compares with another"
     )
+    assert warnings(analysis) == ["6 of 9 trials failed", hint]
+    page = render(analysis, "html")
+    assert f"<code>{hint.split('`')[1]}</code>" in page
+    assert f"The base {BASE} has no variables" not in page  # it has, in this store
+
+
+def test_no_base_is_proposed_that_has_no_result_either() -> None:
+    times = {BASE: [Fails("start", "no")] * 3, OTHER: [Fails("start", "no")] * 3}
+    assert warnings(judge(RunBuilder(times).build())) == ["6 of 6 trials failed"]
+
+
+def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
+    facts = {"attached": True, "limits": ["it cannot be stopped", "its log cannot be observed"]}
+    analysis = judge(with_facts(RUN, facts, of=OTHER))
+    (note,) = warnings(analysis)
+    assert note.startswith(f"{OTHER} is attached, so not all there could be controlled or observed")
+    assert note.endswith(": it cannot be stopped; its log cannot be observed")
+    limits = {s["name"]: s["limits"] for s in json.loads(render(analysis, "json"))["servers"]}
+    assert limits == {BASE: [], OTHER: facts["limits"], THIRD: []}
+    for output_format in ("terminal", "markdown", "html"):
+        text = " ".join(render(analysis, output_format).split())
+        assert "its log cannot be observed" in text
+
+
+def changed(stored: StoredRun, change: str) -> StoredRun:
+    return with_facts(stored, {"changed": [change]})
+
+
+def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = None) -> StoredRun:
+    """``stored`` with these facts of its instances, or of one server's."""
+
+    def told(instance: InstanceRecord) -> InstanceRecord:
+        return replace(instance, facts=facts) if of in (None, instance.server.name) else instance
+
+    attempts = tuple(replace(a, instances=tuple(map(told, a.instances))) for a in stored.attempts)
     return replace(stored, attempts=attempts)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.report.sentences import answer, sentence
+from millrace.report.tables import results_table
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 
+Times = dict[tuple[str, str], Sequence[float | Fails | None]]
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 
 
@@ -98,6 +102,39 @@ def test_the_answer_counts_many() -> None:
     assert answer(found).startswith(
         "Of 6 comparisons with mysql-5.6.24: 6 regressions (largest: mysql-5.7.6 gives "
     )
+
+
+def test_a_failed_base_is_told_once_and_no_candidate_is_called_failed() -> None:
+    times = {name: noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}
+    found = judge(
+        RunBuilder({BASE: [Fails("start", "no such option\nand more")] * 3, **times}).build()
+    )
+    assert answer(found) == (
+        "No comparison could be made: the base mysql-5.6.24 failed at step start: no such option; "
+        "3 of 3 trials of mysql-5.6.24 failed."
+    )
+    assert [sentence(comparison, found) for comparison in found.comparisons()] == [
+        f"{name} against mysql-5.6.24: base failed, so there is nothing to compare with."
+        for name in times
+    ]
+    rows = results_table(found, found.headline, found.time).sections[0].rows
+    assert [row.cells[-1] for row in rows] == ["failed", "base failed", "base failed"]
+    assert {comparison.verdict for comparison in found.comparisons()} == {"failed"}
+
+
+def test_a_failed_base_of_one_group_is_told() -> None:
+    times: Times = {(name, "default"): noisy(4.0, 3) for name in (BASE, OTHER, "mysql-8.0.12")}
+    failing: Times = {(name, "wmf"): noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}
+    failing[BASE, "wmf"] = [Fails()] * 3
+    factors = {"configuration": ["default", "wmf"]}
+    all_: Times = {**times, **failing}
+    few = {key: of_key for key, of_key in all_.items() if key[0] != "mysql-8.0.12"}
+    text = answer(judge(RunBuilder(few, factors=factors).build()))
+    assert text.endswith(f"{OTHER} (wmf) has nothing to be compared with (the base failed).")
+    all_ |= {("mysql-9.0", "default"): noisy(4.0, 3), ("mysql-9.0", "wmf"): [Fails()] * 3}
+    text = answer(judge(RunBuilder(all_, factors=factors).build()))
+    assert text.startswith("Of 6 comparisons with mysql-5.6.24: ")
+    assert text.endswith(" 1 failed and 2 whose base failed.")
 
 
 @pytest.mark.parametrize("times", [(None, None, None), [Fails("start", "no")] * 3])

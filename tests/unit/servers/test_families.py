@@ -52,6 +52,21 @@ def test_every_folder_is_a_family_of_that_name() -> None:
     assert [families.get(name).name for name in families.names()] == list(families.names())
 
 
+@pytest.mark.parametrize(
+    ("says", "family"),
+    [
+        ("8.0.33 MySQL Community Server - GPL", "mysql"),
+        ("5.5.34-log Source distribution", "mysql"),
+        ("8.0.35-27 Percona Server (GPL), Release 27", "mysql"),
+        ("10.11.19-MariaDB-0+deb12u1 Debian 12", "mariadb"),
+        ("5.5.5-10.1.23-MariaDB Source distribution", "mariadb"),
+        ("11.8.9 mariadb.org binary distribution", "mariadb"),
+    ],
+)
+def test_a_server_is_recognised_by_what_it_says(says: str, family: str) -> None:
+    assert [name for name in families.names() if families.get(name).recognises(says)] == [family]
+
+
 def test_an_unknown_family_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match="no family 'mariabd'") as caught:
         families.get("mariabd")

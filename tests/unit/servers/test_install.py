@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,9 @@ from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer
 from millrace.servers.progress import Silent
 from millrace.servers.sources.coordinates import Tarball
-from tests.unit.servers import small_servers
+from millrace.servers.sources.fetch import room
+from tests.unit.ordinary_user import as_ordinary_user
+from tests.unit.servers import small_origin, small_servers
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +46,19 @@ def test_an_unknown_server_gets_the_nearest_names() -> None:
     for act in (install.find, install.install, install.remove):
         with pytest.raises(UserError, match=r"no server 'mysql-5\.6\.25'.*mysql-5\.6\.24"):
             act("mysql-5.6.25")
+
+
+def test_all_unknown_names_are_told_at_once() -> None:
+    added.add_attached("cloud", "mysql", "mysql://me:secret@db.test/")
+    with pytest.raises(UserError) as caught:
+        install.require_known(["wrong", "mysql-5.6.24", "cloud", "mysql-5.6.25"])
+    told = caught.value.message.splitlines()
+    assert [line.split(";")[0] for line in told] == [
+        "there is no server 'wrong'",
+        "there is no server 'mysql-5.6.25'",
+    ]
+    with pytest.raises(UserError, match="needs no installing"):
+        install.install("cloud")
 
 
 def test_a_server_that_is_not_installed_can_be() -> None:
@@ -179,6 +195,79 @@ def test_a_tarball_is_added_and_forgotten(tmp_path: Path) -> None:
         added.add_tarball("mine", "mysql", str(archive))
     install.remove("mine")
     assert left_in(paths.state_dir() / "servers") == set()
+
+
+def not_an_archive(archive: Path) -> None:
+    archive.write_bytes(b"nothing that is known" * 100)
+
+
+def cut_short(archive: Path) -> None:
+    archive.write_bytes(archive.read_bytes()[:-2000])
+
+
+@pytest.mark.parametrize("breaks", [not_an_archive, cut_short])
+def test_a_damaged_archive_that_was_named_is_a_mistake(
+    breaks: Callable[[Path], None], tmp_path: Path
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    breaks(archive)
+    with pytest.raises(UserError, match=r"v\.tar\.gz is damaged"):
+        added.add_tarball("mine", "mysql", str(archive))
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+def test_a_checksum_that_was_given_is_right_or_a_mistake(tmp_path: Path) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    right = hashlib.sha256(archive.read_bytes()).hexdigest()
+    with pytest.raises(UserError, match="wrong checksum") as caught:
+        added.add_tarball("mine", "mysql", str(archive), sha256="0" * 64)
+    assert "publisher" in (caught.value.remedy or "")
+    assert archive.is_file(), "the user's own file stays"
+    assert added.add_tarball("mine", "mysql", str(archive), sha256=right.upper()).name == "mine"
+
+
+def test_a_checksum_that_is_none_is_refused_before_any_download(tmp_path: Path) -> None:
+    with small_origin.serving({"/v.tar.gz": b"content"}) as origin:
+        address = f"{origin.address}/v.tar.gz"
+        for sha256 in ("", "abc", "g" * 64, "0" * 63):
+            with pytest.raises(UserError, match="is no SHA-256"):
+                added.add_tarball("mine", "mysql", address, sha256=sha256)
+        assert origin.asked == []
+        with pytest.raises(UserError, match="wrong checksum"):
+            added.add_tarball("mine", "mysql", address, sha256="0" * 64)
+
+
+@pytest.mark.parametrize("family", ["mysql", "mariadb"])
+def test_messages_name_the_archive_and_not_where_it_was_unpacked(
+    family: str, tmp_path: Path
+) -> None:
+    missing = small_servers.library(tmp_path / "elsewhere/libnowhere.so.7")
+    trees = {
+        "no program": small_servers.tree(tmp_path / "a"),
+        "no messages": small_servers.tree(tmp_path / "b"),
+        "no library": small_servers.tree(tmp_path / "c", "5.7.99", str(missing)),
+    }
+    shutil.rmtree(missing.parent)
+    break_program(trees["no program"])
+    break_messages(trees["no messages"])
+    for tree in trees.values():
+        archive = small_servers.tarball(tree, tmp_path / "v.tar.gz")
+        with pytest.raises(MillraceError) as caught:
+            added.add_tarball("mine", family, str(archive))
+        assert str(archive) in caught.value.message
+        assert str(paths.state_dir()) not in caught.value.message
+
+
+def test_what_a_shared_cache_does_not_take_goes_to_the_state(tmp_path: Path) -> None:
+    assert room("clients") == paths.cache_dir() / "clients", "it can be made there"
+    reachable = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        reachable.chmod(0o755)
+        with pytest.MonkeyPatch.context() as patch, as_ordinary_user():
+            patch.setenv("MILLRACE_CACHE", str(reachable))
+            assert room("clients") == paths.state_dir() / "clients"
+    finally:
+        shutil.rmtree(reachable)
 
 
 def test_a_build_tree_is_used_in_place(tmp_path: Path) -> None:

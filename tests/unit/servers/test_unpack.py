@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace.errors import HostProblem
-from millrace.servers.unpack import extract_member, unpack
+from millrace.servers.unpack import Unusable, extract_member, unpack
 
 Member = tuple[str, bytes, str]  # name, kind, content or target of the link
 
@@ -68,6 +68,12 @@ def test_what_reaches_outside_is_refused(kind: str, tmp_path: Path) -> None:
         name for name in everything_in(tmp_path) if name.startswith("in/target")
     }
     assert not Path("/tmp/millrace-evil").exists()
+
+
+def test_a_device_is_called_what_it_is(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "evil.tar.gz", OUTSIDE["device"])
+    with pytest.raises(Unusable, match="'a' is not a file, directory or link"):
+        unpack(archive, tmp_path / "target")
 
 
 def test_a_zip_that_reaches_outside_is_refused(tmp_path: Path) -> None:

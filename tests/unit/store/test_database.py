@@ -19,10 +19,10 @@ from sqlalchemy import create_engine
 from millrace.errors import HostProblem, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
+from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 SCHEMAS = Path(__file__).parent / "schemas"
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -38,18 +38,6 @@ def reachable() -> Iterator[Path]:
     yield directory
     directory.chmod(0o755)
     shutil.rmtree(directory)
-
-
-@contextlib.contextmanager
-def as_ordinary_user() -> Iterator[None]:
-    """Root may write everywhere; for this block nobody is root."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
 
 
 def fill(path: Path, trials: int = 1) -> None:
@@ -183,6 +171,24 @@ def test_a_directory_without_write_permission_can_be_read_but_not_written(
             assert store.find_run("latest").id == "study-1"
         with pytest.raises(UserError, match=f"{reachable / 'sub'}: cannot be written"):
             Store.open(reachable / "sub" / "results.sqlite")
+
+
+def test_a_place_where_no_file_can_be_made_is_not_a_full_disk() -> None:
+    error = refused(Path("/proc/millrace.sqlite"))
+    assert isinstance(error, UserError)
+    assert "full" not in error.message
+    assert "--store" in (error.remedy or "")
+
+
+def test_an_export_without_permission_speaks_of_its_own_option(reachable: Path) -> None:
+    path = reachable / "results.sqlite"
+    fill(path)
+    reachable.chmod(0o555)
+    with as_ordinary_user(), Store.open(path, read_only=True) as store:
+        with pytest.raises(UserError, match=r"e\.zip: cannot be written") as caught:
+            store.export_runs(["study-1"], reachable / "e.zip")
+        assert "--output PATH" in (caught.value.remedy or "")
+        assert "--store" not in (caught.value.remedy or "")
 
 
 def test_a_store_that_stays_locked_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def exported(tmp_path: Path) -> Path:
             store.finish(attempt, result(log=run_id.encode()), LATER)
         store.export_runs(["one", "two"], tmp_path / "runs.zip")
         first = (tmp_path / "runs.zip").read_bytes()
-        store.export_runs(["one", "two"], tmp_path / "runs.zip")
+        store.export_runs(["one", "two"], tmp_path / "runs.zip", replace=True)
         assert (tmp_path / "runs.zip").read_bytes() == first, "same runs, same bytes"
     return tmp_path / "runs.zip"
 
@@ -205,6 +205,25 @@ def test_a_changed_bit_is_refused_or_changes_nothing(
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     refused_unchanged(tmp_path / "none.zip", tmp_path, "no such file")
+
+
+def test_a_directory_is_no_file_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    refused_unchanged(tmp_path / "runs", tmp_path, r"runs: is a directory, not a results file")
+
+
+def test_an_export_replaces_nothing_unless_told_to(exported: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there.zip"
+    there.write_text("precious")
+    (tmp_path / "dangling.zip").symlink_to(tmp_path / "nothing")
+    with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
+        for path in (there, tmp_path / "dangling.zip"):
+            with pytest.raises(UserError, match="is there already; nothing was exported") as caught:
+                store.export_runs(["one"], path)
+            assert "--force" in (caught.value.remedy or "")
+        assert there.read_text() == "precious"
+        store.export_runs(["one", "two"], there, replace=True)
+    assert there.read_bytes() == exported.read_bytes()
 
 
 def test_runs_that_are_there_are_passed_over(exported: Path, tmp_path: Path) -> None:

@@ -31,6 +31,15 @@ def test_statements_are_chosen_by_level_and_filled_in() -> None:
     assert finish.statements({"engine": "InnoDB"}) == ("COMMIT",)
     assert finish.statements({"engine": "MyISAM"}) == ("FLUSH TABLES",)
     assert finish.statements({"engine": "RocksDB"}) == ("COMMIT", "FLUSH TABLES")
+    assert finish.statements({"engine": "myisam"}) == ("FLUSH TABLES",)
+
+
+def test_no_value_adds_a_statement() -> None:
+    phase = workloads.Phase(name="a", kind="sql", sql="SET x = {x}; COMMIT;")
+    assert phase.statements({"x": "1; DROP DATABASE y"}) == (
+        "SET x = 1; DROP DATABASE y",
+        "COMMIT",
+    )
 
 
 def test_phases_without_sql_have_no_statements() -> None:
@@ -49,6 +58,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
     [
         ({"factors": {"engine": {"default": "InnoDB"}}}, "either free or has choices"),
         ({"factors": {"engine": {"default": "A", "choices": ["B"]}}}, "not among the choices"),
+        ({"factors": {"engine": {"default": "a b", "free": True}}}, "'a b' is not a letter"),
         ({"phases": [{"name": "a", "kind": "sql"}]}, "phases of kind 'sql'"),
         ({"phases": [{"name": "a", "kind": "sql", "sql": "{colour}"}]}, "unknown {colour}"),
         ({"phases": [{"name": "a", "kind": "sql", "sql": {"x": "y"}}]}, "exactly when 'by'"),
@@ -94,8 +104,14 @@ def test_a_parameter_says_what_it_wants(kind: Any, value: object, wanted: str | 
     assert parameter.complaint(value) == wanted
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_is_finite(value: float) -> None:
+    assert workloads.Parameter(kind="number").complaint(value) == "a number"
+
+
 def test_data_and_table_sizes() -> None:
     workload = workloads.checked(workloads.load("load-data"))
     assert workload.data_bytes({"rows": 1000}) == 79_000
     assert workload.data.table_bytes(1000, "InnoDB") == 125_000
+    assert workload.data.table_bytes(1000, "innodb") == 125_000
     assert workload.data.table_bytes(1000, "Unheard") == 130_000

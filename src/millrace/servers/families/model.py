@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,11 +60,12 @@ class Family:
     variables that differ on every start (paths, ports, host names) and say nothing about the
     server. ``shaping_options`` also decide how a data directory is laid out, so that initialisation
     must be given them too. ``administrative_options`` belong to millrace: a configuration must not
-    set them.
+    set them. ``says`` is found in what a server of the family says of itself.
     """
 
     name: str
     title: str
+    says: re.Pattern[str]
     host_variables: tuple[str, ...]
     shaping_options: frozenset[str]
     administrative_options: frozenset[str]
@@ -71,6 +73,10 @@ class Family:
     initialisation: Callable[[Site, tuple[Option, ...]], Initialisation]
     start_arguments: Callable[[Site], tuple[str, ...]]
     program_arguments: Callable[[Site], tuple[str, ...]]
+
+    def recognises(self, said: str) -> bool:
+        """Whether a server whose ``VERSION()`` and ``@@version_comment`` are ``said`` is one."""
+        return self.says.search(said) is not None
 
 
 def version_key(version: str) -> tuple[int, ...]:

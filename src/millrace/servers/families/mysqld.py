@@ -9,6 +9,7 @@ the server counts.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import partial
@@ -28,6 +29,7 @@ def read_family(source: Path) -> Family:
     return Family(
         name=data["name"],
         title=data["title"],
+        says=re.compile(data["says"]),
         host_variables=tuple(data["host_variables"]),
         shaping_options=frozenset(data["shaping_options"]),
         administrative_options=frozenset(data["administrative_options"]),

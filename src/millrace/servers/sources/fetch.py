@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from millrace import paths
-from millrace.errors import HostProblem, UserError
+from millrace.errors import UserError
 from millrace.servers import download
 from millrace.servers.catalogue import Source
 from millrace.servers.locks import exclusive
@@ -72,11 +73,20 @@ def fetch_tarball(
         raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
     artefact = _artefact(str(Tarball(str(file))), file)
     if sha256 is not None and artefact.sha256 != sha256.lower():
-        raise HostProblem(
+        raise download.WrongChecksum(
             f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",
             remedy="get the file from its publisher again",
         )
     return Arrived(file, artefact)
+
+
+def room(name: str) -> Path:
+    """The directory ``name`` of the cache, or of the state where the cache is others' and may only
+    be read; it may not exist yet."""
+    place = paths.cache_dir() / name
+    there = next(each for each in (place, *place.parents) if each.exists())
+    may_write = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
+    return place if may_write else paths.state_dir() / name
 
 
 def forget(source: Source, workspace: Path) -> None:
@@ -167,7 +177,7 @@ def _packages(suite: str, files: Sequence[Path]) -> tuple[Package, ...]:
 
 
 def _clients() -> Path:
-    return paths.cache_dir() / "clients"
+    return room("clients")
 
 
 def _repository() -> Path:

@@ -1,0 +1,66 @@
+"""What is refused before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import UserError
+from millrace.experiment.check import Surroundings
+from millrace.experiment.model import Plan
+from millrace.experiment.plan import expand
+from millrace.experiment.read import read
+from millrace.runner.prepare import refuse_attached
+from millrace.servers import added, configurations, install
+
+FILE = """
+name = "attached"
+workload = "load-data"
+[factors]
+server = ["mysql-5.6.24", "theirs"]
+configuration = ["{configuration}"]
+load_mode = ["{load_mode}"]
+[compare]
+base = "theirs"
+[parameters]
+rows = 10
+"""
+
+
+@pytest.fixture(autouse=True)
+def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
+    added.add_attached("theirs", "mysql", "mysql://someone@127.0.0.1:1/")
+
+
+def plan(directory: Path, **levels: str) -> Plan:
+    path = directory / "attached.toml"
+    path.write_text(FILE.format(**{"configuration": "default", "load_mode": "local", **levels}))
+    surroundings = Surroundings(
+        servers=[row.name for row in install.list_servers()],
+        configurations=configurations.load_builtin(),
+        check_configurations=configurations.check,
+    )
+    return expand(read(path, scale=None, surroundings=surroundings), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ({"configuration": "wmf"}, "theirs is attached: millrace never reconfigures it"),
+        ({"load_mode": "server_file"}, "theirs is attached: it cannot read a file of this host"),
+    ],
+)
+def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(
+    tmp_path: Path, levels: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UserError) as raised:
+        refuse_attached(plan(tmp_path, **levels))
+    assert said in raised.value.message
+    assert "mysql-5.6.24" not in raised.value.message
+
+
+def test_an_attached_server_as_it_is_can_be_measured(tmp_path: Path) -> None:
+    refuse_attached(plan(tmp_path))
