@@ -38,8 +38,8 @@ Event = dict[str, Any]
 
 _SPEC_REFUSED = 2
 
-# What LOAD DATA LOCAL is answered where local_infile is off: MySQL to 5.7 and MariaDB to 10.5,
-# MySQL from 8.0, MariaDB from 10.6.
+# What LOAD DATA LOCAL is answered where local_infile is off: by older servers of both families, by
+# newer ones of MySQL, by newer ones of MariaDB.
 _LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from millrace.errors import TrialFailed
+from millrace.errors import MillraceError, TrialFailed
 from millrace.runner.attached_server import AttachedServerTrial
 from millrace.runner.measuring import Announce, Found, TrialInput
 from millrace.runner.own_server import OwnServerTrial
@@ -45,7 +45,14 @@ def carry_out_trial(given: TrialInput, announce: Announce) -> AttemptResult:
         instances=tuple(found.instances),
         measurements=tuple(found.measurements),
         failed_step=ended.failed,
-        reason=None if ended.cause is None else str(ended.cause) or type(ended.cause).__name__,
+        reason=None if ended.cause is None else _reason(ended.cause),
         log_tail=log_tail,
         artefacts=() if log is None else (("error_log", "server", log),),
     )
+
+
+def _reason(cause: Exception) -> str:
+    """What happened, and what to do about it where that is known."""
+    text = str(cause) or type(cause).__name__
+    remedy = cause.remedy if isinstance(cause, MillraceError) else None
+    return f"{text}; {remedy}" if remedy else text

@@ -13,6 +13,7 @@ import pymysql
 import pytest
 
 from millrace import paths
+from millrace.errors import TrialFailed
 from millrace.servers import families, instances, processes, verify
 from millrace.servers.attached import AttachedInstance, with_password
 from millrace.servers.instances import Instance

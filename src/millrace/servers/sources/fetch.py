@@ -84,7 +84,8 @@ def room(name: str) -> Path:
     """The directory ``name`` of the cache, or of the state where the cache is others' and may only
     be read; it may not exist yet."""
     place = paths.cache_dir() / name
-    there = next(each for each in (place, *place.parents) if each.exists())
+    ways = (place, *place.parents)
+    there = next(each for each in ways if os.access(each, os.F_OK, effective_ids=True))
     may_write = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
     return place if may_write else paths.state_dir() / name
 
