@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import time
@@ -39,9 +40,13 @@ def small_disk() -> Iterator[Path]:
 
 
 def fill(file: Path) -> None:
-    """Take every free byte of the disk."""
+    """Take every free byte of the disk: most of it at once, then the rest as it comes."""
+    status = os.statvfs(file.parent)
+    most = int(0.9 * status.f_bavail * status.f_frsize)
     block = bytes(1 << 20)
     with file.open("wb", buffering=0) as filler:
+        os.posix_fallocate(filler.fileno(), 0, most)
+        filler.seek(most)
         try:
             while filler.write(block):
                 pass
@@ -54,13 +59,13 @@ def test_a_full_disk_fails_the_trial_and_the_plan_goes_on(
     tmp_path: Path, small_disk: Path, engine: str
 ) -> None:
     place = Place(tmp_path, {"MILLRACE_WORK": str(small_disk / "work")})
-    file = experiment(tmp_path, rows=1_500_000, blocks=2, factors={"engine": [engine]})
+    file = experiment(tmp_path, rows=3_000_000, blocks=2, factors={"engine": [engine]})
     filler = small_disk / "filler"
     with place.running("run", file) as process:
         place.wait_for_step("measure", process)
         time.sleep(0.3)
         fill(filler)
-        place.wait_for_step("settle", process, after=1)
+        place.wait_for_step("prepare", process, after=1)
         filler.unlink()
         output, _ = process.communicate(timeout=240)
     assert process.returncode == 3, output
