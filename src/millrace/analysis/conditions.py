@@ -1,9 +1,8 @@
-"""What besides the servers may have shaped a run's figures: generator, warnings, looks, host."""
+"""What besides the servers may have shaped a run's figures: generator, warnings, looks."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from statistics import fmean
 
@@ -49,16 +48,6 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
         added = datetime.fromisoformat(extension["utc"])
         seen.append(len({blocks[trial_id] for when, trial_id in ended if when <= added}))
     return tuple(dict.fromkeys(number for number in seen if number))
-
-
-def host_changes(stored: StoredRun) -> Mapping[str, int]:
-    """What differed on the host from the run's first recorded facts, with the trials it did in."""
-    changes: Counter[str] = Counter()
-    for attempt in stored.last_attempts().values():
-        changes.update(
-            {change for i in attempt.instances for change in i.facts.get("changed") or ()}
-        )
-    return dict(sorted(changes.items()))
 
 
 def _measured(attempt: StoredAttempt, name: str) -> float | None:

@@ -76,7 +76,6 @@ def judge(
         failures=failures,
         trials=tuple(sorted(stored.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
-        host_changes=conditions.host_changes(stored),
     )
 
 

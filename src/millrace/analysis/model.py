@@ -169,8 +169,7 @@ class RunAnalysis:
     ``headline`` is the metric of the answer; ``time`` is the time it divides by, if it is a rate.
     ``factor`` is the compared one, ``base`` its base level; ``constants`` are factors with a single
     level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan.
-    ``looks`` is how many blocks had a result each time more were added; ``host_changes`` is what
-    differed on the host from its first recorded facts, with the number of trials.
+    ``looks`` is how many blocks had a result each time more were added.
     """
 
     run: RunRecord
@@ -188,7 +187,6 @@ class RunAnalysis:
     failures: tuple[Failure, ...]
     trials: tuple[TrialRecord, ...]
     looks: tuple[int, ...]
-    host_changes: Mapping[str, int]
 
     @property
     def treatments(self) -> tuple[TreatmentAnalysis, ...]:

@@ -127,15 +127,11 @@ def _about_options(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_host(analysis: RunAnalysis) -> list[str]:
-    lines = [
-        f"changed on this host since the run began, in {counted(trials, 'trial')}: {change}"
-        for change, trials in analysis.host_changes.items()
-    ]
     grave = [f for f in findings(analysis) if f.get("status") in ("problem", "warn")]
-    if grave:
-        checks = ", ".join(str(finding.get("check")) for finding in grave)
-        lines.append(f"this host makes results less trustworthy: {checks}")
-    return lines
+    if not grave:
+        return []
+    checks = ", ".join(str(finding.get("check")) for finding in grave)
+    return [f"this host makes results less trustworthy: {checks}"]
 
 
 def failure_lines(analysis: RunAnalysis) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from millrace.analysis import conditions
@@ -31,21 +29,3 @@ def test_looks_are_counted_from_what_had_ended() -> None:
     assert conditions.looks(run) == ()
     assert conditions.looks(extended(run, 10, at_block=5)) == (5,)
     assert conditions.looks(extended(run, 10, at_block=0)) == ()  # nothing was there to look at
-
-
-def test_changes_of_the_host_are_counted_by_trial() -> None:
-    changed = {0: ["governor"], 2: ["governor", "kernel"], 3: []}
-    attempts = tuple(
-        replace(
-            attempt,
-            instances=tuple(
-                replace(i, facts={**i.facts, "changed": changed[n]}) for i in attempt.instances
-            ),
-        )
-        if n in changed
-        else attempt
-        for n, attempt in enumerate(RUN.attempts)
-    )
-    assert conditions.host_changes(RUN) == {}
-    found = conditions.host_changes(replace(RUN, attempts=attempts))
-    assert found == {"governor": 2, "kernel": 1}

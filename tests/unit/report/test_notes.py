@@ -70,12 +70,6 @@ def test_blocks_added_after_a_look_are_told() -> None:
     )
 
 
-def test_a_host_that_changed_is_told() -> None:
-    assert warnings(judge(changed(RUN, "kernel: 6.1, now 6.2"))) == [
-        "changed on this host since the run began, in 9 trials: kernel: 6.1, now 6.2"
-    ]
-
-
 def test_another_base_is_named_where_the_base_failed() -> None:
     failing = [Fails("start", "no")] * 3
     analysis = judge(RunBuilder({BASE: failing, OTHER: failing, THIRD: [2.0] * 3}).build())
@@ -105,10 +99,6 @@ def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
     for output_format in ("terminal", "markdown", "html"):
         text = " ".join(render(analysis, output_format).split())
         assert "its log cannot be observed" in text
-
-
-def changed(stored: StoredRun, change: str) -> StoredRun:
-    return with_facts(stored, {"changed": [change]})
 
 
 def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = None) -> StoredRun:
