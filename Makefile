@@ -12,7 +12,9 @@ $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing: install Python 3.11 or newer" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
+# The load generator has the workloads inside.
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml \
+	$(wildcard src/millrace/workloads/builtin/*.toml)
 $(VENV)/.setup: pyproject.toml requirements-dev.txt $(RUST_SOURCES) | $(BIN)/python
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.87 or newer (with rustup, for example)" >&2; exit 2; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
@@ -23,8 +25,9 @@ $(VENV)/.setup: pyproject.toml requirements-dev.txt $(RUST_SOURCES) | $(BIN)/pyt
 
 setup: $(VENV)/.setup ## millrace and millrace-load in .venv/bin
 
-demo: setup ## compare three real servers and write a report
+demo: setup ## compare three real servers, loading and queried, and write two reports
 	$(BIN)/millrace run experiments/load-data.toml --scale demo
+	$(BIN)/millrace run experiments/queries.toml --scale demo
 
 test: setup ## all tests, on real servers too
 	cargo test --quiet --workspace

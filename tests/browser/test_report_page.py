@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from millrace.analysis.judge import judge
 from millrace.report import html
 from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
+from tests.unit.analysis.query_runs import QueryRun
 
 pytestmark = pytest.mark.browser
 
@@ -48,6 +49,13 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     builder = RunBuilder({"mysql-5.6.24": noisy(3.2, 5), **load_s}, findings=FINDINGS)
     directory = tmp_path_factory.mktemp("report")
     return html.write(judge(builder.build()), directory / "crowded.html")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of 7 servers x 5 tests x 3 numbers of clients."""
+    run = QueryRun(statements=("BEGIN", "point_select", "COMMIT"), published="S3")
+    return html.write(judge(run.build()), tmp_path_factory.mktemp("report") / "large.html")
 
 
 def open_page(browser: Browser, path: Path, *, width: int = 1280, dark: bool = False) -> Page:
@@ -115,6 +123,92 @@ def test_nothing_is_clipped(browser: Browser, crowded: Path, width: int) -> None
     assert page.eval_on_selector_all(
         ".wide", "all => all.every(e => getComputedStyle(e).overflowX === 'auto')"
     )
+    page.close()
+
+
+@pytest.mark.parametrize("width", [400, 700, 1280])
+def test_a_large_run_fits_the_page(browser: Browser, large: Path, width: int) -> None:
+    page = open_page(browser, large, width=width)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    outside = page.eval_on_selector_all(
+        "figure.plot, figure.plot text, .lines li, p, summary",
+        """all => all.filter(e => {
+            const box = e.getBoundingClientRect();
+            return box.left < -1 || box.right > innerWidth + 1;
+        }).map(e => e.textContent)""",
+    )
+    assert outside == []
+    page.close()
+
+
+def test_a_large_run_begins_with_the_overview_and_folds_the_rest(
+    browser: Browser, large: Path
+) -> None:
+    page = open_page(browser, large)
+    cells = page.locator("#overview td.cell")
+    assert cells.count() == 5 * 3 * 6
+    assert page.locator("#overview td.base").count() == 5 * 3
+    assert cells.first.is_visible()
+    assert page.locator("#relative figure.plot").count() == 5
+    assert page.locator("#relative .sign").count() == 5 * 3 * 7
+    overview = page.locator("#overview").bounding_box()
+    assert overview is not None
+    assert overview["height"] < 1300, "it is seen at a glance"
+    assert page.locator("#results table").is_hidden()
+    assert page.locator("#latencies figure.plot").count() == 15
+    # As long as a few screens, though everything that was measured is in it.
+    assert page.evaluate("document.documentElement.scrollHeight") < 9000
+    page.close()
+
+
+def test_a_large_run_fits_the_paper(browser: Browser, large: Path) -> None:
+    page = open_page(browser, large, width=680)
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
+    table = page.locator("#overview table").bounding_box()
+    assert table is not None
+    assert table["width"] <= 680
+    page.close()
+
+
+def test_verdicts_of_the_overview_are_told_by_sign_and_word_too(
+    browser: Browser, large: Path
+) -> None:
+    page = open_page(browser, large)
+    texts = page.eval_on_selector_all("#overview td.cell", "all => all.map(e => e.textContent)")
+    for text in texts:
+        assert any(word in text for word in ("regression", "improvement", "equivalent", "inconcl"))
+        assert text[0] in "▼▲=?"
+    page.close()
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_labels_of_line_charts_do_not_overlap(browser: Browser, large: Path, width: int) -> None:
+    page = open_page(browser, large, width=width)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    for axis, side, other in (("up", "bottom", "top"), ("across:not(.tilted)", "right", "left")):
+        overlaps = page.eval_on_selector_all(
+            f"svg.{axis}",
+            f"""all => all.flatMap(svg => {{
+                const boxes = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+                boxes.sort((a, b) => a.{other} - b.{other});
+                return boxes.slice(1).filter((box, n) => box.{other} < boxes[n].{side});
+            }}).length""",
+        )
+        assert overlaps == 0, axis
+    page.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_cells_of_the_overview_are_readable(browser: Browser, large: Path, dark: bool) -> None:
+    page = open_page(browser, large, dark=dark)
+    paper = luminance(page, "body", "backgroundColor")
+    for selector in (".cell.regression", ".cell.improvement", ".cell.inconclusive"):
+        ink = luminance(page, selector, "color")
+        lighter, darker = max(ink, paper), min(ink, paper)
+        # The tint of the cell takes a little of the contrast with the bare paper.
+        assert (lighter + 0.05) / (darker + 0.05) >= 5
     page.close()
 
 

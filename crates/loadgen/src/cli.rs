@@ -1,27 +1,27 @@
 //! The command line: parses, calls, and turns errors into exit statuses.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
-use std::num::NonZero;
-use std::ops::Range;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+mod bench;
+mod data;
+mod histogram;
+mod list;
+mod run;
+mod wakeup;
+
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::data::{self, MAX_ROWS, NODES_VERSION, Nodes};
+use crate::data::NODES_VERSION;
 use crate::events;
-use crate::mysql::ClientError;
-use crate::run::{self, Failed};
-use crate::spec::Spec;
+use crate::run::Failed;
+use crate::tables;
 
 /// Why the program ends without success; no message where everything has been said.
 pub struct Problem {
@@ -42,54 +42,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure a server that is already running: fill tables, drive clients, print what they saw.
+    Bench(Box<bench::BenchArgs>),
     /// Make a data set: the same seed gives the same bytes.
     Data {
         #[command(subcommand)]
-        set: Set,
+        set: data::Set,
     },
+    /// Merge the histograms of results and print percentiles.
+    Histogram(histogram::HistogramArgs),
     /// Run a specification and report as JSON lines.
-    Run(RunArgs),
+    Run(run::RunArgs),
+    /// Measure how long each CPU takes to wake, idle and kept awake; print it as JSON.
+    Wakeup(wakeup::WakeupArgs),
+    /// Keep all CPUs awake until standard input ends; print how as JSON once they are.
+    KeepAwake,
+    /// List the tests that `bench` can run.
+    Tests(list::TestsArgs),
     /// Print the versions of this program and of its data sets as JSON.
     Version,
-}
-
-#[derive(Subcommand)]
-enum Set {
-    /// Points of a map: tab-separated id, lat, lon, version, timestamp, changeset, uid, user.
-    Nodes(NodesArgs),
-}
-
-#[derive(Args)]
-struct NodesArgs {
-    /// Rows of the whole set.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MAX_ROWS))]
-    rows: u64,
-    /// What the values are drawn from.
-    #[arg(long)]
-    seed: u64,
-    /// The first row to make, counted from 0.
-    #[arg(long, default_value_t = 0)]
-    from: u64,
-    /// The row to stop before [default: the number of rows].
-    #[arg(long)]
-    to: Option<u64>,
-    /// Threads to use [default: as many as there are processors].
-    #[arg(long)]
-    threads: Option<NonZero<usize>>,
-    /// Write to this file instead of standard output.
-    #[arg(long, conflicts_with = "checksum")]
-    output: Option<PathBuf>,
-    /// Print rows, bytes and checksum as JSON instead of the data.
-    ///
-    /// The checksum is the sum over the rows of the CRC-32 of the row without its newline.
-    #[arg(long)]
-    checksum: bool,
-}
-
-#[derive(Args)]
-struct RunArgs {
-    /// The specification, a JSON file; - reads standard input.
-    spec: PathBuf,
 }
 
 /// Parses the command line and does what it says.
@@ -99,89 +70,46 @@ pub fn main() -> Result<ExitCode, Problem> {
         prctl::set_pdeathsig(Signal::SIGKILL).map_err(|errno| host_problem(errno.to_string()))?;
     }
     match cli.command {
-        Command::Data {
-            set: Set::Nodes(args),
-        } => nodes(&args),
-        Command::Run(args) => run(&args),
+        Command::Bench(args) => bench::bench(*args),
+        Command::Data { set } => data::make(&set),
+        Command::Histogram(args) => histogram::print(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Wakeup(args) => wakeup::measure(&args),
+        Command::KeepAwake => wakeup::keep_awake(),
+        Command::Tests(args) => list::tests(&args),
         Command::Version => version(),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn nodes(args: &NodesArgs) -> Result<(), Problem> {
-    let slice = slice(args)?;
-    let threads = args
-        .threads
-        .or_else(|| thread::available_parallelism().ok())
-        .map_or(1, NonZero::get);
-    let nodes = Arc::new(Nodes::new(args.rows, args.seed));
-    if args.checksum {
-        let total = data::checksum(&nodes, &slice, threads);
-        return print(&json!({
-            "rows": total.rows,
-            "bytes": total.bytes,
-            "checksum": total.sum.to_string(),
-            "data_version": NODES_VERSION,
-        }));
-    }
-    let (out, name) = match &args.output {
-        Some(path) => (File::create(path), path.display().to_string()),
-        None => (stdout(), "standard output".to_owned()),
-    };
-    out.and_then(|out| data::write_all(&nodes, &slice, threads, out))
-        .map_err(|error| output_problem(&name, &error))
+fn version() -> Result<(), Problem> {
+    print(&json!({
+        "load_generator": env!("CARGO_PKG_VERSION"),
+        "data": {"nodes": NODES_VERSION},
+        "tables": tables::VERSION,
+    }))
 }
 
-fn slice(args: &NodesArgs) -> Result<Range<u64>, Problem> {
-    let to = args.to.unwrap_or(args.rows);
-    if args.from > to || to > args.rows {
-        return Err(user_mistake(format!(
-            "--from {} --to {to}: expected 0 <= from <= to <= {}, the number of rows",
-            args.from, args.rows
-        )));
-    }
-    Ok(args.from..to)
+fn print(value: &serde_json::Value) -> Result<(), Problem> {
+    events::write_line(&mut io::stdout().lock(), value)
+        .map_err(|error| output_problem("standard output", &error))
 }
 
-fn run(args: &RunArgs) -> Result<(), Problem> {
-    let name = args.spec.display();
-    let json = read_spec(&args.spec).map_err(|error| user_mistake(format!("{name}: {error}")))?;
-    let spec = Spec::parse(&json).map_err(|error| user_mistake(format!("{name}: {error}")))?;
+/// A flag that the first Ctrl-C or SIGTERM raises: what was measured so far is reported then.
+fn stopped_by_signals() -> Result<Arc<AtomicBool>, Problem> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| host_problem(error.to_string()))?;
     }
-    run::run(&spec, &stop).map_err(|Failed(error)| Problem {
-        message: Some(error.to_string()),
-        exit_status: if matches!(error, ClientError::Interrupted) {
-            130
-        } else {
-            1
-        },
-    })
+    Ok(stop)
 }
 
-fn read_spec(path: &Path) -> io::Result<String> {
-    if path != Path::new("-") {
-        return fs::read_to_string(path);
+fn failed(Failed(failure): &Failed, message: String) -> Problem {
+    Problem {
+        message: Some(message),
+        exit_status: if failure.is_interruption() { 130 } else { 1 },
     }
-    let mut json = String::new();
-    io::stdin().read_to_string(&mut json)?;
-    Ok(json)
-}
-
-fn version() -> Result<(), Problem> {
-    print(&json!({"load_generator": env!("CARGO_PKG_VERSION"), "data": {"nodes": NODES_VERSION}}))
-}
-
-fn print(value: &serde_json::Value) -> Result<(), Problem> {
-    events::write_line(value).map_err(|error| output_problem("standard output", &error))
-}
-
-/// Standard output without the line buffer that Rust puts over it.
-fn stdout() -> io::Result<File> {
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 fn output_problem(name: &str, error: &io::Error) -> Problem {

@@ -1,13 +1,17 @@
-//! What a run says while it goes on: one JSON object a line on standard output.
+//! What a run says while it goes on: events, as JSON lines or for whoever listens.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
-/// One line of output; `type` tells which. Times are seconds, sizes bytes, both in the names.
+use crate::engine::{Driven, Interval, Mark};
+use crate::tables::{LoadedTable, Method};
+use crate::workload::program::Protocol;
+
+/// One event; `type` tells which. Times are seconds, sizes bytes, both in the names.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event<'a> {
@@ -16,24 +20,32 @@ pub enum Event<'a> {
         load_generator: &'a str,
         server_version: &'a str,
     },
-    /// Once a second while a phase runs: what it has sent since it began.
+    /// Once a second while a phase loads: what it has sent since it began.
     Interval {
         phase: &'a str,
         t_s: f64,
         rows: u64,
         bytes: u64,
     },
-    /// A phase has ended well. `result` has at most 100 rows of the last result set.
+    /// Once a second while clients are driven: what ended in it.
+    #[serde(rename = "interval")]
+    DriveInterval {
+        phase: &'a str,
+        kind: &'static str,
+        #[serde(flatten)]
+        interval: &'a Interval,
+    },
+    /// Where a phase that drives clients has got to.
+    Mark {
+        phase: &'a str,
+        mark: Mark,
+        t_s: f64,
+    },
+    /// A phase has ended well; or not, if its result says that it is partial.
     Phase {
         name: &'a str,
-        duration_s: f64,
-        affected_rows: u64,
-        warnings: u16,
-        rows_sent: u64,
-        bytes_sent: u64,
-        /// How long the sender waited for rows to be made; null where none were.
-        generator_wait_s: Option<f64>,
-        result: Option<&'a [Vec<Option<String>>]>,
+        #[serde(flatten)]
+        result: PhaseResult<'a>,
     },
     /// The run ends here. `code` and `sqlstate` are the server's own, null where the error is not.
     Error {
@@ -41,7 +53,7 @@ pub enum Event<'a> {
         kind: &'a str,
         code: Option<u16>,
         sqlstate: Option<&'a str>,
-        message: &'a str,
+        message: String,
     },
     /// The last line of every run that connected.
     Summary {
@@ -50,6 +62,51 @@ pub enum Event<'a> {
         bytes_sent: u64,
         bytes_received: u64,
     },
+}
+
+/// What a phase of each kind gave.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PhaseResult<'a> {
+    Statement(StatementResult<'a>),
+    LoadData(StatementResult<'a>),
+    LoadTables {
+        duration_s: f64,
+        tables: &'a [LoadedTable],
+        method: Method,
+        /// Why it is not the method that was to be tried first.
+        method_reason: Option<&'a str>,
+        warnings: u64,
+        rows_sent: u64,
+        bytes_sent: u64,
+        generator_wait_s: f64,
+    },
+    VerifyTables {
+        duration_s: f64,
+        rows: u64,
+    },
+    WarmTables {
+        duration_s: f64,
+    },
+    Drive {
+        test: &'a str,
+        protocol: Protocol,
+        #[serde(flatten)]
+        driven: &'a Driven,
+    },
+}
+
+/// What statements gave. `result` has at most 100 rows of the last result set.
+#[derive(Serialize)]
+pub struct StatementResult<'a> {
+    pub duration_s: f64,
+    pub affected_rows: u64,
+    pub warnings: u16,
+    pub rows_sent: u64,
+    pub bytes_sent: u64,
+    /// How long the sender waited for rows to be made; null where none were.
+    pub generator_wait_s: Option<f64>,
+    pub result: Option<&'a [Vec<Option<String>>]>,
 }
 
 /// The statements of one phase.
@@ -75,31 +132,49 @@ pub struct ClientUsage {
     pub max_rss_bytes: Option<u64>,
 }
 
-/// Where events go. A reader that is gone stops the run: nobody wants its results.
+/// Somebody who wants to know how a run goes on.
+pub trait Listener: Send {
+    /// Takes an event; an error stops the run, for nobody gets its results.
+    fn hear(&mut self, event: &Event<'_>) -> io::Result<()>;
+}
+
+/// Where events go.
 #[derive(Clone)]
 pub struct Events {
+    listener: Arc<Mutex<dyn Listener>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Events {
-    pub fn new(stop: &Arc<AtomicBool>) -> Self {
+    pub fn new(listener: impl Listener + 'static, stop: &Arc<AtomicBool>) -> Self {
         Self {
+            listener: Arc::new(Mutex::new(listener)),
             stop: Arc::clone(stop),
         }
     }
 
     pub fn emit(&self, event: &Event<'_>) {
-        if write_line(event).is_err() {
+        // A listener that panicked has said so; what it holds is still fit to be told more.
+        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        if listener.hear(event).is_err() {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// Writes a value as one line of JSON to standard output, at once.
-pub fn write_line(value: &impl Serialize) -> io::Result<()> {
+/// One JSON object a line.
+pub struct JsonLines<W: Write>(pub W);
+
+impl<W: Write + Send> Listener for JsonLines<W> {
+    fn hear(&mut self, event: &Event<'_>) -> io::Result<()> {
+        write_line(&mut self.0, event)
+    }
+}
+
+/// Writes a value as one line of JSON, at once.
+pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
-    let mut out = io::stdout().lock();
     out.write_all(&line)?;
     out.flush()
 }

@@ -3,19 +3,10 @@
 //! Standard output is data or JSON lines, standard error is for people. Exit status: 0 done, 1 the
 //! server or the host failed, 2 a mistake in the command or the specification, 130 interrupted.
 
-mod cli;
-mod data;
-mod events;
-mod mysql;
-mod run;
-mod spec;
-mod statement;
-mod usage;
-
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main().unwrap_or_else(|problem| {
+    millrace_load::cli::main().unwrap_or_else(|problem| {
         if let Some(message) = problem.message {
             eprintln!("millrace-load: {message}");
         }

@@ -1,29 +1,47 @@
-//! The specification of a run: JSON in, checked values out. Every mistake names its key.
+//! The specification of a run (version 2): JSON in, checked values out. Every mistake names its
+//! key.
 
+mod drive;
+mod phase;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use thiserror::Error;
+use serde_json::value::RawValue;
 
-use crate::data::MAX_ROWS;
-use crate::mysql::Address;
+use crate::mistake::Mistake;
+use crate::mysql::{Address, Login, Tls, TlsMode};
+use crate::tables::How;
+use crate::workload::definition::{Definition, Value};
+
+pub use drive::{Drive, RETRY};
+
+const VERSION: u32 = 2;
 
 /// A run, checked.
 #[derive(Debug, PartialEq)]
 pub struct Spec {
     pub connection: Login,
+    /// Statements for every session that is opened.
     pub session: Vec<String>,
+    pub workload: Option<Workload>,
     pub phases: Vec<Phase>,
 }
 
-/// Where and as whom to log in.
-#[derive(PartialEq, Eq)]
-pub struct Login {
-    pub address: Address,
-    pub user: String,
-    pub password: String,
-    pub database: Option<String>,
+/// A workload and what its placeholders stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    pub definition: Definition,
+    pub defaults: BTreeMap<String, Value>,
+    /// They win over the values of a test, which win over the defaults.
+    pub values: BTreeMap<String, Value>,
+    /// What data and statements are drawn from.
+    pub seed: u64,
 }
 
 /// One part of a run, timed on its own.
@@ -35,15 +53,23 @@ pub struct Phase {
 }
 
 /// What a phase does.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Work {
+    /// Statements, one after the other.
+    Statements(Vec<String>),
     LoadData {
         table: String,
         columns: Vec<String>,
         source: Source,
     },
-    /// Statements, one after the other.
-    Statements(Vec<String>),
+    /// Creates and fills the workload's tables.
+    LoadTables(How),
+    /// Compares rows and checksums of the workload's tables with what was generated.
+    VerifyTables,
+    /// Reads the workload's tables into memory; 0 threads are as many as seem best.
+    WarmTables { threads: usize },
+    /// Clients that repeat a test of the workload.
+    Drive(Drive),
 }
 
 /// Where loaded rows come from.
@@ -55,51 +81,39 @@ pub enum Source {
     ServerFile(String),
 }
 
-/// What is wrong with a specification, and at which key.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{key}: {message}")]
-pub struct SpecError {
-    key: String,
-    message: String,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}@{}", self.user, self.address) // never the password
-    }
-}
-
 impl Spec {
     /// Reads and checks a specification.
-    pub fn parse(json: &str) -> Result<Self, SpecError> {
-        let mut reader = serde_json::Deserializer::from_str(json);
-        let raw: RawSpec = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let key = error.path().to_string();
-            let key = if key == "." {
-                "the specification".to_owned()
-            } else {
-                key
-            };
-            SpecError {
-                key,
-                message: error.inner().to_string(),
-            }
-        })?;
-        reader
-            .end()
-            .map_err(|error| mistake("the specification", &error.to_string()))?;
+    pub fn parse(json: &str) -> Result<Self, Mistake> {
+        // First, for the keys of another version are other mistakes.
+        if let Ok(Versioned { version }) = serde_json::from_str(json)
+            && version != VERSION
+        {
+            let message = format!("{version} is not known, expected {VERSION}");
+            return Err(Mistake::new("version", message));
+        }
+        let raw: RawSpec = read::whole(json)?;
         raw.check()
     }
 }
 
 #[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawSpec {
-    version: u32,
+    #[serde(rename = "version")]
+    _version: u32,
     connection: RawConnection,
     #[serde(default)]
     session: Vec<String>,
-    phases: Vec<RawPhase>,
+    workload: Option<Definition>,
+    defaults: Option<BTreeMap<String, Value>>,
+    values: Option<BTreeMap<String, Value>>,
+    seed: Option<u64>,
+    phases: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -112,84 +126,77 @@ struct RawConnection {
     #[serde(default)]
     password: String,
     database: Option<String>,
-}
-
-/// Both kinds of phase in one, so that a mistake is reported at its own key.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawPhase {
-    name: String,
-    kind: RawKind,
-    limit_s: Option<f64>,
-    table: Option<String>,
-    columns: Option<Vec<String>>,
-    source: Option<RawSource>,
-    sql: Option<RawSql>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawKind {
-    LoadData,
-    Statement,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawSource {
-    Generate(RawGenerate),
-    ServerFile(String),
+    tls: Option<RawTls>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawGenerate {
-    #[allow(dead_code)] // there is one set; its name is checked by being read
-    set: RawSet,
-    rows: u64,
-    seed: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawSet {
-    Nodes,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a statement or a list of statements")]
-enum RawSql {
-    One(String),
-    Several(Vec<String>),
+struct RawTls {
+    mode: TlsMode,
+    ca: Option<PathBuf>,
 }
 
 impl RawSpec {
-    fn check(self) -> Result<Spec, SpecError> {
-        if self.version != 1 {
-            let message = format!("{} is not known, expected 1", self.version);
-            return Err(mistake("version", &message));
-        }
+    fn check(mut self) -> Result<Spec, Mistake> {
         let phases = self
             .phases
-            .into_iter()
+            .iter()
             .enumerate()
-            .map(|(index, phase)| phase.check(&format!("phases[{index}]")))
-            .collect::<Result<_, _>>()?;
+            .map(|(index, phase)| {
+                phase::check(phase, &format!("phases[{index}]"), self.seed.unwrap_or(0))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let needs_workload = phases.iter().position(|phase| phase.work.needs_workload());
+        if let (Some(index), None) = (needs_workload, &self.workload) {
+            let message = format!("is missing; phases[{index}] needs it");
+            return Err(Mistake::new("workload", message));
+        }
+        let workload = self.workload()?;
         Ok(Spec {
             connection: self.connection.check()?,
             session: self.session,
+            workload,
             phases,
         })
+    }
+
+    fn workload(&mut self) -> Result<Option<Workload>, Mistake> {
+        let Some(definition) = self.workload.take() else {
+            let given = [
+                ("defaults", self.defaults.is_some()),
+                ("values", self.values.is_some()),
+                ("seed", self.seed.is_some()),
+            ];
+            return match given.into_iter().find(|(_, is_given)| *is_given) {
+                Some((key, _)) => Err(Mistake::new(key, "has no meaning without a workload")),
+                None => Ok(None),
+            };
+        };
+        let seed = self
+            .seed
+            .ok_or_else(|| Mistake::new("seed", "is missing; the workload needs it"))?;
+        Ok(Some(Workload {
+            definition,
+            defaults: self.defaults.take().unwrap_or_default(),
+            values: self.values.take().unwrap_or_default(),
+            seed,
+        }))
+    }
+}
+
+impl Work {
+    fn needs_workload(&self) -> bool {
+        !matches!(self, Self::Statements(_) | Self::LoadData { .. })
     }
 }
 
 impl RawConnection {
-    fn check(self) -> Result<Login, SpecError> {
+    fn check(self) -> Result<Login, Mistake> {
         let address = match (self.socket, self.host, self.port) {
             (Some(path), None, None) => Address::Socket(path),
             (None, Some(host), Some(port)) => Address::Tcp { host, port },
             _ => {
-                return Err(mistake(
+                return Err(Mistake::new(
                     "connection",
                     "expected either socket, or host and port",
                 ));
@@ -200,229 +207,20 @@ impl RawConnection {
             user: self.user,
             password: self.password,
             database: self.database,
+            tls: self.tls.map_or_else(|| Ok(Tls::default()), RawTls::check)?,
         })
     }
 }
 
-impl RawPhase {
-    fn check(self, key: &str) -> Result<Phase, SpecError> {
-        let limit = self
-            .limit_s
-            .map(|seconds| limit(seconds, key))
-            .transpose()?;
-        let needed = |what: &str, kind: &str| {
-            mistake(
-                &format!("{key}.{what}"),
-                &format!("is missing; a phase of kind {kind} needs it"),
-            )
-        };
-        let unwanted = |what: &str, kind: &str| {
-            mistake(
-                &format!("{key}.{what}"),
-                &format!("has no meaning in a phase of kind {kind}"),
-            )
-        };
-        let work = match self.kind {
-            RawKind::LoadData => {
-                if self.sql.is_some() {
-                    return Err(unwanted("sql", "load_data"));
-                }
-                Work::LoadData {
-                    table: self.table.ok_or_else(|| needed("table", "load_data"))?,
-                    columns: self.columns.ok_or_else(|| needed("columns", "load_data"))?,
-                    source: self
-                        .source
-                        .ok_or_else(|| needed("source", "load_data"))?
-                        .check(key)?,
-                }
-            }
-            RawKind::Statement => {
-                let given = [
-                    ("table", self.table.is_some()),
-                    ("columns", self.columns.is_some()),
-                    ("source", self.source.is_some()),
-                ];
-                if let Some((what, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-                    return Err(unwanted(what, "statement"));
-                }
-                match self.sql.ok_or_else(|| needed("sql", "statement"))? {
-                    RawSql::One(sql) => Work::Statements(vec![sql]),
-                    RawSql::Several(list) => Work::Statements(list),
-                }
-            }
-        };
-        Ok(Phase {
-            name: self.name,
-            limit,
-            work,
-        })
-    }
-}
-
-impl RawSource {
-    fn check(self, key: &str) -> Result<Source, SpecError> {
-        match self {
-            Self::Generate(RawGenerate { rows, .. }) if rows > MAX_ROWS => Err(mistake(
-                &format!("{key}.source.generate.rows"),
-                &format!("{rows} is more than {MAX_ROWS}"),
-            )),
-            Self::Generate(RawGenerate { rows, seed, .. }) => Ok(Source::Nodes { rows, seed }),
-            // How a quote is written in SQL depends on the server's sql_mode.
-            Self::ServerFile(path) if path.contains(['\'', '\\', '\0']) => Err(mistake(
-                &format!("{key}.source.server_file"),
-                &format!("{path:?} has a quote or a backslash; name the file without"),
-            )),
-            Self::ServerFile(path) => Ok(Source::ServerFile(path)),
+impl RawTls {
+    fn check(self) -> Result<Tls, Mistake> {
+        if matches!(self.mode, TlsMode::Off | TlsMode::Require) && self.ca.is_some() {
+            return Err(Mistake::new(
+                "connection.tls.ca",
+                "has a meaning in the modes verify-ca and verify-full only",
+            ));
         }
-    }
-}
-
-fn limit(seconds: f64, key: &str) -> Result<Duration, SpecError> {
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|limit| !limit.is_zero())
-        .ok_or_else(|| {
-            let message = format!("{seconds} is no time, expected seconds above 0");
-            mistake(&format!("{key}.limit_s"), &message)
-        })
-}
-
-fn mistake(key: &str, message: &str) -> SpecError {
-    SpecError {
-        key: key.to_owned(),
-        message: message.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn good() -> Value {
-        json!({
-            "version": 1,
-            "connection": {"socket": "/run/s", "user": "root", "password": "", "database": "test"},
-            "session": ["SET time_zone = '+00:00'"],
-            "phases": [
-                {"name": "load", "kind": "load_data", "table": "nodes", "columns": ["id", "lat"],
-                 "source": {"generate": {"set": "nodes", "rows": 10, "seed": 1}}, "limit_s": 600},
-                {"name": "finish", "kind": "statement", "sql": "COMMIT", "limit_s": 0.5},
-                {"name": "more", "kind": "statement", "sql": ["COMMIT", "FLUSH TABLES"]},
-                {"name": "file", "kind": "load_data", "table": "nodes", "columns": [],
-                 "source": {"server_file": "/tmp/nodes"}},
-            ],
-        })
-    }
-
-    fn error_of(change: impl FnOnce(&mut Value)) -> String {
-        let mut spec = good();
-        change(&mut spec);
-        Spec::parse(&spec.to_string()).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_good_specification() {
-        let spec = Spec::parse(&good().to_string()).unwrap();
-        assert_eq!(spec.connection.address, Address::Socket("/run/s".into()));
-        assert_eq!(spec.session.len(), 1);
-        assert_eq!(
-            spec.phases[0].work,
-            Work::LoadData {
-                table: "nodes".to_owned(),
-                columns: vec!["id".to_owned(), "lat".to_owned()],
-                source: Source::Nodes { rows: 10, seed: 1 },
-            }
-        );
-        assert_eq!(spec.phases[1].limit, Some(Duration::from_millis(500)));
-        assert_eq!(
-            spec.phases[1].work,
-            Work::Statements(vec!["COMMIT".to_owned()])
-        );
-        assert_eq!(spec.phases[2].limit, None);
-    }
-
-    #[test]
-    fn every_mistake_names_its_key() {
-        type Change = fn(&mut Value);
-        let cases: [(Change, &str); 14] = [
-            (
-                |s| s["version"] = json!(2),
-                "version: 2 is not known, expected 1",
-            ),
-            (
-                |s| s["verison"] = json!(1),
-                "unknown field `verison`, expected one of `version`",
-            ),
-            (
-                |s| s["connection"]["port"] = json!(1),
-                "connection: expected either socket, or",
-            ),
-            (
-                |s| s["connection"]["user"] = json!(1),
-                "connection.user: invalid type: integer `1`",
-            ),
-            (
-                |s| s["phases"][0]["kind"] = json!("x"),
-                "phases[0].kind: unknown variant `x`, expected",
-            ),
-            (
-                |s| s["phases"][0]["limit"] = json!(1),
-                "phases[0].limit: unknown field `limit`",
-            ),
-            (
-                |s| s["phases"][0]["limit_s"] = json!(0),
-                "phases[0].limit_s: 0 is no time",
-            ),
-            (
-                |s| s["phases"][0]["limit_s"] = json!(-1),
-                "phases[0].limit_s: -1 is no time",
-            ),
-            (
-                |s| s["phases"][0]["sql"] = json!("x"),
-                "phases[0].sql: has no meaning in a phase of",
-            ),
-            (
-                |s| s["phases"][1]["sql"] = Value::Null,
-                "phases[1].sql: is missing",
-            ),
-            (
-                |s| s["phases"][1]["table"] = json!("t"),
-                "phases[1].table: has no meaning",
-            ),
-            (
-                |s| s["phases"][0]["source"]["generate"]["rows"] = json!("many"),
-                "phases[0].source.generate.rows: invalid type: string \"many\"",
-            ),
-            (
-                |s| s["phases"][0]["source"]["generate"]["rows"] = json!(MAX_ROWS + 1),
-                "phases[0].source.generate.rows: 72057594037927937 is more than",
-            ),
-            (
-                |s| s["phases"][3]["source"]["server_file"] = json!("it's"),
-                "phases[3].source.server_file: \"it's\" has a quote",
-            ),
-        ];
-        for (change, expected) in cases {
-            let message = error_of(change);
-            assert!(
-                message.contains(expected),
-                "{message:?} should contain {expected:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_not_json_is_refused() {
-        assert!(Spec::parse("").unwrap_err().to_string().contains("EOF"));
-        assert!(Spec::parse(&(good().to_string() + "x")).is_err());
-    }
-
-    #[test]
-    fn the_password_is_never_shown() {
-        let mut spec = good();
-        spec["connection"]["password"] = json!("s3cret");
-        let shown = format!("{:?}", Spec::parse(&spec.to_string()).unwrap());
-        assert!(!shown.contains("s3cret"), "{shown}");
+        Tls::new(self.mode, self.ca.as_deref())
+            .map_err(|error| Mistake::new("connection.tls.ca", error.to_string()))
     }
 }

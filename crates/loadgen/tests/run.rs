@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 const GREETING: &[u8] = b"\x0a5.6.24\0\x01\0\0\0abcdefgh\0\xff\xf7\x08\x02\0\x0f\x80\x15\
     \0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0mysql_native_password\0";
+/// The definition of a column a VARCHAR(255) in latin1.
+const COLUMN: &[u8] = b"\x03def\0\0\0\x01a\0\x0c\x08\0\xff\0\0\0\xfd\0\0\0\0\0";
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 
 /// A server that follows a script on its first connection.
@@ -51,7 +53,7 @@ fn run(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> (i32, Vec<V
     let socket = directory.path().join("s");
     let server = server(&socket, script);
     let spec = json!({
-        "version": 1,
+        "version": 2,
         "connection": {"socket": socket, "user": "u", "password": "secret"},
         "phases": [phase],
     });
@@ -262,8 +264,8 @@ fn text_rows_are_reported_up_to_a_hundred() {
         peer.let_in();
         peer.hear();
         peer.say(1, b"\x02");
-        peer.say(2, b"a column definition");
-        peer.say(3, b"another");
+        peer.say(2, COLUMN);
+        peer.say(3, COLUMN);
         peer.say(4, b"\xfe\0\0\x02\0");
         for row in 0..150 {
             peer.say(5 + row, b"\x01x\xfb");
@@ -280,7 +282,7 @@ fn a_bad_specification_ends_with_status_2() {
     let assert = Command::cargo_bin("millrace-load")
         .unwrap()
         .args(["run", "-"])
-        .write_stdin(r#"{"version": 1, "conection": {}}"#)
+        .write_stdin(r#"{"version": 2, "conection": {}}"#)
         .assert()
         .code(2);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
@@ -289,4 +291,33 @@ fn a_bad_specification_ends_with_status_2() {
         "{said}"
     );
     assert!(assert.get_output().stdout.is_empty());
+}
+
+#[test]
+fn what_cannot_be_compiled_ends_with_status_2() {
+    let spec = json!({
+        "version": 2,
+        "connection": {"socket": "/nowhere/s", "user": "u"},
+        "workload": {"tests": {"a": {"title": "t", "steps": [{"statements": ["missing"]}]}}},
+        "seed": 1,
+        "phases": [{"name": "measure", "kind": "drive", "test": "a", "clients": 1,
+                    "end": {"kind": "time", "seconds": 1}}],
+    });
+    let said = |spec: &Value| {
+        let assert = Command::cargo_bin("millrace-load")
+            .unwrap()
+            .args(["run", "-"])
+            .write_stdin(spec.to_string())
+            .assert()
+            .code(2);
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    assert!(
+        said(&spec).contains("tests.a.steps[0].statements"),
+        "{}",
+        said(&spec)
+    );
+    let mut unknown = spec;
+    unknown["phases"][0]["test"] = json!("b");
+    assert!(said(&unknown).contains("phases[0].test: there is no test \"b\""));
 }

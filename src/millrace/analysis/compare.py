@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Failure, TreatmentAnalysis, Verdict
 from millrace.analysis.verdict import decide
+from millrace.analysis.work import unequal_work
 from millrace.stats import RatioEstimate, blocks_wanted, minimum_detectable_ratio, paired_ratio
 from millrace.stats.power import FEWEST_BLOCKS
 
@@ -19,11 +20,22 @@ def compare_with_base(
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
+    operations: int,
 ) -> tuple[Comparison, ...]:
     """Each candidate against the base in each metric; candidates in their order, then metrics.
 
-    ``first_failures`` holds the first failed trial by treatment id, for the reason of a verdict.
+    ``first_failures`` holds the first failed trial by treatment id, for the reason of a verdict;
+    ``operations`` is how many transactions each trial was to carry out, 0 if it ended by time.
     """
+    unequal = {
+        candidate.id: unequal_work(
+            base.work,
+            candidate.work,
+            names=(str(base.level), str(candidate.level)),
+            operations=operations,
+        )
+        for candidate in candidates
+    }
     return tuple(
         _compare(
             base,
@@ -32,6 +44,7 @@ def compare_with_base(
             margin=margin,
             confidence=confidence,
             first_failures=first_failures,
+            unequal=unequal[candidate.id],
         )
         for candidate in candidates
         for metric in metrics
@@ -46,6 +59,7 @@ def _compare(
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
+    unequal: str,
 ) -> Comparison:
     base_values, candidate_values = _pairs(base, candidate, metric)
     verdict: Verdict | None
@@ -58,6 +72,8 @@ def _compare(
         verdict, reason = "failed", failure
     else:
         verdict, reason = _verdict(estimate, metric, margin)
+        if unequal and verdict is not None:
+            verdict, reason = "inconclusive", unequal
     lost = _lost(base, candidate)
     minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
     return Comparison(
@@ -74,6 +90,7 @@ def _compare(
         base_failed=base.failed,
         candidate_failed=candidate.failed,
         lost=lost,
+        unequal=unequal,
         only_base_failed=own_failure is None and base_failure is not None,
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,

@@ -1,12 +1,96 @@
-"""What besides the servers may have shaped a run's figures: generator, warnings, looks."""
+"""What besides the servers may have shaped a run's figures: generator, warnings, state, looks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 
-from millrace.store.records import StoredAttempt, StoredRun
+from millrace.store.records import HostRecord, StoredAttempt, StoredRun
+
+
+@dataclass(frozen=True)
+class DriveConditions:
+    """Under which conditions a treatment's clients were driven, over its finished trials.
+
+    ``unsettled`` of ``trials`` began to measure before all was written back, within a limit of
+    ``longest_settle_s``. ``missed`` is the share of page reads that the buffer pool could not
+    serve. ``templates_saved_s`` is what restoring instead of loading saved in all. CPU times are
+    of the measured part, a transaction; ``client_share`` is the load generator's share of the
+    host's CPUs. None where it was not measured.
+    """
+
+    trials: int
+    unsettled: int
+    longest_settle_s: float | None
+    missed: float | None
+    templates_saved_s: float | None
+    client_s: float | None
+    server_s: float | None
+    client_switches: float | None
+    client_share: float | None
+
+
+def drive_conditions(
+    finished: Sequence[StoredAttempt], *, cpus: int | None
+) -> DriveConditions | None:
+    """The conditions in words' reach; None where no trial drove clients."""
+    driven = [a for a in finished if _measured(a, "transactions") is not None]
+    if not driven:
+        return None
+    client_s = _sum(driven, "load_generator_user_s", "load_generator_system_s")
+    measured_s = _sum(driven, "measure_duration_s")
+    share = None
+    if client_s is not None and measured_s and cpus:
+        share = client_s / (measured_s * cpus)
+    switches = _sum(
+        driven, "load_generator_voluntary_switches", "load_generator_involuntary_switches"
+    )
+    server_s = _sum(driven, "server_user_s", "server_system_s")
+    return DriveConditions(
+        trials=len(driven),
+        unsettled=sum(_measured(attempt, "settled") == 0 for attempt in driven),
+        longest_settle_s=max(_each(driven, "settle_duration_s"), default=None),
+        missed=_ratio(_sum(driven, "buffer_pool_reads"), _sum(driven, "buffer_pool_read_requests")),
+        templates_saved_s=_saved(driven),
+        client_s=_ratio(client_s, _sum(driven, "transactions")),
+        server_s=_ratio(server_s, _sum(driven, "transactions")),
+        client_switches=_ratio(switches, _sum(driven, "transactions")),
+        client_share=share,
+    )
+
+
+def host_cpus(host: HostRecord) -> int | None:
+    """Logical CPUs of the host; None where its facts do not tell."""
+    cpu = host.facts.get("cpu")
+    threads = cpu.get("threads") if isinstance(cpu, dict) else None
+    return threads if isinstance(threads, int) and threads > 0 else None
+
+
+def _saved(driven: Sequence[StoredAttempt]) -> float | None:
+    saved = [
+        made_s - restored_s
+        for attempt in driven
+        if (made_s := _measured(attempt, "template_saved_s")) is not None
+        and (restored_s := _measured(attempt, "template_restore_s")) is not None
+    ]
+    return sum(saved) if saved else None
+
+
+def _each(attempts: Sequence[StoredAttempt], name: str) -> list[float]:
+    return [value for a in attempts if (value := _measured(a, name)) is not None]
+
+
+def _sum(attempts: Sequence[StoredAttempt], *names: str) -> float | None:
+    """The sum of measurements that every attempt has; None where one lacks any."""
+    values = [_measured(attempt, name) for attempt in attempts for name in names]
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _ratio(numerator: float | None, denominator: float | None) -> float | None:
+    return None if numerator is None or not denominator else numerator / denominator
 
 
 def generator_wait(finished: Sequence[StoredAttempt]) -> float | None:

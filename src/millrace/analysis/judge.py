@@ -14,8 +14,10 @@ from millrace.analysis.model import (
     RunAnalysis,
     TreatmentAnalysis,
     VariablesComparison,
+    level_text,
 )
 from millrace.analysis.treatments import analyse_treatments, find_failures
+from millrace.analysis.work import operations_asked
 from millrace.errors import UserError
 from millrace.store.records import Level, ServerRecord, StoredRun
 
@@ -58,7 +60,12 @@ def judge(
     )
     failures = find_failures(stored, {t.id: t.label for t in treatments})
     groups = _groups(
-        treatments, metrics, [name for name in varied if name != factor], failures, margin
+        treatments,
+        metrics,
+        [name for name in varied if name != factor],
+        failures,
+        margin=margin,
+        operations=operations_asked(run.spec),
     )
     return RunAnalysis(
         run=run,
@@ -111,7 +118,9 @@ def _groups(
     metrics: Sequence[Metric],
     label_factors: Sequence[str],
     failures: Sequence[Failure],
+    *,
     margin: float,
+    operations: int,
 ) -> tuple[Group, ...]:
     """Treatments by the levels of their held factors, each group against its base."""
     first_failures = {failure.treatment_id: failure for failure in reversed(failures)}
@@ -132,9 +141,10 @@ def _groups(
                 margin=margin,
                 confidence=CONFIDENCE,
                 first_failures=first_failures,
+                operations=operations,
             )
         ]
-        label = " · ".join(str(held[name]) for name in label_factors)
+        label = " · ".join(level_text(name, held[name]) for name in label_factors)
         groups.append(Group(held, label, tuple(members), tuple(comparisons)))
     return tuple(groups)
 

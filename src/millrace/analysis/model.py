@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from millrace.analysis.conditions import DriveConditions
+from millrace.analysis.latencies import Latency
 from millrace.analysis.metrics import Metric
 from millrace.analysis.variables import Mismatch, VariablesDiff
+from millrace.analysis.work import TrialWork
 from millrace.stats import RatioEstimate, Summary
 from millrace.store.records import Level, OptionRecord, RunRecord, ServerRecord, TrialRecord
 
@@ -62,6 +65,8 @@ class TreatmentAnalysis:
     lacks those without a finished trial; ``sizes`` are means in bytes by measurement name.
     ``generator_wait`` is the fraction of the load in which the sender waited for rows to be made,
     ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
+    ``work`` is what each finished trial's clients did, ``driven`` under which conditions,
+    ``latencies`` how long it took over all of them; empty or None where no clients were driven.
     ``instances`` are as its last finished (or failed) trial recorded them.
     """
 
@@ -79,6 +84,9 @@ class TreatmentAnalysis:
     sizes: Mapping[str, float]
     generator_wait: float | None
     load_warnings: float | None
+    work: tuple[TrialWork, ...]
+    driven: DriveConditions | None
+    latencies: tuple[Latency, ...]
     instances: tuple[InstanceAnalysis, ...]
 
     @property
@@ -116,7 +124,8 @@ class Comparison:
     where that cannot be told. ``same`` marks a comparison of a thing with itself (A/A).
     ``base_failed`` and ``candidate_failed`` count failed trials; ``lost`` says them in words, which
     also end the first line of ``reason``, and is empty without any. ``only_base_failed`` tells a
-    verdict of failed that is the base's alone.
+    verdict of failed that is the base's alone. ``unequal`` says in which way the two did not do the
+    same work, in any metric, and is empty where they did.
     """
 
     base_id: str
@@ -132,6 +141,7 @@ class Comparison:
     base_failed: int
     candidate_failed: int
     lost: str
+    unequal: str
     only_base_failed: bool
     minimum_detectable: float | None
     blocks_wanted: int | None
@@ -162,6 +172,13 @@ class VariablesComparison:
     diff: VariablesDiff
 
 
+def level_text(factor: str, level: Level) -> str:
+    """A level to stand among those of other factors: ``InnoDB``, ``clients 8``, ``tls on``."""
+    if isinstance(level, bool):
+        return f"{factor} {'on' if level else 'off'}"
+    return level if isinstance(level, str) else f"{factor} {level}"
+
+
 @dataclass(frozen=True)
 class RunAnalysis:
     """Everything a report says about one run.
@@ -187,6 +204,11 @@ class RunAnalysis:
     failures: tuple[Failure, ...]
     trials: tuple[TrialRecord, ...]
     looks: tuple[int, ...]
+
+    @property
+    def base_text(self) -> str:
+        """The base as it stands in sentences."""
+        return level_text(self.factor, self.base)
 
     @property
     def treatments(self) -> tuple[TreatmentAnalysis, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from millrace.analysis import conditions
+from millrace.analysis import conditions, latencies
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Failure,
@@ -14,8 +14,10 @@ from millrace.analysis.model import (
     SingleTrial,
     StepTime,
     TreatmentAnalysis,
+    level_text,
 )
 from millrace.analysis.variables import asked_against_effective
+from millrace.analysis.work import trial_work
 from millrace.stats import summarise
 from millrace.store.records import (
     InstanceRecord,
@@ -54,6 +56,7 @@ def analyse_treatments(
             base=base,
             label=label_of(treatment, label_factors),
             confidence=confidence,
+            cpus=conditions.host_cpus(stored.run.host),
         )
         for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)
     )
@@ -61,7 +64,7 @@ def analyse_treatments(
 
 def label_of(treatment: TreatmentRecord, factors: Sequence[str]) -> str:
     """The treatment's levels of ``factors``, as its name in reports."""
-    return " · ".join(str(treatment.levels[name]) for name in factors)
+    return " · ".join(level_text(name, treatment.levels[name]) for name in factors)
 
 
 def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:
@@ -99,6 +102,7 @@ def _analyse(
     base: Level,
     label: str,
     confidence: float,
+    cpus: int | None,
 ) -> TreatmentAnalysis:
     ended: list[Ended] = [(trial, last[trial.id]) for trial in planned if trial.id in last]
     finished = [(trial, attempt) for trial, attempt in ended if attempt.outcome == "finished"]
@@ -124,6 +128,11 @@ def _analyse(
         sizes=_mean_sizes(measured),
         generator_wait=conditions.generator_wait(measured),
         load_warnings=conditions.load_warnings(measured),
+        work=tuple(
+            work for trial, attempt in finished if (work := trial_work(trial, attempt)) is not None
+        ),
+        driven=conditions.drive_conditions(measured, cpus=cpus),
+        latencies=latencies.by_name(measured),
         instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
     )
 

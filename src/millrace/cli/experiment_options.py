@@ -46,6 +46,7 @@ class ExperimentChoice:
             servers=[listing.name for listing in install.list_servers()],
             configurations=configurations.load_builtin(),
             check_configurations=configurations.check,
+            check_option=configurations.check_varied_option,
             studies=published.study_names(),
         )
         return read(

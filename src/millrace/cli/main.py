@@ -16,6 +16,7 @@ from millrace.errors import HostProblem, Interrupted, MillraceError
 COMMANDS = {
     "doctor": "What about this host makes results less trustworthy.",
     "servers": "List, install, check and add servers.",
+    "templates": "List and remove the data directories kept for trials.",
     "config": "Show and compare server configurations.",
     "plan": "Print the trials of an experiment, and what they will take.",
     "run": "Carry an experiment out, or continue it.",

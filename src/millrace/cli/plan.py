@@ -16,7 +16,7 @@ from millrace.cli.console import out, print_json
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.store_option import store_option
 from millrace.experiment.estimate import Estimate, require_space
-from millrace.experiment.model import Plan
+from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.plan import expand
 from millrace.runner import host, prepare
 from millrace.runner.forecast import forecast, measured_trial_s
@@ -73,11 +73,11 @@ def _measured(store: Store, plan: Plan) -> dict[str, float] | None:
 def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
     experiment = plan.experiment
     out.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.name)})")
-    parameters = ", ".join(f"{key} {value}" for key, value in experiment.parameters.items())
+    parameters = ", ".join(f"{key} {value}" for key, value in _telling(experiment).items())
     compare, margin = experiment.compare, f"{experiment.margin * 100:.3g} %"
     keep = f" (--seed {plan.seed} keeps this order)" if seed_is_ours else ""
     for name, text in (
-        ("scale", f"{experiment.scale}: {parameters}"),
+        ("scale", f"{experiment.scale}: {parameters}" if parameters else experiment.scale),
         (
             "compared",
             f"{compare.factor}, base {compare.base}, margin {margin}",
@@ -97,6 +97,16 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
     out.print()
     out.print(table)
     out.print()
+
+
+def _telling(experiment: Experiment) -> dict[str, Any]:
+    """The parameters that are not as the workload has them; a workload may have dozens."""
+    offered = experiment.workload.get("parameters", {})
+    return {
+        name: value
+        for name, value in experiment.parameters.items()
+        if value != offered[name].get("default")
+    }
 
 
 def _print_estimate(estimate: Estimate) -> None:

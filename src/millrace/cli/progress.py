@@ -22,7 +22,7 @@ class RunProgress:
     """
 
     def __init__(self, plan: Plan, open_trials: set[str], estimate_s: float) -> None:
-        self._rows = int(plan.experiment.parameters["rows"])
+        self._rows = plan.experiment.parameters.get("rows")
         self._total = len(plan.trials)
         self._waiting = {t.id: t.treatment.id for t in plan.trials if t.id in open_trials}
         self._done = self._total - len(self._waiting)
@@ -59,12 +59,21 @@ class RunProgress:
         elif kind == "step":
             self._show(str(event["name"]))
         elif kind == "interval":
-            sent = f" {100 * event['rows'] // self._rows} %" if event["rows"] else ""
-            self._show(f"{event['phase']}{sent}")
+            self._show(f"{event['phase']}{self._progress(event)}")
         elif kind == "waiting":
             err.print(f"the result cannot be written yet: {event['reason']}", markup=False)
         elif kind == "end":
             self._end(event)
+
+    def _progress(self, event: Mapping[str, Any]) -> str:
+        """How far a phase has come: of the rows of a named data set, else in rows or time."""
+        if event.get("kind") == "drive":
+            return f" {event['t_s']:.0f} s"
+        if not event["rows"]:
+            return ""
+        if self._rows is None:
+            return f" {event['rows']:,} rows"
+        return f" {100 * event['rows'] // self._rows} %"
 
     def _end(self, event: Mapping[str, Any]) -> None:
         took_s = time.monotonic() - self._started

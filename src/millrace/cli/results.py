@@ -173,6 +173,10 @@ def _print_yield(attempt: StoredAttempt) -> None:
     for role in dict.fromkeys(measurement.role for measurement in attempt.measurements):
         values = (f"{m.name} {_number(m.value)}" for m in attempt.measurements if m.role == role)
         out.print(f"  {role}: {', '.join(values)}", markup=False)
+    for latency in attempt.histograms:
+        if latency.of == "transaction" and latency.count:
+            mean = f"{latency.count:,} in {latency.sum_s / latency.count * 1e3:.4g} ms on average"
+            out.print(f"  {latency.name}, {latency.kind} time: {mean}", markup=False)
 
 
 def _number(value: float) -> str:

@@ -23,10 +23,10 @@ from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.model import Experiment, Plan
 from millrace.load import client as load
 from millrace.report import html, terminal
-from millrace.runner import continuing, doctor, host, prepare
+from millrace.runner import continuing, cpu_wakeup, doctor, host, prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
-from millrace.store.records import HostRecord, RunRecord
+from millrace.store.records import HostRecord, RunRecord, StoredRun
 from millrace.store.store import Store
 
 
@@ -53,7 +53,7 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bo
         if waiting:
             prepare.refuse_attached(plan)
             estimate = estimate_or_refuse(plan, opened)
-            given = _prepare(stack, plan)
+            given = _prepare(stack, plan, None if chosen.is_new else opened.load_run(run.id))
             runner.begin(opened, run, plan, chosen.extension)
             _announce(run, len(plan.trials), len(waiting))
             with _saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
@@ -88,14 +88,23 @@ def _choose(store: Store, experiment: Experiment, fresh: bool) -> Chosen:
     return chosen
 
 
-def _prepare(stack: ExitStack, plan: Plan) -> runner.RunInput:
+def _prepare(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.RunInput:
     work_dir = prepare.work_directory(paths.work_dir())
     with DownloadBar() as bar:
         servers = prepare.installed_servers(plan, bar)
     treatments = prepare.treatments(plan, servers)
+    for told in prepare.indifferent_options(treatments.values()):
+        err.print(told, markup=False)
     expected = prepare.expected_data(plan.experiment)
     data_file = prepare.data_file(plan.experiment, treatments, work_dir)
-    return runner.RunInput(plan, treatments, expected, stack.enter_context(data_file))
+    works = [treatment.work for treatment in treatments.values()]
+    return runner.RunInput(
+        plan,
+        treatments,
+        expected,
+        stack.enter_context(data_file),
+        cpu_wakeup.control_of(works, earlier),
+    )
 
 
 def _announce(run: RunRecord, total: int, n_waiting: int) -> None:

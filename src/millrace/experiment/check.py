@@ -12,9 +12,12 @@ from millrace.errors import Mistake, nearest
 from millrace.experiment import mistakes as door
 from millrace.experiment.levels import (
     DEFAULT_ROLE,
+    OPTION,
     SERVER,
+    OptionCheck,
     Vocabulary,
     completed,
+    is_among,
     read_factors,
 )
 from millrace.experiment.mistakes import Mistakes
@@ -46,12 +49,13 @@ Definitions = Mapping[str, Mapping[str, Any]]
 @dataclass(frozen=True)
 class Surroundings:
     """What an experiment may refer to outside its file: the names of servers, the shipped
-    configurations, the check of those it defines itself (definitions, known ones), and the
-    published studies."""
+    configurations, the check of those it defines itself (definitions, known ones), the check of an
+    option that is varied (place, name, level), and the published studies."""
 
     servers: Collection[str]
     configurations: Definitions
     check_configurations: Callable[[Definitions, Definitions], list[Mistake]]
+    check_option: OptionCheck
     studies: Collection[str] = ()
 
 
@@ -117,6 +121,7 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
     vocabulary = Vocabulary(
         servers=surroundings.servers,
         configurations={*surroundings.configurations, *own},
+        check_option=surroundings.check_option,
         workload=workload,
         roles=tuple(workload.roles) if workload else (DEFAULT_ROLE,),
     )
@@ -207,10 +212,19 @@ def _workload(
     if name is None:
         return None, {}
     if name not in workloads.names():
-        found.unknown("workload", "workload", name, workloads.names())
-        name = nearest(name, workloads.names())
-        if name is None:
+        meant = workloads.of_test(name)
+        if meant is not None:
+            found.add(
+                "workload",
+                f"{name!r} is a test of the workload {meant}",
+                f'workload = "{meant}", and test = ["{name}"] in [factors]',
+            )
+        else:
+            found.unknown("workload", "workload", name, workloads.names())
+            meant = nearest(name, workloads.names())
+        if meant is None:
             return None, {}
+        name = meant
     definition = workloads.load(name)
     return workloads.checked(definition), definition
 
@@ -246,7 +260,8 @@ def _compare(
     table = door.table(found, "compare", document["compare"])
     raw = found.keys("compare", table, ("factor", "base"))
     factor, known = raw.get("factor", SERVER), vocabulary.factor_names()
-    if factor not in known and vocabulary.workload is not None:
+    varied_option = isinstance(factor, str) and factor.startswith(OPTION)
+    if factor not in known and not varied_option and vocabulary.workload is not None:
         found.unknown("compare.factor", "factor", factor, known)
         factor = nearest(factor, known) or ""
     base = raw.get("base")
@@ -318,10 +333,11 @@ def _parameters(
 def _with_defaults(root: Settings, workload: Workload | None) -> Settings:
     if workload is None:
         return root
+    # What a test has a default of its own for stays open: it depends on the treatment's test.
     defaults = {
         name: parameter.default
         for name, parameter in workload.parameters.items()
-        if parameter.default is not None
+        if parameter.default is not None and name not in workload.test_values()
     }
     return replace(root, parameters={**defaults, **root.parameters})
 
@@ -354,7 +370,7 @@ def _base(
         _base_among(found, merged.base, root, scale, (factors[compared],))
     elif not compared:
         _base_among(found, merged.base, root, scale, tuple(factors.values()))
-    elif compared in vocabulary.factor_names() and not found.about(
+    elif vocabulary.has_factor(compared) and not found.about(
         "compare.factor", f"factors.{compared}", f"{scale.where}.factors.{compared}"
     ):
         found.add("compare.factor", f"{compared} is not varied", f"{compared} in [factors]")
@@ -365,13 +381,13 @@ def _base_among(
 ) -> None:
     """Note a base that is no level of any of the factors that may be meant."""
     levels = [level for factor in compared for level in factor.levels]
-    if base in levels or found.proposes(base):
+    if is_among(base, levels) or found.proposes(base):
         return
     of_file = [
         level for factor in compared for level in root.factors.get(factor.name, factor).levels
     ]
     # The file's own base is wrong once, not again at every scale with levels of its own.
-    of_scale = scale.where and (scale.base is not None or base in of_file)
+    of_scale = scale.where and (scale.base is not None or is_among(base, of_file))
     place = f"{scale.where}.base" if of_scale else "compare.base"
     noun = f"level of {compared[0].name}" if len(compared) == 1 else "level"
     found.unknown(place, noun, base, [str(level) for level in (levels if of_scale else of_file)])

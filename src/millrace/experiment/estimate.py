@@ -16,7 +16,8 @@ from typing import Any
 
 from millrace import workloads
 from millrace.errors import HostProblem
-from millrace.experiment.model import Plan, Treatment
+from millrace.experiment.model import Plan
+from millrace.experiment.plan import chosen
 from millrace.sizes import readable
 from millrace.workloads import Workload
 
@@ -26,6 +27,11 @@ TRIAL_OVERHEAD_S = 4.0
 AFTER_LOAD = 0.35
 # Insert undo of one big transaction, per row: table id, type, primary key.
 UNDO_ROW_BYTES = 25
+# Loading tables with their indexes, and what closed loops of small statements reach: rough, for
+# estimates before anything was measured.
+TABLE_ROWS_PER_S = 60_000
+TRANSACTIONS_PER_S = 5_000
+SETTLE_S = 3.0
 # Left free on the disk, so that other programs and the results store go on.
 RESERVE_BYTES = 500_000_000
 
@@ -72,16 +78,15 @@ def estimate(
     """
     measured = measured_trial_s or {}
     workload = workloads.checked(plan.experiment.workload)
-    parameters = plan.experiment.parameters
-    unmeasured_s = _trial_s(workload, parameters)
+    values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
     times = {
-        treatment.id: measured.get(treatment.id, unmeasured_s) for treatment in plan.treatments
+        treatment.id: measured.get(treatment.id) or _trial_s(workload, values[treatment.id])
+        for treatment in plan.treatments
     }
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
-    file_bytes = workload.data_bytes(parameters) if reads_file else 0
+    file_bytes = workload.data_bytes(plan.experiment.parameters) if reads_file else 0
     disks = {
-        treatment.id: file_bytes
-        + _trial_bytes(workload, parameters, treatment, needs[treatment.id])
+        treatment.id: file_bytes + _trial_bytes(workload, values[treatment.id], needs[treatment.id])
         for treatment in plan.treatments
     }
     peak = max(plan.treatments, key=lambda treatment: disks[treatment.id])
@@ -111,14 +116,32 @@ def require_space(estimate: Estimate, where: str) -> None:
         )
 
 
-def _trial_s(workload: Workload, parameters: Mapping[str, Any]) -> float:
-    return TRIAL_OVERHEAD_S + int(parameters["rows"]) / workload.data.rows_per_s * (1 + AFTER_LOAD)
+def _trial_s(workload: Workload, values: Mapping[str, Any]) -> float:
+    if workload.data is not None:
+        loading_s = int(values["rows"]) / workload.data.rows_per_s
+        return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD)
+    loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
+    if not workload.drives:
+        return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD)
+    return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD) + _driving_s(workload.values(values))
 
 
-def _trial_bytes(
-    workload: Workload, parameters: Mapping[str, Any], treatment: Treatment, needs: Needs
-) -> int:
-    rows = int(parameters["rows"])
-    table = workload.data.table_bytes(rows, str(treatment.resolved.get("engine", "default")))
-    binary_log = 2 * workload.data_bytes(parameters) if needs.binary_log else 0
-    return needs.fixed_bytes + table + rows * UNDO_ROW_BYTES + binary_log
+def _driving_s(values: Mapping[str, Any]) -> float:
+    """Warm-up, settling, and the measured part."""
+    operations, rate = int(values["operations"]), float(values["rate"])
+    measured_s = float(values["time_s"])
+    if operations:
+        measured_s = operations / (rate or TRANSACTIONS_PER_S)
+    return float(values["warmup_s"]) + SETTLE_S + measured_s
+
+
+def _trial_bytes(workload: Workload, values: Mapping[str, Any], needs: Needs) -> int:
+    sent_bytes = workload.data_bytes(values)
+    binary_log = 2 * sent_bytes if needs.binary_log else 0
+    if workload.data is not None:
+        rows = int(values["rows"])
+        table = workload.data.table_bytes(rows, str(workload.values(values).get("engine", "")))
+        return needs.fixed_bytes + table + rows * UNDO_ROW_BYTES + binary_log
+    volume = workload.volume(values)
+    undo = volume.rows * UNDO_ROW_BYTES
+    return needs.fixed_bytes + volume.disk_bytes + undo + binary_log

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.errors import nearest
+from millrace.errors import Mistake, nearest
 from millrace.experiment.mistakes import Mistakes, is_line, shown
 from millrace.experiment.model import Factor, Level
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
@@ -14,24 +14,33 @@ from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
 DEFAULT_ROLE = "server"
 SERVER, CONFIGURATION = "server", "configuration"
 
+# Server options are factors too: their names are those of the options behind this prefix.
+OPTION = "options."
+
 LevelCheck = Callable[[str, object], None]
+OptionCheck = Callable[[str, str, object], list[Mistake]]
 
 
 @dataclass(frozen=True)
 class Vocabulary:
     """What levels may name. ``workload`` is None when the file names no known one; then only
-    servers and configurations can be checked."""
+    servers, configurations and options can be checked (``check_option``: place, name, value)."""
 
     servers: Collection[str]
     configurations: Collection[str]
+    check_option: OptionCheck
     workload: Workload | None
     roles: tuple[str, ...] = field(default=(DEFAULT_ROLE,))
 
     def of_workload(self) -> Mapping[str, WorkloadFactor]:
         return self.workload.factors if self.workload else {}
 
+    def has_factor(self, name: str) -> bool:
+        """Whether a factor of this name can be varied; which options exist only a server knows."""
+        return name.startswith(OPTION) or name in self.factor_names()
+
     def factor_names(self) -> list[str]:
-        """Every factor name that could be varied, with its role's prefix."""
+        """Every factor name that could be varied, apart from options, with its role's prefix."""
         every_role = [
             name if role == DEFAULT_ROLE else f"{role}.{name}"
             for role in self.roles
@@ -83,7 +92,7 @@ def _exists(mistakes: Mistakes, place: str, name: str, vocabulary: Vocabulary) -
     role, dot, rest = name.rpartition(".")
     if not dot and name in (SERVER, CONFIGURATION):
         return True
-    if name in vocabulary.factor_names():
+    if vocabulary.has_factor(name):
         return True
     if vocabulary.workload is None:
         return False
@@ -134,17 +143,30 @@ def _factor(
         check(f"{place}.aliases.{alias}", target)
     if not all(isinstance(level, str | int | float) for level in (*levels, *aliases.values())):
         return None
-    return Factor(name, tuple(levels), dict(aliases))
+    offered = vocabulary.of_workload().get(name)
+    canonical = offered.canonical if offered is not None else _as_it_is
+    return Factor(
+        name,
+        tuple(canonical(level) for level in levels),
+        {alias: canonical(level) for alias, level in aliases.items()},
+    )
+
+
+def _as_it_is(level: Level) -> Level:
+    return level
 
 
 def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], bool]:
     """Whether two levels of a factor are the same."""
     offered = vocabulary.of_workload().get(name)
-    caseless = offered is not None and offered.free
+    caseless = offered is not None and offered.caseless
+    numbers = offered is not None and offered.kind_of_level == "number"
 
     def same(one: object, other: object) -> bool:
         if caseless and isinstance(one, str) and isinstance(other, str):
             return one.casefold() == other.casefold()
+        if numbers:
+            return one == other
         return type(one) is type(other) and one == other
 
     return same
@@ -159,6 +181,8 @@ def _check_alias(mistakes: Mistakes, place: str, alias: str, levels: list[object
 
 def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCheck:
     """What checks one level of this factor, noting a mistake when it does not exist."""
+    if name.startswith(OPTION):
+        return lambda at, level: _check_option(mistakes, at, level, name, vocabulary)
     kind = name.rpartition(".")[2]
     if kind not in (SERVER, CONFIGURATION):
         offered = vocabulary.of_workload()[name]
@@ -179,18 +203,22 @@ def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCh
 def _check_offered(
     mistakes: Mistakes, at: str, level: object, name: str, offered: WorkloadFactor
 ) -> None:
-    if type(level) is not type(offered.default):
-        wanted = {
-            str: "text in quotes",
-            bool: "true or false",
-            int: "an integer",
-            float: "a number",
-        }
-        mistakes.add(at, f"{shown(level)} is of the wrong type", wanted[type(offered.default)])
-    elif offered.choices and level not in offered.choices:
+    wanted = offered.complaint(level)
+    if wanted is None:
+        return
+    if offered.choices and offered.kind_of_level == "text" and isinstance(level, str):
         mistakes.unknown(at, name, level, [str(choice) for choice in offered.choices])
-    elif not offered.takes(level):
-        mistakes.add(at, f"{shown(level)} is not a name", FREE_LEVEL)
+    elif offered.free and isinstance(level, str) and wanted == FREE_LEVEL:
+        mistakes.add(at, f"{shown(level)} is not a name", wanted)
+    else:
+        mistakes.add(at, f"{shown(level)} is not right", wanted)
+
+
+def _check_option(
+    mistakes: Mistakes, at: str, level: object, name: str, vocabulary: Vocabulary
+) -> None:
+    for mistake in vocabulary.check_option(at, name.removeprefix(OPTION), level):
+        mistakes.include(mistake)
 
 
 def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:
@@ -200,6 +228,13 @@ def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Fa
         name = CONFIGURATION if role == DEFAULT_ROLE else f"{role}.{CONFIGURATION}"
         complete.setdefault(name, Factor(name, ("default",)))
     return tuple(complete.values())
+
+
+def is_among(level: Level, levels: Sequence[Level]) -> bool:
+    """Whether it is one of them: true is not 1, though Python says so."""
+    return any(
+        level == each and isinstance(level, bool) == isinstance(each, bool) for each in levels
+    )
 
 
 def resolved_level(factor: Factor, level: Level) -> Level:

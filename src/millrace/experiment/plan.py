@@ -62,6 +62,14 @@ def digest(experiment: Experiment) -> str:
     )
 
 
+def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Any]:
+    """The workload's factors and parameters that the experiment decides for a treatment, and their
+    values; what a test has a default of its own for is open unless it is written down."""
+    offered = experiment.workload.get("factors", {})
+    levels = {name: treatment.resolved[name] for name in treatment.levels if name in offered}
+    return {**experiment.parameters, **levels}
+
+
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
     defaults = {
         name: factor["default"] for name, factor in experiment.workload.get("factors", {}).items()

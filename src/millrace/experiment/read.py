@@ -11,7 +11,7 @@ from typing import Any
 
 from millrace.errors import InvalidInput, Mistake, UserError, nearest
 from millrace.experiment.check import Checked, Definitions, Settings, Surroundings, check
-from millrace.experiment.levels import CONFIGURATION, resolved_level
+from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.lines import key_lines, line_of
 from millrace.experiment.mistakes import Mistakes
 from millrace.experiment.model import Compare, Experiment, Factor, Level
@@ -155,8 +155,9 @@ def _overridden(settings: Settings, overrides: Overrides) -> Settings:
 
 
 def _level(factor: Factor, base: Level) -> Level:
-    if base in factor.levels:
-        return base
+    for level in factor.levels:
+        if is_among(base, (level,)):
+            return level
     names = [str(level) for level in factor.levels]
     raise UserError(
         f"the base {base!r} is not a level of {factor.name}", remedy=f"one of: {', '.join(names)}"

@@ -1,7 +1,8 @@
 """The contract with the load generator: a specification out, events and a result in.
 
-The program writes JSON lines: ``start``, an ``interval`` a second, a ``phase`` at the end of each
-phase, and a ``summary``; or an ``error`` before the summary. Times are seconds, sizes bytes.
+The program writes JSON lines: ``start``, an ``interval`` a second, a ``mark`` where a part of a
+drive phase begins or ends, a ``phase`` at the end of each phase, and a ``summary``; or an ``error``
+before the summary. Times are seconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -11,22 +12,42 @@ import json
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from typing import IO
 
 from millrace.errors import HostProblem, TrialFailed
 from millrace.load import program
 from millrace.load.data import DataChecksum, data_checksum, versions, write_data_file
 from millrace.load.program import find_load_generator
+from millrace.load.results import (
+    ClientUsage,
+    DriveResult,
+    Event,
+    HistogramResult,
+    LoadedTable,
+    LoadResult,
+    PhaseResult,
+    Record,
+    StatementResult,
+    TablesResult,
+    partial_result,
+    result_of,
+)
 from millrace.load.spec import RunSpec
 
 __all__ = [
     "ClientUsage",
     "DataChecksum",
+    "DriveResult",
+    "Event",
+    "HistogramResult",
+    "LoadFailed",
     "LoadResult",
+    "LoadedTable",
     "PhaseResult",
+    "Record",
     "StatementResult",
+    "TablesResult",
     "data_checksum",
     "find_load_generator",
     "run",
@@ -34,66 +55,28 @@ __all__ = [
     "write_data_file",
 ]
 
-Event = dict[str, Any]
-
 _SPEC_REFUSED = 2
+_GRACE_S = 0.7  # less than that of a trial's steps
 
 # What LOAD DATA LOCAL is answered where local_infile is off: by older servers of both families, by
 # newer ones of MySQL, by newer ones of MariaDB.
 _LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
 
 
-@dataclass(frozen=True)
-class PhaseResult:
-    """One phase that ended well.
+class LoadFailed(TrialFailed):
+    """A run that could not go on; ``result`` is what it yielded until then, None where it did not
+    even log in."""
 
-    ``generator_wait_s`` is how long the sender waited for rows to be made, None where none were;
-    ``result`` holds at most 100 rows of the phase's last result set, None where it had none.
-    """
-
-    name: str
-    duration_s: float
-    affected_rows: int
-    warnings: int
-    rows_sent: int
-    bytes_sent: int
-    generator_wait_s: float | None
-    result: tuple[tuple[str | None, ...], ...] | None
-
-
-@dataclass(frozen=True)
-class StatementResult:
-    """The statements of one phase: ``count`` succeeded, ``errors`` counts the others by the
-    server's code; ``histogram`` is their latency in microseconds, HdrHistogram V2 in base64."""
-
-    name: str
-    count: int
-    errors: Mapping[int, int]
-    histogram: str
-
-
-@dataclass(frozen=True)
-class ClientUsage:
-    """What the load generator itself used of the host."""
-
-    user_s: float
-    system_s: float
-    voluntary_switches: int
-    involuntary_switches: int
-    max_rss_bytes: int | None
-
-
-@dataclass(frozen=True)
-class LoadResult:
-    """A run that ended well. ``server_version`` is the server's own word."""
-
-    load_generator: str
-    server_version: str
-    phases: tuple[PhaseResult, ...]
-    statements: tuple[StatementResult, ...]
-    client: ClientUsage
-    bytes_sent: int
-    bytes_received: int
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        step: str | None = None,
+        result: LoadResult | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy, step=step)
+        self.result = result
 
 
 def run(
@@ -101,14 +84,15 @@ def run(
 ) -> LoadResult:
     """Run a specification and return what it yielded.
 
-    ``on_event`` gets every event as it comes; whatever it raises ends the run. Raises TrialFailed
+    ``on_event`` gets every event as it comes; whatever it raises ends the run. Raises LoadFailed
     with the server's code and message, or when ``limit_s`` is over; HostProblem when the program
     itself cannot do its work. The program is gone when this returns or raises.
     """
     events: list[Event] = []
     with tempfile.TemporaryFile() as stderr, _started(stderr) as process:
         late = threading.Event()
-        alarm = threading.Timer(limit_s, _end, (process, late))
+        # The program counts its own limits from its log-in on, and then tells what it has.
+        alarm = threading.Timer(limit_s + _GRACE_S, _end, (process, late))
         alarm.daemon = True
         alarm.start()
         try:
@@ -122,10 +106,13 @@ def run(
         finally:
             alarm.cancel()
         if late.is_set():
-            raise TrialFailed(f"the load generator was ended after {limit_s:g} s, its time limit")
+            raise LoadFailed(
+                f"the load generator was ended after {limit_s:g} s, its time limit",
+                result=partial_result(events),
+            )
         stderr.seek(0)
         _raise_failure(events, returncode, stderr.read())
-    return _result(events)
+    return result_of(events)
 
 
 @contextlib.contextmanager
@@ -177,7 +164,12 @@ def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
 def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:
     for event in events:
         if event["type"] == "error":
-            raise TrialFailed(_describe(event), remedy=_remedy(event), step=event["phase"])
+            raise LoadFailed(
+                _describe(event),
+                remedy=_remedy(event),
+                step=event["phase"],
+                result=partial_result(events),
+            )
     if returncode == _SPEC_REFUSED:
         raise HostProblem(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
@@ -198,28 +190,3 @@ def _remedy(error: Event) -> str | None:
     if error["code"] in _LOCAL_INFILE_OFF:
         return "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
     return None
-
-
-def _result(events: list[Event]) -> LoadResult:
-    start, summary = events[0], events[-1]
-    return LoadResult(
-        load_generator=start["load_generator"],
-        server_version=start["server_version"],
-        phases=tuple(_phase(event) for event in events if event["type"] == "phase"),
-        statements=tuple(_statement(statement) for statement in summary["statements"]),
-        client=ClientUsage(**summary["client"]),
-        bytes_sent=summary["bytes_sent"],
-        bytes_received=summary["bytes_received"],
-    )
-
-
-def _phase(event: Event) -> PhaseResult:
-    fields = {name: value for name, value in event.items() if name != "type"}
-    if event["result"] is not None:
-        fields["result"] = tuple(tuple(row) for row in event["result"])
-    return PhaseResult(**fields)
-
-
-def _statement(statement: Event) -> StatementResult:
-    errors = {int(code): count for code, count in statement["errors"].items()}
-    return StatementResult(**{**statement, "errors": errors})

@@ -28,13 +28,14 @@ class DataChecksum:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the load generator and of its data sets' definitions: keys
-    ``load_generator`` and ``data``."""
+    """The versions of the load generator, of its data sets' definitions, and of how it makes the
+    rows of a workload's tables: keys ``load_generator``, ``data`` and ``tables``."""
     answer = program.ask(["version"])
     sets: dict[str, str] = answer["data"]
     return {
         "load_generator": answer["load_generator"],
         "data": ", ".join(sets[name] for name in sorted(sets)),
+        "tables": answer["tables"],
     }
 
 

@@ -1,18 +1,29 @@
-"""What the load generator is asked to do, and its form as JSON (version 1).
+"""What the load generator is asked to do, and its form as JSON (version 2).
 
 The program checks the specification itself and names the key of a mistake; these types make sure
-that there is none. Sizes and times have their unit in the name.
+that there is none. Sizes and times have their unit in the name; a limit is of one phase.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-VERSION = 1
+VERSION = 2
+
+TlsMode = Literal["require", "verify-ca", "verify-full"]
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How a connection is encrypted: ``require`` verifies nothing, ``verify-ca`` the certificate
+    against ``ca`` (a PEM file) and ``verify-full`` the host's name too."""
+
+    mode: TlsMode
+    ca: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -25,12 +36,23 @@ class Connection:
     socket: Path | None = None
     host: str | None = None
     port: int | None = None
+    tls: Tls | None = None
 
     def __post_init__(self) -> None:
         by_socket = self.socket is not None and self.host is None and self.port is None
         by_tcp = self.socket is None and self.host is not None and self.port is not None
         if not (by_socket or by_tcp):
             raise ValueError("a connection needs either a socket, or a host and a port")
+
+    def _plain(self) -> dict[str, Any]:
+        place: dict[str, Any] = {"host": self.host, "port": self.port}
+        if self.socket is not None:
+            place = {"socket": str(self.socket)}
+        if self.tls is not None:
+            ca = None if self.tls.ca is None else str(self.tls.ca)
+            place["tls"] = {"mode": self.tls.mode, "ca": ca}
+        login = {"user": self.user, "password": self.password, "database": self.database}
+        return {**place, **login}
 
 
 @dataclass(frozen=True)
@@ -41,12 +63,18 @@ class GeneratedSource:
     rows: int
     seed: int
 
+    def _plain(self) -> dict[str, Any]:
+        return {"generate": {"set": self.set, "rows": self.rows, "seed": self.seed}}
+
 
 @dataclass(frozen=True)
 class ServerFile:
     """A file that the server reads itself (LOAD DATA)."""
 
     path: Path
+
+    def _plain(self) -> dict[str, Any]:
+        return {"server_file": str(self.path)}
 
 
 @dataclass(frozen=True)
@@ -59,6 +87,14 @@ class LoadData:
     source: GeneratedSource | ServerFile
     limit_s: float
 
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "kind": "load_data",
+            "table": self.table,
+            "columns": list(self.columns),
+            "source": self.source._plain(),
+        }
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -68,57 +104,161 @@ class Statement:
     sql: Sequence[str]
     limit_s: float
 
+    def _plain(self) -> dict[str, Any]:
+        return {"kind": "statement", "sql": list(self.sql)}
+
+
+@dataclass(frozen=True)
+class LoadTables:
+    """A phase that creates and fills every table of the workload, then runs its ``after_load``;
+    ``threads`` connections load at the same time, 0 leaves their number to the program."""
+
+    name: str
+    limit_s: float
+    method: Literal["auto", "local", "multi_row", "single_row"] = "auto"
+    threads: int = 0
+    lock_tables: bool = False
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "kind": "load_tables",
+            "threads": self.threads,
+            "method": self.method,
+            "lock_tables": self.lock_tables,
+        }
+
+
+@dataclass(frozen=True)
+class VerifyTables:
+    """A phase that compares every table's rows and checksum with what was generated."""
+
+    name: str
+    limit_s: float
+
+    def _plain(self) -> dict[str, Any]:
+        return {"kind": "verify_tables"}
+
+
+@dataclass(frozen=True)
+class WarmTables:
+    """A phase that runs every table's ``warm`` statements."""
+
+    name: str
+    limit_s: float
+    threads: int = 0
+
+    def _plain(self) -> dict[str, Any]:
+        return {"kind": "warm_tables", "threads": self.threads}
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Each client sends its next request when the last one is answered."""
+
+    def _plain(self) -> dict[str, Any]:
+        return {"kind": "closed"}
+
+
+@dataclass(frozen=True)
+class Open:
+    """Transactions begin at ``rate`` a second in all, whatever the server does; one that would be
+    later than ``late_limit_s`` is skipped."""
+
+    rate: float
+    arrivals: Literal["poisson", "constant"]
+    late_limit_s: float | None = None
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "kind": "open",
+            "rate": self.rate,
+            "arrivals": self.arrivals,
+            "late_limit_s": self.late_limit_s,
+        }
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A phase in which ``clients`` repeat a test's transactions, ``warmup_s`` unmeasured, then for
+    ``time_s`` or, where that is None, until ``transactions`` were made in all. A transaction that
+    ends with one of the ``retry`` codes is begun again."""
+
+    name: str
+    test: str
+    clients: int
+    limit_s: float
+    protocol: Literal["prepared", "text"] = "prepared"
+    pacing: Closed | Open = Closed()
+    warmup_s: float = 0.0
+    time_s: float | None = None
+    transactions: int | None = None
+    threads: int = 0
+    retry: Sequence[int] = ()
+    busy_poll: bool = False
+    cpus: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.time_s is None) == (self.transactions is None):
+            raise ValueError("clients are driven for a time or for a number of transactions")
+
+    def _plain(self) -> dict[str, Any]:
+        end: dict[str, Any] = {"kind": "time", "seconds": self.time_s}
+        if self.transactions is not None:
+            end = {"kind": "operations", "transactions": self.transactions}
+        return {
+            "kind": "drive",
+            "test": self.test,
+            "clients": self.clients,
+            "threads": self.threads,
+            "protocol": self.protocol,
+            "pacing": self.pacing._plain(),
+            "warmup": {"kind": "time", "seconds": self.warmup_s},
+            "end": end,
+            "retry": list(self.retry),
+            "busy_poll": self.busy_poll,
+            "cpus": None if self.cpus is None else list(self.cpus),
+        }
+
+
+Phase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What phases on tables need: ``definition`` holds the workload's tables, draws, statements and
+    tests; ``values`` win over a test's own, and these over ``defaults``."""
+
+    definition: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    values: Mapping[str, Any]
+    seed: int
+
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: ``session`` is SQL for the fresh session, then the phases in order."""
+    """One run: ``session`` is SQL for every fresh session, then the phases in order."""
 
     connection: Connection
     session: Sequence[str]
-    phases: Sequence[LoadData | Statement]
+    phases: Sequence[Phase]
+    tables: Tables | None = None
 
     def to_json(self) -> str:
         """The specification as the load generator reads it (it holds the password)."""
-        return json.dumps(
-            {
-                "version": VERSION,
-                "connection": _connection(self.connection),
-                "session": list(self.session),
-                "phases": [_phase(phase) for phase in self.phases],
-            }
-        )
-
-
-def _connection(connection: Connection) -> dict[str, Any]:
-    login = {
-        "user": connection.user,
-        "password": connection.password,
-        "database": connection.database,
-    }
-    if connection.socket is not None:
-        return {"socket": str(connection.socket), **login}
-    return {"host": connection.host, "port": connection.port, **login}
-
-
-def _phase(phase: LoadData | Statement) -> dict[str, Any]:
-    if isinstance(phase, Statement):
-        return {
-            "name": phase.name,
-            "kind": "statement",
-            "sql": list(phase.sql),
-            "limit_s": phase.limit_s,
+        plain: dict[str, Any] = {
+            "version": VERSION,
+            "connection": self.connection._plain(),
+            "session": list(self.session),
         }
-    return {
-        "name": phase.name,
-        "kind": "load_data",
-        "table": phase.table,
-        "columns": list(phase.columns),
-        "source": _source(phase.source),
-        "limit_s": phase.limit_s,
-    }
-
-
-def _source(source: GeneratedSource | ServerFile) -> dict[str, Any]:
-    if isinstance(source, ServerFile):
-        return {"server_file": str(source.path)}
-    return {"generate": {"set": source.set, "rows": source.rows, "seed": source.seed}}
+        if self.tables is not None:
+            plain |= {
+                "workload": dict(self.tables.definition),
+                "defaults": dict(self.tables.defaults),
+                "values": dict(self.tables.values),
+                "seed": self.tables.seed,
+            }
+        plain["phases"] = [
+            {"name": phase.name, **phase._plain(), "limit_s": phase.limit_s}
+            for phase in self.phases
+        ]
+        return json.dumps(plain)

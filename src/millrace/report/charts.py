@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
+from millrace.report.axis import LogAxis, Tick, nice
 from millrace.report.formatting import MISSING, count_text, percent_text, value_text
+from millrace.report.matrix import is_large, sections
 from millrace.report.sentences import verdict_text
-
-WIDE = 2.5  # an axis of ratios that spans more has its ticks at halves and doubles
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A labelled position of an axis."""
-
-    at: float
-    label: str
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class BarChart:
-    """The bars of one group; every group of a report has the same axis, from 0."""
+    """The bars of one group, on an axis from 0."""
 
     heading: str
     ticks: tuple[Tick, ...]
@@ -91,19 +83,31 @@ class RatioChart:
 
 
 def bar_charts(analysis: RunAnalysis, metric: Metric) -> tuple[BarChart, ...]:
-    """The levels of every treatment in ``metric``, a chart a group."""
-    summaries = [t.metrics[metric.name] for t in analysis.treatments if metric.name in t.metrics]
+    """The levels of every treatment in ``metric``, a chart a group.
+
+    All have one axis; in a large run those of each section (test) have their own.
+    """
+    if not is_large(analysis):
+        return _on_one_axis(analysis.groups, metric)
+    return tuple(
+        chart for _, groups in sections(analysis) for chart in _on_one_axis(groups, metric)
+    )
+
+
+def _on_one_axis(groups: Sequence[Group], metric: Metric) -> tuple[BarChart, ...]:
+    treatments = [treatment for group in groups for treatment in group.treatments]
+    summaries = [t.metrics[metric.name].summary for t in treatments if metric.name in t.metrics]
     if not summaries:
         return ()
-    longest = max(max(s.summary.maximum, s.summary.high or 0.0) for s in summaries)
+    longest = max(max(s.maximum, s.high or 0.0) for s in summaries)
     # One wild interval must not squeeze every bar.
-    longest = min(longest, 1.5 * max(s.summary.maximum for s in summaries))
+    longest = min(longest, 1.5 * max(s.maximum for s in summaries))
     steps = _linear_ticks(longest)
     top = max(longest, steps[-1])
     ticks = tuple(Tick(100 * step / top, _tick_text(step)) for step in steps)
     return tuple(
         BarChart(group.label, ticks, tuple(_bar(t, metric, top) for t in group.treatments))
-        for group in analysis.groups
+        for group in groups
     )
 
 
@@ -148,7 +152,7 @@ def ratio_charts(analysis: RunAnalysis, metric: Metric) -> tuple[RatioChart, ...
     comparisons = analysis.comparisons(metric)
     if all(comparison.estimate is None for comparison in comparisons):
         return ()
-    axis = _LogAxis.around(comparisons, analysis.margin)
+    axis = LogAxis.around([c.estimate for c in comparisons if c.estimate], analysis.margin)
     worse, better = "◂ worse", "better ▸"
     left, right = (worse, better) if metric.direction == "higher" else ("◂ better", "worse ▸")
     return tuple(
@@ -170,55 +174,7 @@ def _of_metric(group: Group, metric: Metric) -> list[Comparison]:
     return [c for c in group.comparisons if c.metric.name == metric.name]
 
 
-@dataclass(frozen=True)
-class _LogAxis:
-    low: float
-    high: float
-
-    @classmethod
-    def around(cls, comparisons: Iterable[Comparison], margin: float) -> _LogAxis:
-        """Wide enough for every interval, but not for one that dwarfs all estimates."""
-        estimates = [c.estimate for c in comparisons if c.estimate is not None]
-        core = [1 / (1 + margin), 1 + margin, *(e.ratio for e in estimates)]
-        reach = 2 * (math.log(max(core)) - math.log(min(core)))
-        lows = [e.low for e in estimates if e.low is not None]
-        highs = [e.high for e in estimates if e.high is not None]
-        low = max(min(core + lows), min(core) * math.exp(-reach))
-        high = min(max(core + highs), max(core) * math.exp(reach))
-        edge = 0.06 * (math.log(high) - math.log(low))
-        return cls(low * math.exp(-edge), high * math.exp(edge))
-
-    def at(self, ratio: float) -> float:
-        """The position of ``ratio`` in percent of the width, held within it."""
-        span = math.log(self.high) - math.log(self.low)
-        return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
-
-    def ticks(self) -> tuple[Tick, ...]:
-        """Even differences; on a wide axis, halves and doubles, which are even in logarithms."""
-        if self.high / self.low > WIDE:
-            first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
-            stride = max(1, math.ceil((last - first) / 6))
-            ratios = [2.0**power for power in range(first, last + 1) if power % stride == 0]
-        else:
-            step = _nice((self.high - self.low) / 5)
-            first, last = math.ceil((self.low - 1) / step), math.floor((self.high - 1) / step)
-            ratios = [1 + number * step for number in range(first, last + 1)]
-        return tuple(Tick(self.at(r), _difference(r)) for r in ratios if self.low < r < self.high)
-
-
-def _difference(ratio: float) -> str:
-    """``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1, short."""
-    if ratio >= 8:
-        return f"×{ratio:,.0f}"
-    if ratio <= 1 / 8:
-        return f"÷{1 / ratio:,.0f}"
-    percent = round((ratio - 1) * 100, 3)
-    if percent == 0:
-        return "0"
-    return f"{'−' if percent < 0 else '+'}{abs(percent):.3g} %"
-
-
-def _ratio(comparison: Comparison, axis: _LogAxis) -> Ratio:
+def _ratio(comparison: Comparison, axis: LogAxis) -> Ratio:
     label, verdict = str(comparison.candidate), verdict_text(comparison)
     estimate = comparison.estimate
     if estimate is None:
@@ -243,7 +199,7 @@ def _ratio(comparison: Comparison, axis: _LogAxis) -> Ratio:
 
 
 def _linear_ticks(longest: float) -> Sequence[float]:
-    step = _nice(longest / 5)
+    step = nice(longest / 5)
     return [number * step for number in range(math.floor(longest / step + 1e-9) + 1)]
 
 
@@ -251,9 +207,3 @@ def _tick_text(value: float) -> str:
     if value >= 1e6:
         return f"{value / 1e6:g} M"
     return count_text(value) if value else "0"
-
-
-def _nice(step: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below ``step``."""
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))

@@ -6,6 +6,7 @@ import csv
 import io
 
 from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.report.matrix import varied_factors
 
 COLUMNS = (
     "run",
@@ -24,20 +25,37 @@ COLUMNS = (
     "reason",
     "minimum_detectable",
     "blocks_wanted",
+    "base_value",
+    "candidate_value",
 )
 
 
 def as_csv(analysis: RunAnalysis) -> str:
     """RFC 4180 with a header; an empty field is what JSON calls null.
 
-    ``held`` is ``factor=level`` of each held factor, joined by semicolons.
+    ``held`` is ``factor=level`` of each held factor, joined by semicolons; those that vary follow
+    in columns of their own, so that a spreadsheet can turn the rows into any table. Values are
+    geometric means, in ``unit``.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
+    varied = varied_factors(analysis)
+    values = {
+        (treatment.id, name): found.summary.geometric_mean
+        for treatment in analysis.treatments
+        for name, found in treatment.metrics.items()
+    }
+    writer.writerow([*COLUMNS, *varied])
     for metric in analysis.metrics:
         for comparison in analysis.comparisons(metric):
-            writer.writerow(_row(comparison, analysis))
+            writer.writerow(
+                [
+                    *_row(comparison, analysis),
+                    values.get((comparison.base_id, metric.name)),
+                    values.get((comparison.candidate_id, metric.name)),
+                    *(comparison.held[name] for name in varied),
+                ]
+            )
     return text.getvalue()
 
 

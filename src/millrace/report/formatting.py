@@ -8,6 +8,17 @@ from millrace.analysis.metrics import Metric
 
 MISSING = "–"
 
+# Verdicts are told by a sign as well as by a colour.
+GLYPHS = {
+    "regression": "▼",
+    "improvement": "▲",
+    "equivalent": "=",
+    "inconclusive": "?",
+    "failed": "✕",
+    "base failed": "✕",
+    "no verdict": "·",
+}
+
 
 def ratio_text(ratio: float) -> str:
     """``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large ratios."""
@@ -47,6 +58,15 @@ def seconds_text(seconds: float) -> str:
         return "0"
     decimals = min(2 - math.floor(math.log10(seconds)), 6)
     return f"{seconds:.{decimals}f}"
+
+
+def latency_text(seconds: float) -> str:
+    """``42.1 µs``, ``1.24 ms``, ``2.5 s``: three digits, with the unit."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        # What would be rounded up to the next unit is told in that.
+        if seconds >= factor * 0.9995:
+            return f"{float(f'{seconds / factor:.3g}'):,g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
 
 
 def range_text(difference: float, beside: float, metric: Metric) -> str:

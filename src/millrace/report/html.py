@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.model import (
+    Comparison,
+    RunAnalysis,
+    TreatmentAnalysis,
+    VariablesComparison,
+)
 from millrace.analysis.verdict import margin_text
-from millrace.report import notes
+from millrace.report import drive_notes, notes
 from millrace.report.charts import RatioChart, bar_charts, ratio_charts
-from millrace.report.formatting import bytes_text, counted
+from millrace.report.drive_tables import cost_table, latency_table
+from millrace.report.formatting import GLYPHS, bytes_text, counted
+from millrace.report.latency_charts import latency_charts
+from millrace.report.line_charts import LineChart, have_one_axis, relative_charts
+from millrace.report.matrix import Matrix, is_large, matrix, sections
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, first_line, sentence, verdict_text
 from millrace.report.tables import (
@@ -30,26 +39,19 @@ from millrace.report.tables import (
     steps_table,
     trials_table,
 )
+from millrace.report.units import readable
 from millrace.report.write import write_text
 
 LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
 
-GLYPHS = {
-    "regression": "▼",
-    "improvement": "▲",
-    "equivalent": "=",
-    "inconclusive": "?",
-    "failed": "✕",
-    "base failed": "✕",
-    "no verdict": "·",
-}
-
 
 @dataclass(frozen=True)
 class _MetricSection:
-    """A metric beside the headline: its table, its ratios, and every ratio in figures."""
+    """A metric beside the headline: its table, its ratios, and every ratio in figures; in a large
+    run its matrix before them."""
 
     metric: Metric
+    matrix: Matrix | None
     results: Table
     charts: tuple[RatioChart, ...]
     ratios: Table
@@ -57,6 +59,7 @@ class _MetricSection:
 
 def as_html(analysis: RunAnalysis) -> str:
     """The whole page as text."""
+    analysis = readable(analysis)
     environment = Environment(
         loader=PackageLoader("millrace.report"),
         autoescape=True,
@@ -69,6 +72,7 @@ def as_html(analysis: RunAnalysis) -> str:
     environment.filters["code"] = _code
     environment.filters["slug"] = _slug
     environment.filters["heading"] = _heading
+    environment.filters["broken"] = _broken
     return environment.get_template("report.html.j2").render(_context(analysis))
 
 
@@ -81,7 +85,8 @@ def write(analysis: RunAnalysis, path: Path) -> Path:
 
 
 def _context(analysis: RunAnalysis) -> dict[str, Any]:
-    headline = analysis.headline
+    headline, large = analysis.headline, is_large(analysis)
+    relative = relative_charts(analysis, headline) if large else ()
     study = published_beside(analysis)
     published = [
         table
@@ -97,6 +102,15 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "answer": answer(analysis),
         "sentences": [_verdict_sentence(c, analysis) for c in analysis.comparisons()],
         "warnings": notes.warnings(analysis),
+        "conditions": drive_notes.conditions(analysis),
+        "large": large,
+        "matrix": matrix(analysis, headline) if large else None,
+        "relative": relative,
+        "one_axis": have_one_axis(relative),
+        "latencies": latency_table(analysis, "transaction"),
+        "statements": latency_table(analysis, "statement"),
+        "curves": _curves(analysis),
+        "costs": cost_table(analysis),
         "results": results_table(analysis, headline, analysis.time),
         "bars": bar_charts(analysis, headline),
         "ratios": ratio_charts(analysis, headline),
@@ -104,6 +118,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "others": [
             _MetricSection(
                 metric,
+                matrix(analysis, metric) if large else None,
                 results_table(analysis, metric, None),
                 ratio_charts(analysis, metric),
                 ratios_table(analysis, metric),
@@ -118,6 +133,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "every_trial": trials_table(analysis, headline),
         "options": options_table(analysis),
         "provenance": provenance_table(analysis),
+        "variables": _alike(analysis.variables, many=len(analysis.groups)),
         "bases_without_variables": _bases_without_variables(analysis),
         "findings": notes.findings(analysis),
         "facts": list(_flat(analysis.run.host.facts)),
@@ -132,6 +148,28 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
 
 def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[str, str]:
     return verdict_text(comparison), sentence(comparison, analysis)
+
+
+def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
+    """The latency charts under the heading of their section, those sections that have any."""
+    charts = [(heading, latency_charts(groups)) for heading, groups in sections(analysis)]
+    return [(heading, of_section) for heading, of_section in charts if of_section]
+
+
+def _alike(
+    compared: Sequence[VariablesComparison], *, many: int
+) -> list[tuple[VariablesComparison, str]]:
+    """Differences that several groups have alike, once, each with where it is: a test or a number
+    of clients seldom changes a variable."""
+    found: list[tuple[VariablesComparison, list[str]]] = []
+    for one in compared:
+        for other, groups in found:
+            if replace(one, group=other.group) == other:
+                groups.append(one.group)
+                break
+        else:
+            found.append((one, [one.group]))
+    return [(one, "" if len(groups) == many else ", ".join(groups)) for one, groups in found]
 
 
 def _bases_without_variables(analysis: RunAnalysis) -> list[str]:
@@ -183,9 +221,10 @@ def _position(value: float) -> str:
 def _prose(analysis: RunAnalysis) -> Callable[[str], Markup]:
     """A filter that breaks no line inside a short name, nor between a number and its unit, and
     shows what is in backticks as code."""
-    levels = {str(treatment.level) for treatment in analysis.treatments}
+    levels = {each.level for each in analysis.treatments if isinstance(each.level, str)}
     names = sorted((name for name in levels if len(name) <= LONGEST_UNBROKEN), key=len)
-    pattern = "|".join(re.escape(str(escape(name))) for name in reversed(names))
+    # Without names nothing matches: (?!) never does.
+    pattern = "|".join(re.escape(str(escape(name))) for name in reversed(names)) or "(?!)"
 
     def prose(text: str) -> Markup:
         kept = re.sub(r" (·|%|rows/s|s|blocks?)(?=[ ,.:;)]|$)", "\u00a0\\1", text)
@@ -207,6 +246,11 @@ def _code(text: str, otherwise: Callable[[str], str] = str) -> Markup:
 
 def _slug(text: str) -> str:
     return text.replace(" ", "-")
+
+
+def _broken(name: str) -> Markup:
+    """A server's name that may be broken into lines after its family."""
+    return escape(name).replace("-", Markup("-<wbr>"))
 
 
 def _heading(text: str) -> str:

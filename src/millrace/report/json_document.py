@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from millrace.analysis.latencies import Latency
+from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
+    Group,
     InstanceAnalysis,
     MetricSummary,
     RunAnalysis,
@@ -12,8 +17,13 @@ from millrace.analysis.model import (
 from millrace.report.json_schema import (
     VERSION,
     ComparisonPart,
+    ConditionsPart,
     FailurePart,
     HostPart,
+    LatencyPart,
+    MatrixCellPart,
+    MatrixPart,
+    MatrixRowPart,
     MetricPart,
     OptionPart,
     PublishedPart,
@@ -24,9 +34,13 @@ from millrace.report.json_schema import (
     TreatmentPart,
     TrialPart,
     VariablesPart,
+    WorkPart,
 )
+from millrace.report.matrix import varied_factors
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, sentence
+
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
 
 
 def as_document(analysis: RunAnalysis) -> ReportDocument:
@@ -50,6 +64,7 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             )
             for metric in analysis.metrics
         ],
+        matrices=[_matrix(metric, analysis) for metric in analysis.metrics],
         comparisons=[
             _comparison(comparison, analysis)
             for metric in analysis.metrics
@@ -127,6 +142,7 @@ def _comparison(comparison: Comparison, analysis: RunAnalysis) -> ComparisonPart
         candidate_failed=comparison.candidate_failed,
         minimum_detectable=comparison.minimum_detectable,
         blocks_wanted=comparison.blocks_wanted,
+        unequal_work=comparison.unequal or None,
         same=comparison.same,
         sentence=sentence(comparison, analysis),
     )
@@ -145,7 +161,65 @@ def _treatment(treatment: TreatmentAnalysis) -> TreatmentPart:
         metrics={name: _summary(metric) for name, metric in treatment.metrics.items()},
         steps_s={step.name: step.mean_s for step in treatment.steps},
         sizes_bytes=dict(treatment.sizes),
+        work=[WorkPart(**asdict(work)) for work in treatment.work],
+        conditions=(
+            None if treatment.driven is None else ConditionsPart(**asdict(treatment.driven))
+        ),
+        latencies=[_latency(latency) for latency in treatment.latencies],
         options=[option for instance in treatment.instances for option in _options(instance)],
+    )
+
+
+def _latency(latency: Latency) -> LatencyPart:
+    return LatencyPart(
+        of=latency.of,
+        name=latency.name,
+        time=latency.time,
+        count=latency.count,
+        mean_s=latency.mean_s,
+        maximum_s=latency.maximum_s,
+        percentiles_s={
+            f"{percent:g}": seconds
+            for percent, seconds in zip(
+                PERCENTILES, latency.percentiles_s(PERCENTILES), strict=True
+            )
+        },
+    )
+
+
+def _matrix(metric: Metric, analysis: RunAnalysis) -> MatrixPart:
+    varied = varied_factors(analysis)
+    return MatrixPart(
+        metric=metric.name,
+        rows=[
+            MatrixRowPart(
+                held={name: group.held[name] for name in varied},
+                cells=[_matrix_cell(t, group, metric) for t in group.treatments],
+            )
+            for group in analysis.groups
+        ],
+    )
+
+
+def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> MatrixCellPart:
+    comparison = next(
+        (
+            c
+            for c in group.comparisons
+            if c.candidate_id == treatment.id and c.metric.name == metric.name
+        ),
+        None,
+    )
+    estimate = comparison.estimate if comparison is not None else None
+    found = treatment.metrics.get(metric.name)
+    return MatrixCellPart(
+        level=treatment.level,
+        treatment=treatment.id,
+        value=None if found is None else found.summary.geometric_mean,
+        ratio=None if estimate is None else estimate.ratio,
+        low=None if estimate is None else estimate.low,
+        high=None if estimate is None else estimate.high,
+        verdict=None if comparison is None else comparison.verdict,
     )
 
 
@@ -204,6 +278,8 @@ def _published(analysis: RunAnalysis) -> list[PublishedPart]:
             metric=figure.metric.name,
             value=figure.value,
             ratio=figure.ratio,
+            ratio_high=figure.ratio_high,
+            relative_to=figure.relative_to,
             note=figure.note,
         )
         for figure in study.figures

@@ -1,7 +1,7 @@
-"""The JSON report's schema, version ``millrace.report/1``, as the models it is made of.
+"""The JSON report's schema, version ``millrace.report/2``, as the models it is made of.
 
-Within version 1 keys are only added. ``docs/report-json.md`` describes the document, and
-``report/schema/report-1.schema.json`` is generated from here (a test compares them).
+Within version 2 keys are only added. ``docs/report-json.md`` describes the document, and
+``report/schema/report-2.schema.json`` is generated from here (a test compares them).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from millrace.analysis.latencies import Of, Time
 from millrace.analysis.metrics import Direction
 from millrace.analysis.model import Verdict
 from millrace.store.records import Level
 
-Version = Literal["millrace.report/1"]
-VERSION: Version = "millrace.report/1"
+Version = Literal["millrace.report/2"]
+VERSION: Version = "millrace.report/2"
 
 
 class _Part(BaseModel):
@@ -94,8 +95,55 @@ class OptionPart(_Part):
     left_out: str | None
 
 
+class WorkPart(_Part):
+    """What one finished trial's clients did, in transactions; `block` counts from 0."""
+
+    block: int
+    transactions: int
+    errors: int
+    retries: int
+    late: int
+    skipped: int
+    scheduled: int
+
+
+class ConditionsPart(_Part):
+    """Under which conditions clients were driven, over the finished trials. Null: not measured.
+
+    `missed` is the share of page reads that the buffer pool could not serve, `client_share` the
+    load generator's of the host's CPUs. CPU times and switches are those of a transaction.
+    """
+
+    trials: int
+    unsettled: int
+    longest_settle_s: float | None
+    missed: float | None
+    templates_saved_s: float | None
+    client_s: float | None
+    server_s: float | None
+    client_switches: float | None
+    client_share: float | None
+
+
+class LatencyPart(_Part):
+    """Latencies of a transaction or statement, of all finished trials together.
+
+    `time` is `service` (from the sending of a request) or `response` (from when it was due);
+    `percentiles_s` maps a percentile, such as "99.9", to the time it took.
+    """
+
+    of: Of
+    name: str
+    time: Time
+    count: int
+    mean_s: float
+    maximum_s: float
+    percentiles_s: dict[str, float]
+
+
 class TreatmentPart(_Part):
-    """A treatment: its levels, its trials and what they measured."""
+    """A treatment: its levels, its trials and what they measured. Without driven clients, `work`
+    and `latencies` are empty and `conditions` is null."""
 
     id: str
     label: str
@@ -108,6 +156,9 @@ class TreatmentPart(_Part):
     metrics: dict[str, SummaryPart]
     steps_s: dict[str, float]
     sizes_bytes: dict[str, float]
+    work: list[WorkPart]
+    conditions: ConditionsPart | None
+    latencies: list[LatencyPart]
     options: list[OptionPart]
 
 
@@ -115,7 +166,8 @@ class ComparisonPart(_Part):
     """Candidate / base in one metric. Null: no estimate, too few blocks, or not to be told.
 
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
-    `base_failed` and `candidate_failed` count failed trials.
+    `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
+    two did not do the same work, and is null where they did.
     """
 
     base: Level
@@ -136,19 +188,26 @@ class ComparisonPart(_Part):
     candidate_failed: int
     minimum_detectable: float | None
     blocks_wanted: int | None
+    unequal_work: str | None
     same: bool
     sentence: str
 
 
 class PublishedPart(_Part):
-    """A published figure beside a treatment; `ratio` is to the published figure of the base."""
+    """A published figure beside a treatment; `value` is null where only a ratio was published.
+
+    `ratio` (to `ratio_high`, where a range was published) is to the published server
+    `relative_to`; null where none was published, or what was is contradictory, which `note` says.
+    """
 
     study: str
     treatment: str
     version: str
     metric: str
-    value: float
+    value: float | None
     ratio: float | None
+    ratio_high: float | None
+    relative_to: str | None
     note: str | None
 
 
@@ -178,6 +237,32 @@ class ServerPart(_Part):
     limits: list[str]
 
 
+class MatrixCellPart(_Part):
+    """A treatment beside the base of its row. Null: no estimate, or the base itself."""
+
+    level: Level
+    treatment: str
+    value: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict | None
+
+
+class MatrixRowPart(_Part):
+    """The treatments that share the levels in `held`, those of held factors that vary."""
+
+    held: dict[str, Level]
+    cells: list[MatrixCellPart]
+
+
+class MatrixPart(_Part):
+    """All comparisons of one metric: a row a group, in each a cell a level of the factor."""
+
+    metric: str
+    rows: list[MatrixRowPart]
+
+
 class FailurePart(_Part):
     """A failed trial; `block` counts from 0."""
 
@@ -203,6 +288,7 @@ class ReportDocument(_Part):
     base: Level
     constants: dict[str, Level]
     metrics: list[MetricPart]
+    matrices: list[MatrixPart]
     comparisons: list[ComparisonPart]
     treatments: list[TreatmentPart]
     published: list[PublishedPart]

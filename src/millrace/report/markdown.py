@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from millrace.analysis.metrics import Metric
 from millrace.analysis.model import RunAnalysis
-from millrace.report import notes
+from millrace.report import drive_notes, notes
+from millrace.report.drive_tables import cost_table, latency_table
+from millrace.report.formatting import GLYPHS
+from millrace.report.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, sentence
 from millrace.report.tables import (
@@ -15,13 +19,18 @@ from millrace.report.tables import (
     published_table,
     results_table,
 )
+from millrace.report.units import readable
 
 ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
 
 
 def as_markdown(analysis: RunAnalysis) -> str:
-    """The answer, tables of every metric, verdicts, published figures, notes and provenance."""
-    run = analysis.run
+    """The answer, tables of every metric, verdicts, published figures, notes and provenance.
+
+    In a large run each metric's overview comes first, and what is pages long is folded.
+    """
+    analysis = readable(analysis)
+    run, large = analysis.run, is_large(analysis)
     parts = [
         f"# {_plain(run.title or run.name)}",
         _plain(notes.subtitle(analysis)),
@@ -32,14 +41,25 @@ def as_markdown(analysis: RunAnalysis) -> str:
             continue
         time = analysis.time if metric == analysis.headline else None
         table = results_table(analysis, metric, time)
-        parts += [f"## {_plain(table.title)}", _table(table)]
-        parts.append(_list(sentence(c, analysis) for c in analysis.comparisons(metric)))
+        detail = [_table(table), _list(sentence(c, analysis) for c in analysis.comparisons(metric))]
+        parts.append(f"## {_plain(table.title)}")
+        if large:
+            parts += [_matrix(matrix(analysis, metric)), _matrix_key(metric)]
+        parts += _folded("Every treatment and verdict", detail) if large else detail
+    for driven in (latency_table(analysis, "transaction"), cost_table(analysis)):
+        if driven is not None:
+            parts.append(f"## {_plain(driven.title)}")
+            parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
     study = published_beside(analysis)
     table_of_study = published_table(analysis, study, analysis.headline) if study else None
     if study is not None and table_of_study is not None:
         parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]
         parts.append(f"The study's host: {_plain(study.host)}.")
-    warnings = [*notes.warnings(analysis), *notes.failure_lines(analysis)]
+    warnings = [
+        *notes.warnings(analysis),
+        *notes.failure_lines(analysis),
+        *drive_notes.conditions(analysis),
+    ]
     if warnings:
         parts += ["## Notes", _list(warnings)]
     options = options_table(analysis)
@@ -49,6 +69,44 @@ def as_markdown(analysis: RunAnalysis) -> str:
     if run.millrace_command:
         parts += ["## To repeat", f"    {run.millrace_command}"]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _folded(summary: str, parts: list[str]) -> list[str]:
+    """Folded where the reader's Markdown knows of it; the blank lines keep the tables tables."""
+    return [f"<details><summary>{summary}</summary>", *parts, "</details>"]
+
+
+def _matrix(overview: Matrix) -> str:
+    heads = [
+        f"{column.label} (base, {column.unit})" if column.unit else column.label
+        for column in overview.columns
+    ]
+    lines = [
+        f"| {' | '.join(map(_plain, (overview.corner, *heads)))} |",
+        f"| --- |{' ---: |' * len(heads)}",
+    ]
+    for section in overview.sections:
+        if section.heading:
+            lines.append(f"| **{_plain(section.heading)}** |" + " |" * len(heads))
+        lines += [
+            f"| {' | '.join((_plain(row.label), *map(_cell, row.cells)))} |" for row in section.rows
+        ]
+    return "\n".join(lines)
+
+
+def _cell(cell: Cell) -> str:
+    if cell.verdict is None:
+        return _plain(cell.text)
+    text = f"{GLYPHS[cell.verdict]} {cell.text}"
+    if cell.verdict in ("regression", "improvement"):
+        text = f"{GLYPHS[cell.verdict]} **{cell.text}**"
+    return f"{text}<br><sub>{cell.interval}</sub>" if cell.interval else text
+
+
+def _matrix_key(metric: Metric) -> str:
+    better = "above" if metric.direction == "higher" else "below"
+    signs = ", ".join(f"{sign} {verdict}" for verdict, sign in GLYPHS.items())
+    return f"Candidate / base with its interval, {better} 1 is better: {signs}."
 
 
 def _plain(text: str) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 from millrace.analysis.model import Group, RunAnalysis
 from millrace.analysis.verdict import margin_text
+from millrace.report import drive_notes
 from millrace.report.formatting import count_text, counted, percent_text
 from millrace.report.sentences import first_line
+from millrace.store.records import Level
 
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
@@ -21,9 +23,22 @@ def subtitle(analysis: RunAnalysis) -> str:
     parts = [f"run {run.id}", f"scale {run.scale}"]
     if "rows" in run.spec.get("parameters", {}):
         parts.append(f"{int(run.spec['parameters']['rows']):,} rows")
-    parts += [f"{name} {level}" for name, level in analysis.constants.items()]
+    parts += _constants(analysis.constants)
     parts += [counted(run.blocks, "block"), f"margin {margin_text(analysis.margin)}"]
     return " · ".join(parts)
+
+
+def _constants(levels: Mapping[str, Level]) -> list[str]:
+    """The levels that do not vary, in words where their names would be a riddle."""
+    texts = []
+    for name, level in levels.items():
+        if name == "tls":
+            texts.append("TLS" if level else "no TLS")
+        elif name == "rate":
+            texts.append(f"open loop, {level:,} transactions/s" if level else "closed loop")
+        elif name != "arrivals" or levels.get("rate", 1):  # a closed loop has no arrivals
+            texts.append(f"{name} {level}")
+    return texts
 
 
 def findings(analysis: RunAnalysis) -> list[Mapping[str, Any]]:
@@ -39,6 +54,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *_about_trials(analysis),
         *_about_bases(analysis),
         *_about_attached(analysis),
+        *drive_notes.warnings(analysis),
         *_about_generator(analysis),
         *(line for group in analysis.groups for line in _about_warnings(group)),
         *_about_options(analysis),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.analysis.model import Comparison, RunAnalysis, level_text
 from millrace.analysis.verdict import margin_text
 from millrace.report.formatting import counted, percent_text, ratio_text
 from millrace.stats import RatioEstimate
@@ -36,13 +36,13 @@ def answer(analysis: RunAnalysis) -> str:
     """The run's question answered in one or two sentences, about the headline metric."""
     comparisons = analysis.comparisons()
     if not comparisons:
-        return f"Nothing was compared: {analysis.base} is the only level of {analysis.factor}."
+        return f"Nothing was compared: {analysis.base_text} is the only level of {analysis.factor}."
     if all(comparison.estimate is None for comparison in comparisons):
         reasons = {first_line(comparison.reason) for comparison in comparisons}
         return f"No comparison could be made: {'; '.join(sorted(reasons))}."
     if len(comparisons) <= FEW:
         parts = [_brief(comparison, analysis) for comparison in comparisons]
-        return f"Compared with {analysis.base}, {_listed(parts)}."
+        return f"Compared with {analysis.base_text}, {_listed(parts)}."
     return _counts(comparisons, analysis)
 
 
@@ -70,7 +70,7 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     text += f" over {counted(comparison.n_blocks, 'block')}: {verdict_text(comparison)}"
     if comparison.verdict in ("regression", "improvement"):
         return f"{text}{_lost(comparison)}."
-    if comparison.verdict == "inconclusive":
+    if comparison.verdict == "inconclusive" and not comparison.unequal:
         return f"{text}, {comparison.reason}{_wanted(comparison, analysis.margin)}."
     return f"{text}, {comparison.reason}."
 
@@ -98,7 +98,9 @@ def _effect_of(comparison: Comparison, estimate: RatioEstimate) -> str:
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     """`` (wmf · MyISAM)``: the held levels, of factors that vary in this run."""
     shown = [
-        str(level) for name, level in comparison.held.items() if name not in analysis.constants
+        level_text(name, level)
+        for name, level in comparison.held.items()
+        if name not in analysis.constants
     ]
     return f" ({' · '.join(shown)})" if shown else ""
 
@@ -150,7 +152,7 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         if verdict in ("regression", "improvement"):
             part += f" (largest: {_largest(of_verdict, analysis)})"
         parts.append(part)
-    text = f"Of {len(comparisons)} comparisons with {analysis.base}: {_listed(parts)}."
+    text = f"Of {len(comparisons)} comparisons with {analysis.base_text}: {_listed(parts)}."
     fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
     if fewer:
         text += (

@@ -17,7 +17,7 @@ from millrace.report.formatting import (
     seconds_text,
     value_text,
 )
-from millrace.report.published import PublishedStudy
+from millrace.report.published import PublishedFigure, PublishedStudy
 from millrace.report.sentences import verdict_text
 
 
@@ -202,6 +202,7 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
     """The study's figures beside the user's own, in one metric; None where nothing matches."""
     figures = {f.treatment_id: f for f in study.figures if f.metric.name == metric.name}
     ratios = {c.candidate_id: c.estimate for c in analysis.comparisons(metric)}
+    valued = any(figure.value is not None for figure in figures.values())
     sections = []
     for group in analysis.groups:
         rows = []
@@ -217,8 +218,9 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
                 _value(treatment.metrics.get(metric.name), "geometric_mean"),
                 MISSING if ours is None else percent_of_base_text(ours),
                 figure.version + (f" ({figure.note})" if figure.note else ""),
-                value_text(figure.value, metric),
-                MISSING if figure.ratio is None else percent_of_base_text(figure.ratio),
+                *((_published_value(figure, metric),) if valued else ()),
+                _published_percent(figure),
+                figure.relative_to or MISSING,
             )
             rows.append(Row(cells, is_base=treatment.is_base))
         if rows:
@@ -230,10 +232,21 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
         Column(f"measured here, {metric.unit}", drop=2),
         Column("% of base"),
         Column(f"published ({study.name})", numeric=False),
-        Column(f"published, {metric.unit}", drop=1),
-        Column("% of base"),
+        *((Column(f"published, {metric.unit}", drop=1),) if valued else ()),
+        Column("published, %"),
+        Column("of", numeric=False),
     )
     return Table(metric.title, columns, tuple(sections))
+
+
+def _published_value(figure: PublishedFigure, metric: Metric) -> str:
+    return MISSING if figure.value is None else value_text(figure.value, metric)
+
+
+def _published_percent(figure: PublishedFigure) -> str:
+    """``26.3``, or ``61.3 to 67.1`` for a range."""
+    ends = [each for each in (figure.ratio, figure.ratio_high) if each is not None]
+    return " to ".join(percent_of_base_text(each) for each in ends) or MISSING
 
 
 def sizes_table(analysis: RunAnalysis) -> Table | None:

@@ -13,24 +13,25 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from millrace.analysis.model import RunAnalysis
-from millrace.report import notes
+from millrace.report import drive_notes, notes
+from millrace.report.drive_tables import cost_table, latency_table
+from millrace.report.formatting import GLYPHS
+from millrace.report.matrix import is_large, matrix
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, sentence, verdict_text
 from millrace.report.tables import Row, Section, Table, published_table, results_table
+from millrace.report.terminal_matrix import STYLES, draw_matrix
+from millrace.report.units import readable
 
-STYLES = {
-    "regression": "bold red",
-    "improvement": "bold green",
-    "equivalent": "cyan",
-    "inconclusive": "yellow",
-    "failed": "bold red",
-    "base failed": "bold red",
-}
 WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits
 
 
 def show(analysis: RunAnalysis, console: Console) -> None:
-    """Print the report: the answer first, then what it rests on."""
+    """Print the report: the answer first, then what it rests on.
+
+    Of a large run the comparisons are shown in one table; the other formats hold all of it.
+    """
+    analysis = readable(analysis)
     run = analysis.run
     console.print()
     console.print(Text(run.title or run.name, style="bold"), soft_wrap=False)
@@ -38,9 +39,13 @@ def show(analysis: RunAnalysis, console: Console) -> None:
     console.print()
     console.print(Text(answer(analysis), style="bold"), soft_wrap=False)
     console.print()
-    _show_table(results_table(analysis, analysis.headline, analysis.time), console)
-    console.print()
-    _show_sentences(analysis, console)
+    if is_large(analysis):
+        _show_overview(analysis, console)
+    else:
+        _show_table(results_table(analysis, analysis.headline, analysis.time), console)
+        _show_driven(analysis, console)
+        console.print()
+        _show_sentences(analysis, console)
     _show_published(analysis, console)
     _show_notes(analysis, console)
 
@@ -69,6 +74,31 @@ def _show_table(table: Table, console: Console) -> None:
             break
         drawn = _draw(table, kept, stacked=True, breaks=breaks)
     console.print(drawn, soft_wrap=False)
+
+
+def _show_overview(analysis: RunAnalysis, console: Console) -> None:
+    overview = matrix(analysis, analysis.headline)
+    console.print(Text(overview.title, style="bold"), soft_wrap=False)
+    draw_matrix(overview, console)
+    signs = ", ".join(
+        f"{GLYPHS[verdict]} {verdict}" for verdict in STYLES if verdict != "base failed"
+    )
+    better = "above" if analysis.headline.direction == "higher" else "below"
+    key = f"candidate / base, {better} 1 is better; {signs}"
+    console.print(Text(key, style="dim"), soft_wrap=False)
+    more = (
+        f"intervals, latencies and every treatment: millrace report {analysis.run.id} --format html"
+    )
+    console.print(Text(more, style="dim"), soft_wrap=False)
+
+
+def _show_driven(analysis: RunAnalysis, console: Console) -> None:
+    """Latencies and CPU time, where clients were driven."""
+    for table in (latency_table(analysis, "transaction"), cost_table(analysis)):
+        if table is not None:
+            console.print()
+            console.print(Text(table.title, style="bold"), soft_wrap=False)
+            _show_table(table, console)
 
 
 def _is_long(cell: str) -> bool:
@@ -140,10 +170,12 @@ def _show_published(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_notes(analysis: RunAnalysis, console: Console) -> None:
-    lines = notes.warnings(analysis)
-    if lines:
+    lines, conditions = notes.warnings(analysis), drive_notes.conditions(analysis)
+    if lines or conditions:
         console.print()
     for line in lines:
         console.print(Text.assemble(("note: ", "yellow"), line), soft_wrap=False)
+    for line in conditions:
+        console.print(Text.assemble(("measured: ", "dim"), line), soft_wrap=False)
     for line in notes.failure_lines(analysis):
         console.print(Text.assemble(("failed: ", "bold red"), line), soft_wrap=False)

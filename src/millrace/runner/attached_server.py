@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from millrace.load.spec import Connection
-from millrace.runner import measuring, phases
+from millrace.load import client as load
+from millrace.load.spec import Connection, Tls
+from millrace.runner import measuring
+from millrace.runner.driving import Driving
+from millrace.runner.limits import limit_s
 from millrace.runner.measuring import ASK_LIMIT_S, SETTLE_LIMIT_S, STOP_LIMIT_S
+from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import EXPECTED_FAILURES, Step
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
 from millrace.store.records import StepRecord
+from millrace.workloads import Phase
 
 
 def database_name(trial: str) -> str:
@@ -33,17 +38,26 @@ class AttachedServerTrial:
     found: measuring.Found
     announce: measuring.Announce
     _attached: AttachedInstance = field(init=False)
+    _driving: Driving | None = field(init=False, default=None)
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Iterator[Step]:
         """The steps in their order, with their time limits."""
-        return (
-            Step("prepare", self._prepare, ASK_LIMIT_S),
-            Step("record", self._record, ASK_LIMIT_S),
-            Step("database", self._create, ASK_LIMIT_S),
-            Step("settle", self._settle, SETTLE_LIMIT_S),
-            Step("measure", self._measure, phases.limit_s(self.given.work)),
-            Step("drop", self._drop, STOP_LIMIT_S),
-        )
+        work = self.given.work
+        yield Step("prepare", self._prepare, ASK_LIMIT_S)
+        yield Step("record", self._record, ASK_LIMIT_S)
+        yield Step("database", self._create, ASK_LIMIT_S)
+        database = database_name(self.given.name)
+        yield from measuring.make_steps(work, self._attached, database, self._run)
+        if work.workload.drives:
+            self._driving = Driving(
+                work, self._attached, database, self._run,
+                self.found.measurements, self.found.instances,
+            )  # fmt: skip
+            yield from self._driving.steps()
+        else:
+            yield Step("settle", self._settle, SETTLE_LIMIT_S)
+        yield Step("measure", self._measure, limit_s(work.measuring, work))
+        yield Step("drop", self._drop, STOP_LIMIT_S)
 
     def _prepare(self, _limit_s: float) -> None:
         self._attached = AttachedInstance(self.server)
@@ -61,17 +75,24 @@ class AttachedServerTrial:
         self._attached.query(f"CREATE DATABASE {database_name(self.given.name)}")
 
     def _settle(self, _limit_s: float) -> None:
-        measuring.settle(None)
+        measuring.write_back(None)
+
+    def _run(self, phases: Sequence[Phase], limit_s: float) -> load.LoadResult:
+        spec = phase_spec(phases, self.given.work, self._connection())
+        return measuring.run_phases(spec, self._listener(), limit_s)
 
     def _measure(self, limit_s: float) -> Sequence[StepRecord]:
         return measuring.measure(
             self.given,
-            phases.spec(self.given.work, self._connection(), None),
+            self._connection(),
             self.found,
-            announce=self.announce,
-            watch=lambda: None,
+            listener=self._listener(),
+            driving=self._driving,
             limit_s=limit_s,
         )
+
+    def _listener(self) -> measuring.Listener:
+        return measuring.Listener(self.announce, lambda: None)
 
     def _connection(self) -> Connection:
         """Like every other session with it: a socket goes before host and port."""
@@ -84,6 +105,7 @@ class AttachedServerTrial:
             user=attached.user,
             password=attached.password,
             database=database_name(self.given.name),
+            tls=Tls("require") if self.given.work.values.get("tls") else None,
         )
 
     def _drop(self, _limit_s: float) -> None:

@@ -6,11 +6,15 @@ finding. docs/doctor.md explains the checks in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from millrace.errors import MillraceError
+from millrace.load import wakeup
+from millrace.load.wakeup import CpuWakeup
+from millrace.runner.cpu_wakeup import WORTH_AVOIDING_US
 from millrace.runner.host_activity import Activity, Process, observe
 
 Status = Literal["ok", "warn", "problem", "unknown"]
@@ -18,6 +22,7 @@ Facts = Mapping[str, Any]
 
 _GIB = 1 << 30
 _NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "ceph", "gluster", "9p", "virtiofs", "fuse", "afs")
+_SHOWN_CPUS = 4
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 
 
@@ -44,10 +49,20 @@ def examine(
 
     ``facts`` are those of ``host.facts``; ``work_dir`` is where instances keep their data.
     """
-    return judge(facts, observe(root, sample_s), work_dir)
+    return judge(facts, observe(root, sample_s), work_dir, _measured_wakeups())
 
 
-def judge(facts: Facts, seen: Activity, work_dir: Path) -> tuple[Finding, ...]:
+def _measured_wakeups() -> tuple[CpuWakeup, ...]:
+    """Wake-up latencies; none where they cannot be measured, which is a finding and no error."""
+    try:
+        return wakeup.measure()
+    except MillraceError:
+        return ()
+
+
+def judge(
+    facts: Facts, seen: Activity, work_dir: Path, wakeups: Sequence[CpuWakeup]
+) -> tuple[Finding, ...]:
     """Every check on what is known; looks at nothing itself."""
     return (
         _governor(facts["frequency"]),
@@ -56,6 +71,7 @@ def judge(facts: Facts, seen: Activity, work_dir: Path) -> tuple[Finding, ...]:
         _databases(seen),
         _virtual_machine(facts["virtualisation"]),
         _steal(seen),
+        _wakeup(wakeups),
         _cpu_limit(facts),
         _swap(facts["memory"]),
         _huge_pages(facts["huge_pages"]),
@@ -168,6 +184,21 @@ def _steal(seen: Activity) -> Finding:
         status,
         "move to an instance with CPUs of its own, or measure when the machine is quieter",
     )
+
+
+def _wakeup(wakeups: Sequence[CpuWakeup]) -> Finding:
+    why = "a CPU that slept is late in every answer to few clients, and hides a server's own time"
+    if not wakeups:
+        return _finding("CPU wake-up", why, "it could not be measured", "unknown")
+    observed = ", ".join(
+        f"CPU {cpu.cpu} {cpu.idle_us:.0f} µs ({cpu.awake_us:.0f} kept awake)"
+        for cpu in sorted(wakeups, key=lambda cpu: -cpu.idle_us)[:_SHOWN_CPUS]
+    )
+    if len(wakeups) > _SHOWN_CPUS:
+        observed += f", {len(wakeups) - _SHOWN_CPUS} more that are quicker"
+    late = any(cpu.idle_us - cpu.awake_us >= WORTH_AVOIDING_US for cpu in wakeups)
+    remedy = 'nothing: runs of queries keep the CPUs awake by themselves (keep_awake = "auto")'
+    return _finding("CPU wake-up", why, observed, "warn" if late else "ok", remedy)
 
 
 def _cpu_limit(facts: Facts) -> Finding:

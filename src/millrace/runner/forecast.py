@@ -8,10 +8,10 @@ from statistics import fmean
 
 import psutil
 
-from millrace import workloads
 from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Plan, Treatment
-from millrace.servers import configurations, install
+from millrace.runner.wanted import configuration_of
+from millrace.servers import install
 from millrace.servers.configurations import footprint
 from millrace.store.records import StoredRun
 
@@ -57,14 +57,8 @@ def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> N
     """An attached server's data is on its own host's disk: nothing is known, nothing is asked."""
     if server.version is None:
         return Needs(fixed_bytes=0, binary_log=False)
-    experiment = plan.experiment
-    configuration = configurations.resolve(
-        str(treatment.resolved["configuration"]),
-        family=server.family,
-        version=server.version,
-        definitions=experiment.configurations,
-        data_bytes=workloads.checked(experiment.workload).data_bytes(experiment.parameters),
-        host_memory_bytes=psutil.virtual_memory().total,
+    configuration = configuration_of(
+        plan.experiment, treatment, family=server.family, version=server.version
     )
     redo = footprint.redo_bytes(configuration, family=server.family, version=server.version)
     return Needs(

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.errors import TrialFailed
 from millrace.load import client as load
-from millrace.load.spec import RunSpec
-from millrace.runner import phases
-from millrace.runner.phases import DataFile, Work
+from millrace.load.spec import Connection, RunSpec
+from millrace.runner import cpu_wakeup, limits, phases, yields
+from millrace.runner.counters import Counters, counters_of
+from millrace.runner.cpu_wakeup import Control
+from millrace.runner.driving import Driving, RunPhases
+from millrace.runner.steps import Step
+from millrace.runner.work import DataFile, Work
 from millrace.servers import families
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, LeftOut, Option, Server, as_data
 from millrace.store.records import (
+    HistogramRecord,
     InstanceRecord,
     MeasurementRecord,
     OptionRecord,
@@ -25,6 +34,8 @@ from millrace.store.records import (
 
 SETTLE_LIMIT_S = 600.0
 ASK_LIMIT_S = 60.0
+_ANALYSE_LIMIT_S = 600.0
+_PARTIAL_LIMIT_S = 10.0
 STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page
 
 Announce = Callable[[Mapping[str, Any]], None]
@@ -34,15 +45,17 @@ Announce = Callable[[Mapping[str, Any]], None]
 class TrialInput:
     """All that a trial needs: decided before it starts, the same for every trial of a treatment.
 
-    ``name`` is the trial's id in the store, ``data_file`` None unless the server reads one.
+    ``name`` is the trial's id in the store, ``expected`` what a named data set holds, ``data_file``
+    None unless the server reads one.
     """
 
     name: str
     server: Server
     options: FittedOptions
     work: Work
-    expected: load.DataChecksum
+    expected: load.DataChecksum | None
     data_file: DataFile | None
+    control: Control | None = None
 
 
 @dataclass
@@ -51,11 +64,13 @@ class Found:
 
     instances: list[InstanceRecord] = field(default_factory=list)
     measurements: list[MeasurementRecord] = field(default_factory=list)
+    histograms: list[HistogramRecord] = field(default_factory=list)
+    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
     log_tail: Callable[[], str | None] = lambda: None
     log: Callable[[], bytes | None] = lambda: None
 
 
-def settle(data_file: DataFile | None) -> None:
+def write_back(data_file: DataFile | None) -> None:
     """Write back what is dirty, and have a data file in the page cache, so that every trial starts
     from the same state."""
     os.sync()
@@ -65,34 +80,171 @@ def settle(data_file: DataFile | None) -> None:
                 pass
 
 
-def measure(
-    given: TrialInput,
-    run_spec: RunSpec,
-    found: Found,
-    *,
-    announce: Announce,
-    watch: Callable[[], None],
-    limit_s: float,
-) -> Sequence[StepRecord]:
-    """The workload's phases, watched once a second, verified, and turned into measurements.
+@dataclass(frozen=True)
+class Listener:
+    """Who is told what goes on while the load generator works.
 
     ``watch`` raises TrialFailed when the server itself knows why it is in trouble.
     """
 
-    def tick(event: Mapping[str, Any]) -> None:
-        if event.get("type") == "interval":
-            announce({"event": "interval", **event})
-        watch()
+    announce: Announce
+    watch: Callable[[], None]
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """An event of the load generator; the server is looked at each time."""
+        if event["type"] == "interval":
+            self.announce({"event": "interval", **event})
+        self.watch()
+
+
+def run_phases(run_spec: RunSpec, listener: Listener, limit_s: float) -> load.LoadResult:
+    """Carry out phases that are not measured."""
+    try:
+        return load.run(run_spec, on_event=listener.hear, limit_s=limit_s)
+    except TrialFailed:
+        _let_the_server_explain(listener.watch)
+        raise
+
+
+def make_steps(
+    work: Work, instance: Instance | AttachedInstance, database: str, run: RunPhases
+) -> tuple[Step, ...]:
+    """The steps that make the tables that clients are driven on, recorded as their phases."""
+    if not work.making:
+        return ()
+
+    def make(limit_s: float) -> Sequence[StepRecord]:
+        return yields.step_records(run(work.making, limit_s))
+
+    return (
+        Step("make", make, limits.limit_s(work.making, work)),
+        Step("analyse", lambda limit_s: _analyse(instance, database, limit_s), _ANALYSE_LIMIT_S),
+    )
+
+
+def _analyse(instance: Instance | AttachedInstance, database: str, limit_s: float) -> None:
+    """Have the server look at the tables it has just loaded.
+
+    Each version does it by itself some time, seconds or a restart later, and until then chooses its
+    plans by the statistics of an empty table.
+    """
+    tables = instance.query(f"SHOW TABLES FROM {database}", limit_s=limit_s)
+    listed = ", ".join(f"`{database}`.`{name}`" for (name,) in tables)
+    if listed:
+        instance.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
+
+
+def measure(
+    given: TrialInput,
+    connection: Connection,
+    found: Found,
+    *,
+    listener: Listener,
+    driving: Driving | None,
+    limit_s: float,
+    data_file: DataFile | None = None,
+) -> Sequence[StepRecord]:
+    """Carry out the phases that are measured, and keep what they yielded, also when they could not
+    go on. While clients are driven, the server's counters are read."""
+    work = given.work
+    with ExitStack() as opened:
+        counters = None
+        if driving is not None:
+            counters = opened.enter_context(counters_of(driving.instance))
+        opened.enter_context(cpu_wakeup.in_force(given.control))
+        polls = given.control is not None and given.control.busy_poll
+        run_spec = phases.spec(work.measuring, work, connection, data_file, busy_poll=polls)
+        result = _measured(run_spec, found, listener, counters, limit_s)
+    if given.expected is not None:
+        yields.verify(work.workload, result, given.expected)
+        found.measurements.extend(yields.data_measurements(given.expected))
+    found.measurements.extend(yields.measurements(result))
+    found.histograms.extend(yields.histograms(result))
+    _refuse_partial(result)
+    if driving is not None and counters is not None:
+        found.measurements.extend(counters.measurements())
+        driving.judge(*counters.pool)
+    return yields.step_records(result)
+
+
+def _refuse_partial(result: load.LoadResult) -> None:
+    """Raise TrialFailed where the clients did less than they were to do: that is no measurement."""
+    driven = result.driven()
+    if driven is not None and driven.partial:
+        raise TrialFailed(
+            f"the clients ended early: {driven.partial_reason}",
+            remedy="where rows were used up, load more or ask for less (operations, time_s)",
+        )
+
+
+def _measured(
+    run_spec: RunSpec,
+    found: Found,
+    listener: Listener,
+    counters: Counters | None,
+    limit_s: float,
+) -> load.LoadResult:
+    series: list[Mapping[str, Any]] = []
+    patience = _Patience(_PARTIAL_LIMIT_S if counters is not None else 0.0)
+
+    def hear(event: Mapping[str, Any]) -> None:
+        if counters is not None:
+            counters.see(event)
+        if event["type"] == "mark" or (event["type"], event.get("kind")) == ("interval", "drive"):
+            series.append(event)
+        patience.listen(listener, event)
 
     try:
-        result = load.run(run_spec, on_event=tick, limit_s=limit_s)
-    except TrialFailed:
-        _let_the_server_explain(watch)
+        result = load.run(run_spec, on_event=hear, limit_s=limit_s)
+    except load.LoadFailed as failure:
+        if failure.result is not None:
+            _keep_partial(failure.result, found)
+        patience.end()
+        _let_the_server_explain(listener.watch)
         raise
-    workload = given.work.workload
-    phases.verify(workload, result, given.expected)
-    found.measurements.extend(phases.measurements(workload, result, given.expected))
-    return phases.step_records(result)
+    finally:
+        _keep_series(series, found)
+    patience.end()
+    return result
+
+
+class _Patience:
+    """Has a server's trouble wait, so long at most, until the load generator notices it too and
+    says what its clients did until then."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._trouble: TrialFailed | None = None
+        self._since_s = 0.0
+
+    def listen(self, listener: Listener, event: Mapping[str, Any]) -> None:
+        """Pass an event on. Raises the trouble that has waited for long enough."""
+        try:
+            listener.hear(event)
+        except TrialFailed as trouble:
+            if self._trouble is None:
+                self._trouble, self._since_s = trouble, time.monotonic()
+        if time.monotonic() - self._since_s >= self._limit_s:
+            self.end()
+
+    def end(self) -> None:
+        """Raise the trouble that was met."""
+        if self._trouble is not None:
+            raise self._trouble
+
+
+def _keep_partial(result: load.LoadResult, found: Found) -> None:
+    """A failed trial enters no statistic; what clients did until then is kept to be looked at."""
+    if result.driven() is not None:
+        found.measurements.extend(yields.measurements(result))
+        found.histograms.extend(yields.histograms(result))
+
+
+def _keep_series(series: Sequence[Mapping[str, Any]], found: Found) -> None:
+    """The drive phase second by second, as JSON lines, its marks in between."""
+    if series:
+        lines = "".join(json.dumps(event) + "\n" for event in series)
+        found.artefacts.append(("series", "server", lines.encode()))
 
 
 def _let_the_server_explain(watch: Callable[[], None]) -> None:
@@ -127,8 +279,12 @@ def instance_record(
             *(_option_record(left) for left in fitted.left_out),
         ),
         effective=effective,
-        facts={**facts, "load_average_1min": load_1min},
+        facts={**facts, **_controls(given.control), "load_average_1min": load_1min},
     )
+
+
+def _controls(control: Control | None) -> dict[str, Any]:
+    return {} if control is None else {cpu_wakeup.FACT: control.as_data()}
 
 
 def _option_record(asked: Option | LeftOut) -> OptionRecord:

@@ -5,25 +5,33 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from millrace.errors import TrialFailed
-from millrace.load.spec import Connection, RunSpec
-from millrace.runner import measuring, phases
+from millrace.load import client as load
+from millrace.load.spec import Connection, Tls
+from millrace.runner import measuring
+from millrace.runner.driving import Driving
+from millrace.runner.limits import limit_s
+from millrace.runner.loaded import LoadedData
 from millrace.runner.measuring import ASK_LIMIT_S, SETTLE_LIMIT_S, STOP_LIMIT_S
-from millrace.runner.phases import DataFile
+from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import Step
+from millrace.runner.work import DataFile
 from millrace.servers import instances
 from millrace.servers.instances import Instance
 from millrace.servers.model import InstalledServer
 from millrace.store.records import MeasurementRecord, StepRecord
+from millrace.workloads import Phase
 
 DATABASE = "millrace"
 
-_PREPARE_LIMIT_S = 3600.0  # may copy the data file to another filesystem
+_COPY_LIMIT_S = 3600.0
+_PREPARE_LIMIT_S = _COPY_LIMIT_S  # may copy the data file to another filesystem
 _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 180.0
 
@@ -39,20 +47,58 @@ class OwnServerTrial:
     announce: measuring.Announce
     _instance: Instance = field(init=False)
     _data_file: DataFile | None = field(init=False, default=None)
+    _data: LoadedData | None = field(init=False, default=None)
+    _driving: Driving | None = field(init=False, default=None)
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Iterator[Step]:
         """The steps in their order, with their time limits."""
-        return (
-            Step("prepare", self._prepare, _PREPARE_LIMIT_S),
-            Step("initialise", self._initialise, _INITIALISE_LIMIT_S),
-            Step("start", self._start, _START_LIMIT_S),
-            Step("record", self._record, ASK_LIMIT_S),
-            Step("database", self._database, ASK_LIMIT_S),
-            Step("settle", self._settle, SETTLE_LIMIT_S),
-            Step("measure", self._measure, phases.limit_s(self.given.work)),
-            Step("stop", self._stop, STOP_LIMIT_S),
-            Step("sizes", self._sizes, ASK_LIMIT_S),
-        )
+        work = self.given.work
+        yield Step("prepare", self._prepare, _PREPARE_LIMIT_S)
+        if self._data is not None:
+            yield from self._loaded(self._data)
+            yield Step("record", self._record, ASK_LIMIT_S)
+        else:
+            yield from self._started()
+            yield Step("record", self._record, ASK_LIMIT_S)
+            yield from self._made()
+        if work.workload.drives:
+            self._driving = Driving(
+                work, self._instance, DATABASE, self._run,
+                self.found.measurements, self.found.instances,
+            )  # fmt: skip
+            yield from self._driving.steps()
+        else:
+            yield Step("settle", self._settle, SETTLE_LIMIT_S)
+        yield Step("measure", self._measure, limit_s(work.measuring, work))
+        yield Step("stop", self._stop, STOP_LIMIT_S)
+        yield Step("sizes", self._sizes, ASK_LIMIT_S)
+
+    def _started(self) -> Iterator[Step]:
+        yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+        yield Step("start", self._start, _START_LIMIT_S)
+
+    def _made(self) -> Iterator[Step]:
+        """The trial's database, and the tables that are loaded before anything is measured."""
+        yield Step("database", self._database, ASK_LIMIT_S)
+        yield from measuring.make_steps(self.given.work, self._instance, DATABASE, self._run)
+
+    def _loaded(self, data: LoadedData) -> Iterator[Step]:
+        """A server that runs with the loaded tables: restored from a template, also in the trial
+        that makes it, so that all start alike; loaded by itself where that cannot be."""
+        while not data.is_there:
+            if data.template is not None:
+                yield Step("restore", data.restore, _COPY_LIMIT_S)
+                continue
+            data.begin()
+            yield from self._started()
+            yield from self._made()
+            if data.is_kept:
+                yield Step("keep", data.prepare, ASK_LIMIT_S)
+            if not data.is_kept:
+                return  # the server still runs, and goes on
+            yield Step("stop", self._stop, STOP_LIMIT_S)
+            yield Step("save", data.save, _COPY_LIMIT_S)
+        yield Step("start", self._start, _START_LIMIT_S)
 
     def _prepare(self, _limit_s: float) -> None:
         instance = instances.create(self.server, self.given.options)
@@ -61,6 +107,8 @@ class OwnServerTrial:
         self.found.log = self._log
         if self.given.data_file is not None:
             self._data_file = _linked_into(self._instance.load_dir, self.given.data_file)
+        if self.given.work.is_restorable:
+            self._data = LoadedData(self._instance, self.given.work)
 
     def _initialise(self, limit_s: float) -> None:
         self._instance.initialise(limit_s)
@@ -70,7 +118,10 @@ class OwnServerTrial:
 
     def _record(self, _limit_s: float) -> None:
         instance = self._instance
-        facts = {"runs_as": instance.runs_as}
+        facts: dict[str, Any] = {"runs_as": instance.runs_as}
+        if self._data is not None:
+            facts |= self._data.facts()
+            self.found.measurements.extend(self._data.measurements())
         self.found.instances.append(
             measuring.instance_record(self.given, instance.version(), instance.effective(), facts)
         )
@@ -79,26 +130,43 @@ class OwnServerTrial:
         self._instance.query(f"CREATE DATABASE {DATABASE}")
 
     def _settle(self, _limit_s: float) -> None:
-        measuring.settle(self._data_file)
+        measuring.write_back(self._data_file)
+
+    def _run(self, phases: Sequence[Phase], limit_s: float) -> load.LoadResult:
+        """Phases that only prepare go by the shortest way."""
+        spec = phase_spec(phases, self.given.work, self._connection("socket"))
+        return measuring.run_phases(spec, self._listener(), limit_s)
 
     def _measure(self, limit_s: float) -> Sequence[StepRecord]:
+        values = self.given.work.values
+        connection = self._connection(
+            values.get("transport", "socket"), Tls("require") if values.get("tls") else None
+        )
         return measuring.measure(
             self.given,
-            self._spec(),
+            connection,
             self.found,
-            announce=self.announce,
-            watch=self._watch,
+            listener=self._listener(),
+            driving=self._driving,
             limit_s=limit_s,
+            data_file=self._data_file,
         )
 
-    def _spec(self) -> RunSpec:
-        connection = Connection(
-            socket=self._instance.socket,
-            user=self._instance.user,
-            password=self._instance.password,
+    def _connection(self, transport: str, tls: Tls | None = None) -> Connection:
+        instance = self._instance
+        by_socket = transport == "socket"
+        return Connection(
+            socket=instance.socket if by_socket else None,
+            host=None if by_socket else "127.0.0.1",
+            port=None if by_socket else instance.port,
+            user=instance.user,
+            password=instance.password,
             database=DATABASE,
+            tls=tls,
         )
-        return phases.spec(self.given.work, connection, self._data_file)
+
+    def _listener(self) -> measuring.Listener:
+        return measuring.Listener(self.announce, self._watch)
 
     def _watch(self) -> None:
         self._instance.check_alive()
@@ -110,7 +178,8 @@ class OwnServerTrial:
         self._instance.stop(limit_s)
 
     def _sizes(self, _limit_s: float) -> None:
-        table = self.given.work.workload.data.table
+        data = self.given.work.workload.data
+        table = None if data is None else data.table
         self.found.measurements.extend(sizes(self._instance.data_dir, table))
 
     def _log(self) -> bytes | None:
@@ -128,8 +197,9 @@ def _linked_into(directory: Path, data_file: DataFile) -> DataFile:
     return DataFile(place)
 
 
-def sizes(data_dir: Path, table: str) -> tuple[MeasurementRecord, ...]:
-    """Bytes on disk after a clean stop, apparent and allocated: holes are not allocated."""
+def sizes(data_dir: Path, table: str | None) -> tuple[MeasurementRecord, ...]:
+    """Bytes on disk after a clean stop, apparent and allocated: holes are not allocated. ``table``
+    None stands for all of the trial's tables."""
     apparent = allocated = table_apparent = table_allocated = 0
     for path in data_dir.rglob("*"):
         status = path.lstat()
@@ -137,7 +207,7 @@ def sizes(data_dir: Path, table: str) -> tuple[MeasurementRecord, ...]:
             continue
         apparent += status.st_size
         allocated += status.st_blocks * 512
-        if path.parent.name == DATABASE and path.name.split(".")[0] == table:
+        if path.parent.name == DATABASE and table in (None, path.name.split(".")[0]):
             table_apparent += status.st_size
             table_allocated += status.st_blocks * 512
     return (

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
-from millrace import workloads
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostProblem, UserError, nearest_names
+from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
+from millrace.experiment.plan import chosen
 from millrace.load import client as load
-from millrace.runner.phases import DataFile, Work
 from millrace.runner.run import PreparedTreatment
+from millrace.runner.wanted import configuration_of, varied_options
+from millrace.runner.work import DataFile, Work
 from millrace.servers import configurations, install, options, processes
-from millrace.servers.model import AttachedServer, Server
+from millrace.servers.configurations.check import about
+from millrace.servers.model import AttachedServer, InstalledServer, Option, Server
 from millrace.servers.progress import Progress
 from millrace.servers.signals import signals_held
 
@@ -44,7 +45,46 @@ def treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedT
     if refused:
         remedies = dict.fromkeys(error.remedy for error in refused.values() if error.remedy)
         raise UserError("\n".join(refused), remedy="; ".join(remedies) or None)
+    _refuse_options_of_nobody(found.values())
     return found
+
+
+def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
+    """Which varied options make no difference on which server, and why, in words."""
+    return list(
+        dict.fromkeys(
+            f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
+            for treatment in prepared
+            for left in treatment.options.left_out
+            if _is_varied(left.option)
+        )
+    )
+
+
+def _refuse_options_of_nobody(prepared: Collection[PreparedTreatment]) -> None:
+    """A varied option is left out where a server does not know it; one that none of them knows is
+    a misspelt one."""
+    own = [each for each in prepared if isinstance(each.server, InstalledServer)]
+    lacking = [
+        {about(left.option.name) for left in each.options.left_out if _is_varied(left.option)}
+        for each in own
+    ]
+    unknown = sorted(set.intersection(*lacking)) if lacking else []
+    known = {name for each in own for name in _known_names(each.server)} if unknown else set()
+    for name in unknown:
+        nearest = nearest_names(name, known)
+        raise UserError(
+            f"none of the servers can have the varied option {name!r}",
+            remedy=f"nearest: {', '.join(nearest)}" if nearest else "remove it from [factors]",
+        )
+
+
+def _is_varied(option: Option) -> bool:
+    return option.layer == configurations.VARIED
+
+
+def _known_names(server: Server) -> Collection[str]:
+    return options.known(server).names if isinstance(server, InstalledServer) else ()
 
 
 def refuse_attached(plan: Plan) -> None:
@@ -71,17 +111,16 @@ def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
 def _prepared(
     experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
 ) -> PreparedTreatment:
-    workload = workloads.checked(experiment.workload)
-    work = Work(workload, experiment.parameters, treatment.resolved)
+    work = Work(experiment.workload, chosen(experiment, treatment))
     server = servers[str(treatment.resolved["server"])]
-    wanted = configurations.resolve(
-        str(treatment.resolved["configuration"]),
-        family=server.family,
-        version=None if isinstance(server, AttachedServer) else server.version,
-        definitions=experiment.configurations,
-        data_bytes=workload.data_bytes(experiment.parameters),
-        host_memory_bytes=psutil.virtual_memory().total,
-    )
+    version = None if isinstance(server, AttachedServer) else server.version
+    wanted = configuration_of(experiment, treatment, family=server.family, version=version)
+    if isinstance(server, AttachedServer) and varied_options(treatment):
+        raise UserError(
+            f"{server.name} is attached: millrace never reconfigures it, so its options cannot be"
+            " varied",
+            remedy="remove the options from [factors], or the server",
+        )
     if isinstance(server, AttachedServer) and work.reads_a_file:
         raise UserError(
             f"{server.name} is attached: it cannot read a file of this host",
@@ -102,8 +141,11 @@ def work_directory(place: Path) -> Path:
     return place
 
 
-def expected_data(experiment: Experiment) -> load.DataChecksum:
-    """Rows, bytes and checksum of the data the trials load (computed once, then cached)."""
+def expected_data(experiment: Experiment) -> load.DataChecksum | None:
+    """Rows, bytes and checksum of the named data set the trials load (computed once, then cached);
+    None where the workload has tables of its own, which the load generator verifies itself."""
+    if "data" not in experiment.workload:
+        return None
     return load.data_checksum(
         experiment.workload["data"]["set"],
         int(experiment.parameters["rows"]),

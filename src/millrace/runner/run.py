@@ -20,9 +20,10 @@ from millrace.errors import HostProblem, Interrupted, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.load import client as load
 from millrace.runner import ownership
+from millrace.runner.cpu_wakeup import Control
 from millrace.runner.measuring import TrialInput
-from millrace.runner.phases import DataFile, Work
 from millrace.runner.trial import carry_out_trial
+from millrace.runner.work import DataFile, Work
 from millrace.servers.model import FittedOptions, Server
 from millrace.servers.signals import signals_held
 from millrace.store.events import EventLog
@@ -52,12 +53,14 @@ class PreparedTreatment:
 
 @dataclass(frozen=True)
 class RunInput:
-    """All that a run needs; ``treatments`` are by treatment id."""
+    """All that a run needs; ``treatments`` are by treatment id. ``control`` is what is done about
+    sleeping CPUs, None where no clients are driven."""
 
     plan: Plan
     treatments: Mapping[str, PreparedTreatment]
-    expected: load.DataChecksum
+    expected: load.DataChecksum | None
     data_file: DataFile | None
+    control: Control | None = None
 
 
 def new_run_record(
@@ -181,6 +184,7 @@ def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
         work=treatment.work,
         expected=given.expected,
         data_file=given.data_file if treatment.work.reads_a_file else None,
+        control=given.control if treatment.work.workload.drives else None,
     )
 
 

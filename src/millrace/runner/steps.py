@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
@@ -41,9 +41,10 @@ class CarriedOut:
     cause: Exception | None = None
 
 
-def carry_out(steps: Sequence[Step], announce: Callable[[str], None]) -> CarriedOut:
+def carry_out(steps: Iterable[Step], announce: Callable[[str], None]) -> CarriedOut:
     """Carry steps out in order until one fails; times are seconds from the first step's start.
 
+    ``steps`` may be a generator that decides what comes next by what the steps before it found.
     ``announce`` is called with each step's name before it starts. Raises Interrupted when the user
     stops the run.
     """

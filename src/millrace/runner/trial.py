@@ -1,23 +1,28 @@
 """One trial of one treatment: its declared steps, and the result that is stored.
 
     our own     prepare · initialise · start · record · database · settle · phases · stop · sizes
-    attached    prepare · record · database · settle · phases · drop
+                prepare · restore · start · record · warm · fits · settle · measure · stop · sizes
+    attached    prepare · record · database · phases that load · warm · settle · phases · drop
 
-The phases (create, load, finish, count, verify of the load-data workload) come from the workload
-and are carried out by the load generator on one connection. Settling comes right before them, so
-that nothing an initialisation left dirty is written back while they are timed. A step that fails
-ends the trial as a failed one, with the step, the reason and the server's log.
+The phases come from the workload and are carried out by the load generator. In the first form they
+are what is measured (create, load, finish, count, verify of the load-data workload). In the second
+clients are driven on tables that come from a template; the trial that finds none makes it first
+(initialise · start · database · load · verify · analyse · keep · stop · save). Settling comes right
+before what is measured, so that nothing an earlier step left dirty is written back while it is
+timed. A step that fails ends the trial as a failed one, with the step, the reason and the server's
+log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 from millrace.errors import MillraceError, TrialFailed
 from millrace.runner.attached_server import AttachedServerTrial
 from millrace.runner.measuring import Announce, Found, TrialInput
 from millrace.runner.own_server import OwnServerTrial
-from millrace.runner.steps import carry_out
+from millrace.runner.steps import Step, carry_out
 from millrace.servers.model import AttachedServer
 from millrace.store.records import AttemptResult
 
@@ -31,6 +36,7 @@ def carry_out_trial(given: TrialInput, announce: Announce) -> AttemptResult:
     """
     found = Found()
     with ExitStack() as opened:
+        steps: Iterable[Step]
         if isinstance(given.server, AttachedServer):
             steps = AttachedServerTrial(given, given.server, opened, found, announce).steps()
         else:
@@ -47,7 +53,11 @@ def carry_out_trial(given: TrialInput, announce: Announce) -> AttemptResult:
         failed_step=ended.failed,
         reason=None if ended.cause is None else _reason(ended.cause),
         log_tail=log_tail,
-        artefacts=() if log is None else (("error_log", "server", log),),
+        artefacts=(
+            *found.artefacts,
+            *(() if log is None else (("error_log", "server", log),)),
+        ),
+        histograms=tuple(found.histograms),
     )
 
 

@@ -67,6 +67,8 @@ def connect(
         read_timeout=limit_s,
         write_timeout=limit_s,
         conv=None if decoded else {},
+        # Old servers offer TLS that no client of today takes, and a socket needs none.
+        ssl_disabled=address.socket is not None,
     )
 
 

@@ -20,6 +20,7 @@ import socket as sockets
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,6 +33,9 @@ from millrace.servers import asking, error_log, families, launch, option_names, 
 from millrace.servers.families.model import Initialisation, Site
 from millrace.servers.model import FittedOptions, InstalledServer
 from millrace.servers.signals import signals_held
+from millrace.servers.templates import Restored, Template, making
+from millrace.servers.templates.copying import Owner
+from millrace.servers.templates.page_cache import State as PageCache
 
 _END_LIMIT_S = 15.0
 _POLL_S = 0.02
@@ -117,6 +121,20 @@ class Instance(asking.Answering):
         if process.returncode != 0:
             raise self._failure("initialise", _ending(process.returncode))
         self._process = None
+
+    def restore(self, template: Template, *, page_cache: PageCache = "cold") -> Restored:
+        """Fill the empty data directory from a template, instead of ``initialise``.
+
+        The accounts and the password are the template's from then on. ``page_cache`` says whether
+        the files are out of the page cache then, or in it. Raises templates.Unusable when the
+        template is no good any more: then the directory is empty, and can be initialised.
+        """
+        owner = Owner(self._runs_as.uid, self._runs_as.gid)
+        restored = making.restore_into(template, self.data_dir, owner, page_cache)
+        self.password = template.password
+        self._site = replace(self._site, password=template.password)
+        self._address = replace(self._address, password=template.password)
+        return restored
 
     def start(self, limit_s: float) -> None:
         """Start the server and return when it lets us log in.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import re
 from dataclasses import replace
@@ -23,7 +22,7 @@ from millrace.servers.model import (
     Option,
     Server,
 )
-from millrace.servers.provenance import file_sha256
+from millrace.servers.provenance import program_sha256
 
 _HELP_LIMIT_S = 60.0
 _INITIALISE_LIMIT_S = 120.0
@@ -40,7 +39,7 @@ def known(server: InstalledServer) -> KnownOptions:
     Raises HostProblem when it does not list them, TrialFailed when it needs a data directory for
     that and cannot make one.
     """
-    cache = paths.cache_dir() / "options" / f"{_sha256(server.program)}.json"
+    cache = paths.cache_dir() / "options" / f"{program_sha256(server.program)}.json"
     found = _read_cache(cache)
     if found is None:
         found = _ask(server)
@@ -200,14 +199,3 @@ def _write_cache(file: Path, options: KnownOptions) -> None:
     )
     with contextlib.suppress(OSError):
         whole_file.write_text(file, text)
-
-
-def _sha256(program: Path) -> str:
-    status = program.stat()
-    return _sha256_of(program, status.st_mtime_ns, status.st_size)
-
-
-@functools.cache
-def _sha256_of(program: Path, _mtime_ns: int, _size_bytes: int) -> str:
-    """The digest of a file as it is now; a developer's build changes under the same name."""
-    return file_sha256(program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,6 +35,18 @@ def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def program_sha256(program: Path) -> str:
+    """The SHA-256 of a server program as it is now; a developer's build changes under the same
+    name, so size and time are looked at each time."""
+    status = program.stat()
+    return _program_sha256(program, status.st_mtime_ns, status.st_size)
+
+
+@functools.cache
+def _program_sha256(program: Path, _mtime_ns: int, _size_bytes: int) -> str:
+    return file_sha256(program)
 
 
 def _reachable(needed: Sequence[str], library_dirs: Sequence[Path]) -> set[str]:

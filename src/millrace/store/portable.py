@@ -5,8 +5,8 @@ A zip archive, the same bytes for the same runs:
     manifest.json        {"format": "millrace.results", "version": 1,
                           "runs": [{"id", "file", "sha256"}],
                           "artefacts": [{"sha256", "size_bytes"}]}
-    runs/0001.json       a StoredRun (millrace.store.records) as JSON
-    artefacts/<sha256>   a file the runs refer to
+    runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms
+    artefacts/<sha256>   a file the runs refer to (the histograms are such files)
 
 Any change of the records makes a new version; older versions are read, newer ones are refused.
 Nothing is ever unpacked under a name from the archive: files are kept under the hash of what they
@@ -31,6 +31,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from millrace.errors import UserError
+from millrace.store import histograms
 from millrace.store.artefacts import Artefacts, written_atomically
 from millrace.store.records import StoredRun
 
@@ -95,7 +96,7 @@ def write(
     ):
         entries = []
         for number, run in enumerate(runs, start=1):
-            content = _RUN.dump_json(run)
+            content = _RUN.dump_json(run, exclude={"attempts": {"__all__": {"histograms"}}})
             name = f"runs/{number:04}.json"
             _add(archive, name, content)
             entries.append(
@@ -126,6 +127,23 @@ def _artefact_sizes(runs: Sequence[StoredRun]) -> dict[str, int]:
         for artefact in attempt.artefacts
     }
     return dict(sorted(found.items()))
+
+
+def _histogram_files(runs: Sequence[StoredRun]) -> frozenset[str]:
+    return frozenset(
+        artefact.sha256
+        for run in runs
+        for attempt in run.attempts
+        for artefact in attempt.artefacts
+        if artefact.kind == histograms.KIND
+    )
+
+
+def _check_histograms(path: Path, sha256: str, content: bytes) -> None:
+    try:
+        histograms.parse(content)
+    except ValueError as error:
+        raise _wrong(path, f"artefacts/{sha256} holds no histograms ({error})") from error
 
 
 class Bundle:
@@ -171,8 +189,11 @@ def reading(path: Path) -> Iterator[Bundle]:
         for sha256, size_bytes in _artefact_sizes(runs).items():
             if held.get(sha256) != size_bytes:
                 raise _wrong(path, f"lacks the file {sha256} that a run refers to")
+        named = _histogram_files(runs)
         for entry in manifest.artefacts:
-            _artefact(path, archive, entry.sha256, entry.size_bytes)
+            content = _artefact(path, archive, entry.sha256, entry.size_bytes)
+            if entry.sha256 in named:
+                _check_histograms(path, entry.sha256, content)
         yield Bundle(path, archive, runs)
 
 

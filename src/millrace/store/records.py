@@ -152,11 +152,30 @@ class ArtefactRecord:
 
 
 @dataclass(frozen=True)
+class HistogramRecord:
+    """Latencies of one kind of transaction or statement in one phase of an attempt.
+
+    ``kind`` is ``service`` (from the sending of a request) or ``response`` (from the moment it was
+    to be sent). ``encoded`` is an HdrHistogram V2 of nanoseconds in base64, as
+    ``millrace.stats.histogram`` reads it; ``count`` and ``sum_s`` are the load generator's own.
+    """
+
+    phase: str
+    of: Literal["transaction", "statement"]
+    name: str
+    kind: Literal["service", "response"]
+    encoded: str
+    count: int
+    sum_s: float
+
+
+@dataclass(frozen=True)
 class AttemptResult:
     """How an attempt ended, written in one transaction after the trial is over.
 
     ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
-    end of the server's own log. ``artefacts`` are (kind, role, bytes) to be kept.
+    end of the server's own log. ``artefacts`` are (kind, role, bytes) to be kept; ``histograms``
+    become one more.
     """
 
     outcome: Outcome
@@ -167,6 +186,7 @@ class AttemptResult:
     reason: str | None = None
     log_tail: str | None = None
     artefacts: tuple[tuple[str, str, bytes], ...] = ()
+    histograms: tuple[HistogramRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,6 +207,7 @@ class StoredAttempt:
     instances: tuple[InstanceRecord, ...]
     measurements: tuple[MeasurementRecord, ...]
     artefacts: tuple[ArtefactRecord, ...]
+    histograms: tuple[HistogramRecord, ...] = ()
 
 
 @dataclass(frozen=True)

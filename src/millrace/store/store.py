@@ -21,7 +21,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, update
 
 from millrace.errors import HostProblem, UserError
-from millrace.store import database, portable, rows, schema
+from millrace.store import database, histograms, portable, rows, schema
 from millrace.store.artefacts import Artefacts, write_problem
 from millrace.store.records import (
     ArtefactRecord,
@@ -198,7 +198,7 @@ class Store:
     def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
         return tuple(
             ArtefactRecord(kind, self.artefacts.keep(content), len(content), role)
-            for kind, role, content in result.artefacts
+            for kind, role, content in (*result.artefacts, *histograms.as_artefact(result))
         )
 
     # Reading.
@@ -257,10 +257,14 @@ class Store:
             return [RunSummary(**row._mapping) for row in connection.execute(query)]
 
     def load_run(self, run_id: str) -> StoredRun:
-        """Everything about the run with exactly this id; UserError when there is none."""
+        """Everything about the run with exactly this id; UserError when there is none.
+
+        Raises HostProblem when a file with its histograms is missing or was changed.
+        """
         with self._reading() as connection:
             self._require(connection, [run_id])
-            return rows.stored_run(connection, run_id)
+            stored = rows.stored_run(connection, run_id)
+        return histograms.read_back(stored, self.artefacts)
 
     # Keeping house.
 

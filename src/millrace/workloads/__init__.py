@@ -1,28 +1,32 @@
 """Built-in workloads as data, and their checked form."""
 
 from millrace.workloads.definition import (
-    FREE_LEVEL,
+    DRIVE,
     DataSet,
-    Level,
     Metric,
-    Parameter,
     Phase,
+    Test,
     Workload,
-    WorkloadFactor,
     checked,
 )
-from millrace.workloads.library import load, names
+from millrace.workloads.implied import completed
+from millrace.workloads.library import load, names, of_test
+from millrace.workloads.offers import FREE_LEVEL, Level, Parameter, WorkloadFactor
 
 __all__ = [
+    "DRIVE",
     "FREE_LEVEL",
     "DataSet",
     "Level",
     "Metric",
     "Parameter",
     "Phase",
+    "Test",
     "Workload",
     "WorkloadFactor",
     "checked",
+    "completed",
     "load",
     "names",
+    "of_test",
 ]

@@ -1,91 +1,32 @@
 """The checked form of a workload: what it offers to vary, its data, phases and metrics.
 
 A definition is plain data (TOML). ``checked`` turns it into typed values or raises InvalidInput
-with every mistake. Nothing here knows a particular workload, engine or server.
+with every mistake. Nothing here knows a particular workload, engine or server. Two kinds of data
+sets exist: ``data``, one table that is loaded from a named set, and ``tables`` with the ``draws``,
+``statements`` and ``tests`` of clients that drive them. The latter are the load generator's; it
+checks them in depth, and only what an experiment refers to is checked here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from millrace.errors import InvalidInput, Mistake
+from millrace.workloads.offers import Level, Parameter, Part, WorkloadFactor
+from millrace.workloads.tables import TableSet, Volume
 
-Level = str | int | float | bool
 _Entry = TypeVar("_Entry")
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
-# Free levels become a part of statements as they are.
-_FREE_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-FREE_LEVEL = "a letter, then letters, digits and _, at most 64 in all"
+DRIVE = "drive"
+_OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class WorkloadFactor(_Part):
-    """Something an experiment may vary. ``free`` takes any name, or any value of the default's
-    type, because only the server knows which exist (``engine``); names that differ only in case
-    are the same there. Otherwise ``choices`` are all there are."""
-
-    default: Level
-    choices: list[Level] = []
-    free: bool = False
-
-    @model_validator(mode="after")
-    def _free_or_choices(self) -> Self:
-        if self.free == bool(self.choices):
-            raise ValueError("a factor is either free or has choices")
-        if self.choices and self.default not in self.choices:
-            raise ValueError(f"the default {self.default!r} is not among the choices")
-        if not self.takes(self.default):
-            raise ValueError(f"the default {self.default!r} is not {FREE_LEVEL}")
-        return self
-
-    def takes(self, level: Level) -> bool:
-        """Whether ``level``, of the default's type, may be asked for."""
-        if not self.free:
-            return level in self.choices
-        return not isinstance(level, str) or _FREE_LEVEL.fullmatch(level) is not None
-
-
-class Parameter(_Part):
-    """A value an experiment sets once for all its trials; without ``default`` it must be set."""
-
-    kind: Literal["integer", "number", "text"]
-    default: int | float | str | None = None
-    minimum: int | float | None = None
-    maximum: int | float | None = None
-
-    def complaint(self, value: object) -> str | None:
-        """What an acceptable value is, when ``value`` is not one; None when it is."""
-        types: dict[str, tuple[type, ...]] = {
-            "integer": (int,), "number": (int, float), "text": (str,),
-        }  # fmt: skip
-        article = "an" if self.kind == "integer" else "a"
-        wanted = "text in quotes" if self.kind == "text" else f"{article} {self.kind}"
-        if self.minimum is not None:
-            wanted += f" from {self.minimum}"
-        if self.maximum is not None:
-            wanted += f" to {self.maximum}"
-        if isinstance(value, bool) or not isinstance(value, types[self.kind]):
-            return wanted
-        if isinstance(value, float) and not isfinite(value):
-            return wanted
-        if isinstance(value, int | float) and (
-            (self.minimum is not None and value < self.minimum)
-            or (self.maximum is not None and value > self.maximum)
-        ):
-            return wanted
-        return None
-
-
-class DataSet(_Part):
+class DataSet(Part):
     """The data: ``set`` names it to the load generator. ``row_bytes`` is a row's mean length as
     sent; ``table_row_bytes`` what it takes in the table, by engine, with ``default`` for others.
     ``rows_per_s`` is a rough rate for estimates before anything was measured on a host."""
@@ -96,7 +37,7 @@ class DataSet(_Part):
     table_row_bytes: dict[str, int]
     rows_per_s: int = Field(gt=0)
     columns: list[str] = Field(min_length=1)
-    binary_columns: list[str] = []
+    binary_columns: list[str] = Field(default=[])
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -111,12 +52,15 @@ class DataSet(_Part):
         return rows * _of_level(self.table_row_bytes, engine)
 
 
-class Phase(_Part):
+class Phase(Part):
     """A timed step. ``sql`` statements are separated by ``;`` and may hold ``{factor}`` or
     ``{parameter}``; ``by`` names a factor whose level chooses the statements."""
 
     name: Name
-    kind: Literal["sql", "load_data", "count", "checksum"]
+    kind: Literal[
+        "sql", "load_data", "count", "checksum",
+        "load_tables", "verify_tables", "warm_tables", "drive",
+    ]  # fmt: skip
     by: str | None = None
     sql: str | dict[str, str] | None = None
 
@@ -158,27 +102,62 @@ def _of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
     return caseless.get(level.casefold(), by_level["default"])
 
 
-class Metric(_Part):
-    """A figure to compare: the sum of ``numerator`` measurements over that of ``denominator``."""
+class Test(Part):
+    """One of the things clients can do; ``values`` are its own defaults. The rest is checked by
+    the load generator."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    title: str
+    values: dict[str, Level] = Field(default={})
+
+
+class Metric(Part):
+    """A figure to compare. Either the sum of ``numerator`` measurements over that of
+    ``denominator``, or the ``percentile`` of the latencies of an attempt's transactions or
+    statements, in seconds; ``response`` falls back to service time in closed loop."""
 
     title: str
     unit: str
     direction: Literal["higher", "lower"]
-    numerator: list[str] = Field(min_length=1)
-    denominator: list[str] = []
+    numerator: list[str] = Field(default=[])
+    denominator: list[str] = Field(default=[])
+    percentile: float | int | None = Field(default=None, gt=0, le=100)
+    of: Literal["transaction", "statement"] | None = None
+    time: Literal["service", "response"] | None = None
     primary: bool = False
 
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if (self.percentile is None) != bool(self.numerator):
+            raise ValueError("a metric has either a numerator or a percentile")
+        if self.percentile is None and (self.of is not None or self.time is not None):
+            raise ValueError("'of' and 'time' belong to a percentile")
+        if self.percentile is not None:
+            if self.denominator:
+                raise ValueError("a percentile has no denominator")
+            if self.of is None or self.time is None:
+                raise ValueError("a percentile needs 'of' and 'time'")
+            if (self.unit, self.direction) != ("s", "lower"):
+                raise ValueError("a percentile is in s, and lower is better")
+        return self
 
-class Workload(_Part):
+
+class Workload(Part):
     """A workload, checked; every reference in it exists and exactly one metric is primary."""
 
     name: str
     title: str
     version: int = Field(ge=1)
     roles: list[Name] = Field(min_length=1)
-    factors: dict[str, WorkloadFactor] = {}
-    parameters: dict[str, Parameter] = {}
-    data: DataSet
+    factors: dict[str, WorkloadFactor] = Field(default={})
+    parameters: dict[str, Parameter] = Field(default={})
+    data: DataSet | None = None
+    tables: dict[str, TableSet] = Field(default={})
+    draws: dict[str, dict[str, Any]] = Field(default={})
+    statements: dict[str, dict[str, Any]] = Field(default={})
+    tests: dict[str, Test] = Field(default={})
+    default_test: str | None = None
     phases: list[Phase] = Field(min_length=1)
     metrics: dict[str, Metric]
 
@@ -190,18 +169,83 @@ class Workload(_Part):
                 raise ValueError(f"phase {phase.name}: there is no factor {phase.by!r}")
             if unknown := set(phase._placeholders()) - known:
                 raise ValueError(f"phase {phase.name}: unknown {{{unknown.pop()}}}")
+        self._check_data()
+        self._check_tests()
         timed = {f"{phase.name}_duration_s" for phase in self.phases}
         for name, metric in self.metrics.items():
             for measurement in (*metric.numerator, *metric.denominator):
                 if measurement.endswith("_duration_s") and measurement not in timed:
                     raise ValueError(f"metric {name}: no phase yields {measurement}")
+            if metric.percentile is not None and not self.drives:
+                raise ValueError(f"metric {name}: no phase of kind 'drive' yields latencies")
         if sum(metric.primary for metric in self.metrics.values()) != 1:
             raise ValueError("exactly one metric is primary")
         return self
 
-    def data_bytes(self, parameters: Mapping[str, Any]) -> int:
-        """Length of the data as sent, which memory and redo sizes scale with."""
-        return int(parameters["rows"]) * self.data.row_bytes
+    def _check_data(self) -> None:
+        if both := sorted({*self.factors} & {*self.parameters}):
+            raise ValueError(f"{both[0]} is a factor and a parameter")
+        if (self.data is None) == (not self.tables):
+            raise ValueError("a workload has either data or tables")
+        for phase in self.phases:
+            if phase.kind in _OF_TABLES and not self.tables:
+                raise ValueError(f"phase {phase.name}: the workload has no tables")
+            if phase.kind in ("load_data", "count", "checksum") and self.data is None:
+                raise ValueError(f"phase {phase.name}: the workload has no data")
+
+    def _check_tests(self) -> None:
+        drives = [phase for phase in self.phases if phase.kind == DRIVE]
+        if len(drives) > 1:
+            raise ValueError("there is at most one phase of kind 'drive'")
+        if bool(drives) != bool(self.tests):
+            raise ValueError("tests and a phase of kind 'drive' belong together")
+        if self.tests and self.default_test not in self.tests:
+            raise ValueError(f"default_test {self.default_test!r} is none of the tests")
+        if not self.tests and self.default_test is not None:
+            raise ValueError("default_test belongs to a workload with tests")
+        for name, test in self.tests.items():
+            if unknown := set(test.values) - {*self.factors, *self.parameters}:
+                raise ValueError(f"test {name}: there is no factor or parameter {unknown.pop()!r}")
+
+    @property
+    def drives(self) -> bool:
+        """Whether clients are driven; else the phases themselves are what is measured."""
+        return bool(self.tests)
+
+    def test_values(self) -> set[str]:
+        """The names that some test has a default of its own for."""
+        return {name for test in self.tests.values() for name in test.values}
+
+    def defaults(self) -> dict[str, Any]:
+        """The default of every factor and of every parameter that has one."""
+        return {name: factor.default for name, factor in self.factors.items()} | {
+            name: parameter.default
+            for name, parameter in self.parameters.items()
+            if parameter.default is not None
+        }
+
+    def values(self, chosen: Mapping[str, Level]) -> dict[str, Any]:
+        """Every factor's and parameter's value for the clients: as ``chosen``, else as the chosen
+        test has it, else the default. Tables do not know of tests: theirs are the defaults with
+        ``chosen`` over them."""
+        test = self.tests.get(str(chosen.get("test", self.default_test)))
+        return {**self.defaults(), **(test.values if test else {}), **chosen}
+
+    def data_bytes(self, chosen: Mapping[str, Any]) -> int:
+        """Length of the data as sent, roughly, which memory and redo sizes scale with."""
+        if self.data is not None:
+            return int(chosen["rows"]) * self.data.row_bytes
+        return self.volume(chosen).sent_bytes
+
+    def volume(self, chosen: Mapping[str, Any]) -> Volume:
+        """How much the tables hold, roughly."""
+        values = {**self.defaults(), **chosen}
+        each = [tables.volume(values) for tables in self.tables.values()]
+        return Volume(
+            rows=sum(volume.rows for volume in each),
+            sent_bytes=sum(volume.sent_bytes for volume in each),
+            disk_bytes=sum(volume.disk_bytes for volume in each),
+        )
 
 
 def checked(definition: Mapping[str, Any]) -> Workload:

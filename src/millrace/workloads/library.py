@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from millrace.errors import UserError, nearest
+from millrace.workloads.implied import completed
 
 _BUILTIN = files("millrace.workloads") / "builtin"
 
@@ -24,11 +25,16 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Mapping[str, Any]:
-    """A workload's definition as plain data; UserError when there is no such workload."""
+    """A workload's complete definition as plain data; UserError when there is no such workload."""
     if name not in names():
         near = nearest(name, names())
         raise UserError(
             f"there is no workload {name!r}" + (f"; did you mean {near!r}?" if near else ""),
             remedy=f"use one of: {', '.join(names())}",
         )
-    return tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8"))
+    return completed(tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")))
+
+
+def of_test(test: str) -> str | None:
+    """The workload that has a test of this name."""
+    return next((name for name in names() if test in load(name).get("tests", {})), None)

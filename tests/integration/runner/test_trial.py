@@ -10,8 +10,8 @@ import pytest
 from millrace import workloads
 from millrace.load import client as load
 from millrace.runner.measuring import TrialInput
-from millrace.runner.phases import Work
 from millrace.runner.trial import carry_out_trial
+from millrace.runner.work import Work
 from millrace.servers.model import FittedOptions
 from tests.conftest import ServerOf
 
@@ -21,12 +21,11 @@ ROWS = 2_000
 
 
 def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialInput:
-    levels = {"server": "mysql-5.6.24", "engine": "InnoDB", "load_mode": "local"}
     return TrialInput(
         name="test/1",
         server=server_of("mysql-5.6.24"),
         options=FittedOptions("default", ()),
-        work=Work(workloads.checked(definition), {"rows": ROWS, "data_seed": 1}, levels),
+        work=Work(definition, {"rows": ROWS, "data_seed": 1}),
         expected=load.data_checksum("nodes", ROWS, 1),
         data_file=None,
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from millrace.analysis import conditions
 from millrace.analysis.judge import judge
 from tests.unit.analysis.builders import RunBuilder, extended, measured, noisy
+from tests.unit.analysis.query_runs import TIME_S, Levels, QueryRun, Values
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 RUN = RunBuilder({BASE: (4.0, 4.0, 4.0), OTHER: (2.0, 2.0, 2.0)}).build()
@@ -29,3 +32,43 @@ def test_looks_are_counted_from_what_had_ended() -> None:
     assert conditions.looks(run) == ()
     assert conditions.looks(extended(run, 10, at_block=5)) == (5,)
     assert conditions.looks(extended(run, 10, at_block=0)) == ()  # nothing was there to look at
+
+
+def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:
+    def also(_levels: Levels, block: int) -> Values:
+        restored = {"template_restore_s": 1.5, "template_saved_s": 21.5} if block else {}
+        return {"settled": float(block > 0), "settle_duration_s": 10.0 * (3 - block),
+                "buffer_pool_reads": 50.0 * block, "buffer_pool_read_requests": 1_000.0,
+                "transactions": 1_000.0 * (block + 1), "load_generator_user_s": 0.5,
+                "load_generator_system_s": 1.0, "server_user_s": 3.0, "server_system_s": 1.0,
+                "load_generator_voluntary_switches": 900.0,
+                "load_generator_involuntary_switches": 100.0, **restored}  # fmt: skip
+
+    stored = QueryRun((BASE,), ("point-query",), (8,), 3, also=also).build()
+    (treatment,) = judge(stored).treatments
+    driven = treatment.driven
+    assert driven is not None
+    assert (driven.trials, driven.unsettled, driven.longest_settle_s) == (3, 1, 30.0)
+    assert driven.missed == pytest.approx(150 / 3_000)
+    assert driven.templates_saved_s == pytest.approx(40.0)
+    assert driven.client_s == pytest.approx(4.5 / 6_000)
+    assert driven.server_s == pytest.approx(12 / 6_000)
+    assert driven.client_switches == pytest.approx(0.5)
+    assert driven.client_share == pytest.approx(4.5 / (3 * TIME_S * 2))  # the host has 2 CPUs
+
+
+def test_without_driven_clients_there_are_no_such_conditions() -> None:
+    assert all(treatment.driven is None for treatment in judge(RUN).treatments)
+
+
+def test_what_a_trial_lacks_is_not_told() -> None:
+    stored = QueryRun((BASE,), ("point-query",), (8,), 2).build()
+    first = stored.attempts[0]
+    kept = tuple(m for m in first.measurements if not m.name.startswith(("server_", "load_gen")))
+    lacking = replace(stored, attempts=(replace(first, measurements=kept), *stored.attempts[1:]))
+    driven = judge(lacking).treatments[0].driven
+    assert driven is not None
+    assert (driven.server_s, driven.client_s, driven.client_share) == (None, None, None)
+    assert driven.templates_saved_s is None
+    unknown = replace(stored.run.host, facts={})
+    assert conditions.host_cpus(unknown) is None

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.runner import ownership
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, result
+from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result
 
 
 @pytest.fixture
@@ -23,7 +23,8 @@ def store(tmp_path: Path) -> Path:
     with Store.open(path) as opened:
         what = begun("study-a1", created_utc="2026-05-01T00:00:00Z")
         opened.begin_run(what.run, what.treatments, what.trials)
-        for trial, ended in zip(what.trials, [result(), failed()], strict=False):
+        finished = replace(result(), histograms=(histogram(),))
+        for trial, ended in zip(what.trials, [finished, failed()], strict=False):
             attempt = opened.claim(trial.id, owner, NOW, is_alive=alive)
             assert attempt is not None
             opened.finish(attempt, ended, LATER)
@@ -76,6 +77,7 @@ def test_show_has_steps_measurements_and_the_reason_of_a_failure(store: Path) ->
     assert "1 block 1  a  finished" in lines
     assert "steps: start 1.25 s" in lines
     assert "server: load_duration_s 3.5, rows 20,000" in lines
+    assert "point-query, service time: 20,000 in 0.075 ms on average" in lines
     assert "2 block 1  b  failed" in lines
     assert "3 block 2  a  open" in lines
     failure = lines.index("failed: trial study-a1/0-t-b, attempt 1, step start")

@@ -22,6 +22,7 @@ SURROUNDINGS = Surroundings(
     ),
     configurations=configurations.load_builtin(),
     check_configurations=configurations.check,
+    check_option=configurations.check_varied_option,
     studies=("S1", "S2"),
 )
 

@@ -137,7 +137,7 @@ def test_configurations_of_the_file_come_with_what_they_extend(tmp_path: Path) -
         ("[compare]", "replica.server = []\n[compare]", "factors.replica.server", 7, "role", None),
         ("[compare]", '"server.server" = 1\n[compare]', "factors.server.server", 7, "prefix", None),
         ("[compare]", 'load_mode = ["x"]\n[compare]', "factors.load_mode[0]", 7, "no load_", None),
-        ("[compare]", "engine = [1]\n[compare]", "factors.engine[0]", 7, "wrong type", None),
+        ("[compare]", "engine = [1]\n[compare]", "factors.engine[0]", 7, "1 is not right", None),
         ("[compare]", 'configuration=["wfm"]\n[compare]', "factors.configuration[0]", 7, "", "wmf"),
         ("[parameters]", "[parameter]", "parameter", 10, "unknown key", "parameters"),
         ("name", "blocks = 0\nname", "blocks", 1, "0 is not right", None),

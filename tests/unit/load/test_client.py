@@ -30,8 +30,26 @@ SUMMARY = (
     '"max_rss_bytes":5},"bytes_sent":6,"bytes_received":7}'
 )
 PHASE = (
-    '{"type":"phase","name":"s","duration_s":1.5,"affected_rows":2,"warnings":3,"rows_sent":0,'
+    '{"type":"phase","name":"s","kind":"statement","duration_s":1.5,"affected_rows":2,"warnings":3,"rows_sent":0,'
     '"bytes_sent":0,"generator_wait_s":null,"result":[["a",null]]}'
+)
+
+HISTOGRAM = '{"encoded":"HIST","count":3,"sum_s":0.5,"min_s":0.1,"max_s":0.2}'
+RECORD = (
+    '{"name":"point","count":3,"errors":{"1213":2},"retries":1,"rows":3,"affected_rows":0,'
+    '"bytes_sent":30,"bytes_received":60,"service":HISTOGRAM,"response":null}'
+).replace("HISTOGRAM", HISTOGRAM)
+DRIVEN = (
+    '{"type":"phase","kind":"drive","name":"measure","duration_s":1.0,"warmup_s":0.5,'
+    '"connect_s":0.1,"partial":PARTIAL,"partial_reason":REASON,"clients":2,"threads":1,'
+    '"protocol":"text","test":"point","busy_poll":false,"cpus":null,"pacing":{"kind":"closed"},'
+    '"mean_gap_s":0.001,"transactions":[RECORD],"statements":[RECORD],"client":{"user_s":1.0}}'
+).replace("RECORD", RECORD)
+LOADED = (
+    '{"type":"phase","name":"load","kind":"load_tables","duration_s":1.5,"affected_rows":2,'
+    '"warnings":0,"rows_sent":2,"bytes_sent":9,"generator_wait_s":null,"result":null,'
+    '"tables":[{"name":"t1","rows":2,"bytes":9,"checksum":"77","load_s":1.0,"after_load_s":0.5}],'
+    '"method":"multi_row","method_reason":"LOCAL is off"}'
 )
 
 Acting = Callable[[str], None]
@@ -58,12 +76,66 @@ def test_a_good_run_becomes_a_result(acting: Acting) -> None:
     result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
     assert [event["type"] for event in events] == ["start", "interval", "phase", "summary"]
     assert result.server_version == "5.6.24"
-    assert result.phases[0].duration_s == 1.5
-    assert result.phases[0].result == (("a", None),)
-    assert result.phases[0].generator_wait_s is None
+    [phase] = result.phases
+    assert phase == client.PhaseResult("s", "statement", 1.5, 2, 3, 0, 0, None, (("a", None),))
+    assert result.driven() is None
     assert result.statements == (client.StatementResult("s", 1, {1290: 2}, "HIST"),)
     assert result.client == client.ClientUsage(0.5, 0.25, 3, 4, 5)
     assert (result.bytes_sent, result.bytes_received) == (6, 7)
+
+
+def driven(reason: str | None = None) -> str:
+    said = "null" if reason is None else f'"{reason}"'
+    return DRIVEN.replace("PARTIAL", str(reason is not None).lower()).replace("REASON", said)
+
+
+def test_tables_and_clients_become_results(acting: Acting) -> None:
+    mark = '{"type":"mark","phase":"measure","mark":"measure_started","t_s":0.6}'
+    interval = '{"type":"interval","phase":"measure","kind":"drive","part":"measure","t_s":1.0}'
+    lines = "\n".join((START, LOADED, mark, interval, driven(), SUMMARY))
+    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
+    events: list[client.Event] = []
+    result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
+    assert [event["type"] for event in events][2:4] == ["mark", "interval"]
+    loaded, measured = result.phases
+    assert isinstance(loaded, client.TablesResult)
+    assert loaded.tables == (client.LoadedTable("t1", 2, 9, "77", 1.0, 0.5),)
+    assert (loaded.method, loaded.method_reason) == ("multi_row", "LOCAL is off")
+    assert isinstance(measured, client.DriveResult)
+    assert measured is result.driven()
+    assert measured.transactions[0].errors == {1213: 2}
+    assert measured.transactions[0].service.encoded == "HIST"
+    assert measured.transactions[0].response is None
+    assert measured.details["pacing"] == {"kind": "closed"}
+    assert not measured.partial
+
+
+@pytest.mark.parametrize("ending", ["", f"\n{SUMMARY}"])
+def test_what_clients_did_before_the_end_is_kept(acting: Acting, ending: str) -> None:
+    error = (
+        '{"type":"error","phase":"measure","kind":"lost","code":null,"sqlstate":null,'
+        '"message":"lost the connection"}'
+    )
+    lines = "\n".join((START, driven("lost the connection"), error)) + ending
+    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND\nexit 1")
+    with pytest.raises(client.LoadFailed, match="lost the connection") as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert caught.value.result is not None
+    kept = caught.value.result.driven()
+    assert kept is not None
+    assert kept.partial
+    assert kept.transactions[0].count == 3
+
+
+def test_a_failure_to_log_in_has_no_result(acting: Acting) -> None:
+    error = (
+        '{"type":"error","phase":"connect","kind":"server","code":1045,"sqlstate":"28000",'
+        '"message":"Access denied"}'
+    )
+    acting(f"cat >/dev/null; echo '{error}'; exit 1")
+    with pytest.raises(client.LoadFailed, match="Access denied") as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert caught.value.result is None
 
 
 def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
@@ -93,8 +165,8 @@ def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: 
 
 
 def test_a_refused_specification_is_a_matter_of_versions(acting: Acting) -> None:
-    acting("echo 'millrace-load: -: version: 1 is not known, expected 2' >&2; exit 2")
-    with pytest.raises(HostProblem, match="refused its specification: -: version: 1") as caught:
+    acting("echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2")
+    with pytest.raises(HostProblem, match="refused its specification: -: version: 2") as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
     assert "make setup" in (caught.value.remedy or "")
 

@@ -10,13 +10,23 @@ import pytest
 from millrace.errors import TrialFailed
 from millrace.load import client
 from millrace.load.spec import (
+    Closed,
     Connection,
+    Drive,
     GeneratedSource,
     LoadData,
+    LoadTables,
+    Open,
+    Phase,
     RunSpec,
     ServerFile,
     Statement,
+    Tables,
+    Tls,
+    VerifyTables,
+    WarmTables,
 )
+from tests.unit.workloads.small import driving
 
 
 def every_kind(connection: Connection) -> RunSpec:
@@ -35,7 +45,7 @@ def test_the_form_as_json() -> None:
     connection = Connection(user="u", password="p", database="d", socket=Path("/run/s"))
     written = json.loads(every_kind(connection).to_json())
     assert written == {
-        "version": 1,
+        "version": 2,
         "connection": {"socket": "/run/s", "user": "u", "password": "p", "database": "d"},
         "session": ["SET time_zone = '+00:00'"],
         "phases": [
@@ -55,6 +65,57 @@ def test_the_form_as_json() -> None:
     }  # fmt: skip
 
 
+def with_tables(connection: Connection) -> RunSpec:
+    definition = driving()
+    phases: tuple[Phase, ...] = (
+        LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True),
+        VerifyTables("verify", 60.0),
+        WarmTables("warm", 60.0, threads=3),
+        Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=Closed()),
+        Drive(
+            "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
+            pacing=Open(50.5, "constant", 0.5), retry=(1213,), busy_poll=True,
+        ),
+    )  # fmt: skip
+    names = ("tables", "draws", "statements", "tests")
+    tables = Tables(
+        {name: definition[name] for name in names},
+        defaults={"tables": 1, "table_size": 10, "range_size": 100, "engine": "InnoDB"},
+        values={"table_size": 20},
+        seed=7,
+    )
+    return RunSpec(connection, (), phases, tables)
+
+
+def test_the_form_of_tables_and_clients() -> None:
+    connection = Connection(user="u", password="p", host="h", port=1, tls=Tls("require"))
+    written = json.loads(with_tables(connection).to_json())
+    assert written["connection"]["tls"] == {"mode": "require", "ca": None}
+    assert written["seed"] == 7
+    assert written["values"] == {"table_size": 20}
+    assert written["workload"]["statements"].keys() == {"select", "update", "range"}
+    load, verify, warm, closed, opened = written["phases"]
+    assert load == {
+        "name": "load", "kind": "load_tables", "threads": 2, "method": "multi_row",
+        "lock_tables": True, "limit_s": 60.0,
+    }  # fmt: skip
+    assert verify == {"name": "verify", "kind": "verify_tables", "limit_s": 60.0}
+    assert warm == {"name": "warm", "kind": "warm_tables", "threads": 3, "limit_s": 60.0}
+    assert closed["end"] == {"kind": "time", "seconds": 0.5}
+    assert closed["warmup"] == {"kind": "time", "seconds": 0.25}
+    assert (closed["pacing"], closed["cpus"]) == ({"kind": "closed"}, None)
+    assert opened["end"] == {"kind": "operations", "transactions": 100}
+    assert opened["pacing"] == {
+        "kind": "open", "rate": 50.5, "arrivals": "constant", "late_limit_s": 0.5,
+    }  # fmt: skip
+
+
+def test_clients_end_by_time_or_by_number() -> None:
+    for time_s, transactions in ((None, None), (1.0, 5)):
+        with pytest.raises(ValueError, match="for a time or for a number"):
+            Drive("measure", "point", 1, 60.0, time_s=time_s, transactions=transactions)
+
+
 def test_the_load_generator_reads_every_kind_and_looks_for_the_server(tmp_path: Path) -> None:
     nobody = tmp_path / "nobody"
     connections = (
@@ -62,9 +123,10 @@ def test_the_load_generator_reads_every_kind_and_looks_for_the_server(tmp_path: 
         Connection(user="u", password="", database="d", host="127.0.0.1", port=1),
     )
     for connection in connections:
-        with pytest.raises(TrialFailed, match="cannot connect to") as caught:
-            client.run(every_kind(connection), limit_s=60)
-        assert caught.value.step == "connect"
+        for spec in (every_kind(connection), with_tables(connection)):
+            with pytest.raises(TrialFailed, match="cannot connect to") as caught:
+                client.run(spec, limit_s=60)
+            assert caught.value.step == "connect"
 
 
 def test_a_connection_is_either_a_socket_or_an_address() -> None:

@@ -49,7 +49,7 @@ def test_json_is_what_its_schema_says() -> None:
     analysis = judge(study())
     text = render(analysis, "json")
     document = ReportDocument.model_validate_json(text, strict=True)
-    assert json.loads(text)["schema"] == "millrace.report/1"
+    assert json.loads(text)["schema"] == "millrace.report/2"
     assert len(document.comparisons) == 2 * 2 * 3
     first = json.loads(text)["comparisons"][0]
     effect = ["ratio", "low", "high", "n_blocks", "verdict", "reason"]
@@ -60,7 +60,7 @@ def test_json_is_what_its_schema_says() -> None:
 
 
 def test_the_schema_file_is_up_to_date() -> None:
-    file = resources.files("millrace.report") / "schema" / "report-1.schema.json"
+    file = resources.files("millrace.report") / "schema" / "report-2.schema.json"
     assert json.loads(file.read_text("utf-8")) == schema()
 
 

@@ -80,6 +80,7 @@ class Command:
             servers=["a", "b", "c"],
             configurations=configurations.load_builtin(),
             check_configurations=configurations.check,
+            check_option=configurations.check_varied_option,
         )
         return read(file, scale=None, surroundings=surroundings, overrides=overrides)
 

@@ -7,11 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from millrace.load.wakeup import CpuWakeup
 from millrace.runner import doctor, host, host_activity
 from millrace.runner.host_activity import Activity, Process
 from millrace.runner.host_text import CpuTimes
@@ -40,10 +42,19 @@ GOOD: dict[str, str] = {
 del GOOD["sys/devices/system/node/node1/cpulist"]
 
 
-def findings(root: Path, tree: dict[str, str], seen: Activity = QUIET) -> dict[str, doctor.Finding]:
+ALERT = (CpuWakeup(0, 4.0, 3.5), CpuWakeup(1, 5.0, 4.5))
+SLEEPY = (CpuWakeup(0, 20.0, 18.5), CpuWakeup(1, 48.0, 19.0))
+
+
+def findings(
+    root: Path,
+    tree: dict[str, str],
+    seen: Activity = QUIET,
+    wakeups: Sequence[CpuWakeup] = ALERT,
+) -> dict[str, doctor.Finding]:
     facts = host.facts(root, root=trees.plant(root, tree))
     facts["filesystem"] |= {"total_bytes": 1 << 40, "free_bytes": 1 << 39}
-    return {finding.check: finding for finding in doctor.judge(facts, seen, Path("/srv"))}
+    return {finding.check: finding for finding in doctor.judge(facts, seen, Path("/srv"), wakeups)}
 
 
 def test_a_good_host_has_nothing_to_do(tmp_path: Path) -> None:
@@ -138,12 +149,29 @@ def test_what_else_can_be_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("wakeups", "status", "observed"),
+    [
+        (ALERT, "ok", "CPU 1 5 µs (4 kept awake), CPU 0 4 µs (4 kept awake)"),
+        (SLEEPY, "warn", "CPU 1 48 µs (19 kept awake), CPU 0 20 µs (18 kept awake)"),
+        ((), "unknown", "it could not be measured"),
+        (SLEEPY * 4, "warn", "CPU 1 48 µs (19 kept awake), 4 more that are quicker"),
+    ],
+)
+def test_cpus_that_sleep(
+    wakeups: Sequence[CpuWakeup], status: str, observed: str, tmp_path: Path
+) -> None:
+    found = findings(tmp_path, GOOD, wakeups=wakeups)["CPU wake-up"]
+    assert found.status == status
+    assert found.observed.endswith(observed)
+
+
+@pytest.mark.parametrize(
     ("free", "status"), [(1 << 40, "ok"), (9 << 30, "warn"), (1 << 29, "problem")]
 )
 def test_free_disk(free: int, status: str, tmp_path: Path) -> None:
     facts = host.facts(tmp_path, root=trees.plant(tmp_path, GOOD))
     facts["filesystem"] |= {"total_bytes": 2 << 40, "free_bytes": free}
-    found = {f.check: f for f in doctor.judge(facts, QUIET, Path("/srv"))}
+    found = {f.check: f for f in doctor.judge(facts, QUIET, Path("/srv"), ALERT)}
     assert found["free disk"].status == status
 
 

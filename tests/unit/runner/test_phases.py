@@ -1,74 +1,38 @@
-"""A workload's phases: the spec that is sent, and what is made of the answer."""
+"""A workload's phases made into the load generator's spec, with their limits."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from millrace import workloads
-from millrace.errors import TrialFailed
-from millrace.load.client import ClientUsage, DataChecksum, LoadResult, PhaseResult
+from millrace.load import spec
 from millrace.load.spec import Connection, GeneratedSource, LoadData, ServerFile, Statement
-from millrace.runner import phases
-from millrace.runner.phases import DataFile, Work
+from millrace.runner import limits, phases
+from millrace.runner.work import DataFile, Work
+from tests.unit.workloads.small import driving
 
-LOAD_DATA = workloads.checked(workloads.load("load-data"))
+LOAD_DATA = workloads.load("load-data")
 SOMEWHERE = Connection(user="root", password="secret", socket=Path("/somewhere"))
-EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
 
 
-def work(**levels: Any) -> Work:
-    return Work(
-        LOAD_DATA,
-        {"rows": 1_000, "data_seed": 7},
-        {"engine": "InnoDB", "load_mode": "local", "server": "mysql-5.6.24", **levels},
-    )
+def work(**chosen: Any) -> Work:
+    return Work(LOAD_DATA, {"rows": 1_000, "data_seed": 7, **chosen})
 
 
-def phase(name: str, result: tuple[tuple[str | None, ...], ...] | None = None) -> PhaseResult:
-    return PhaseResult(
-        name=name,
-        duration_s=2.0,
-        affected_rows=1_000,
-        warnings=3,
-        rows_sent=1_000,
-        bytes_sent=79_000,
-        generator_wait_s=0.25 if name == "load" else None,
-        result=result,
-    )
-
-
-def answer(
-    count: tuple[tuple[str | None, ...], ...] | None = (("1000",),),
-    verify: tuple[tuple[str | None, ...], ...] | None = (("1000", "4242"),),
-) -> LoadResult:
-    return LoadResult(
-        load_generator="0.1.0",
-        server_version="5.6.24",
-        phases=(
-            phase("create"),
-            phase("load"),
-            phase("finish"),
-            phase("count", count),
-            phase("verify", verify),
-        ),
-        statements=(),
-        client=ClientUsage(0.5, 0.25, 10, 2, 1 << 20),
-        bytes_sent=79_000,
-        bytes_received=1_000,
-    )
+def made(given: Work, data_file: DataFile | None = None) -> spec.RunSpec:
+    return phases.spec(given.measuring, given, SOMEWHERE, data_file)
 
 
 def test_the_spec_at_each_load_mode() -> None:
-    local = phases.spec(work(), SOMEWHERE, None)
+    local = made(work())
     assert [each.name for each in local.phases] == ["create", "load", "finish", "count", "verify"]
     load = local.phases[1]
     assert isinstance(load, LoadData)
     assert load.source == GeneratedSource("nodes", 1_000, 7)
-    from_file = phases.spec(work(load_mode="server_file"), SOMEWHERE, DataFile(Path("/d/nodes")))
+    from_file = made(work(load_mode="server_file"), DataFile(Path("/d/nodes")))
     load = from_file.phases[1]
     assert isinstance(load, LoadData)
     assert load.source == ServerFile(Path("/d/nodes"))
@@ -83,8 +47,7 @@ def test_the_spec_at_each_load_mode() -> None:
     ],
 )
 def test_the_finish_makes_the_engine_durable(engine: str, finish: tuple[str, ...]) -> None:
-    made = phases.spec(work(engine=engine), SOMEWHERE, None)
-    create, _, last = made.phases[:3]
+    create, _, last = made(work(engine=engine)).phases[:3]
     assert isinstance(create, Statement)
     assert create.sql[0].endswith(f"ENGINE={engine}")
     assert isinstance(last, Statement)
@@ -92,54 +55,132 @@ def test_the_finish_makes_the_engine_durable(engine: str, finish: tuple[str, ...
 
 
 def test_the_checksum_compares_text_as_bytes() -> None:
-    assert phases.checksum_sql(LOAD_DATA) == (
+    data = workloads.checked(LOAD_DATA).data
+    assert data is not None
+    assert phases.checksum_sql(data) == (
         "SELECT count(*), sum(crc32(concat_ws('\\t', id, lat, lon, version, timestamp, changeset, "
         "uid, CAST(user AS BINARY)))) FROM nodes"
     )
 
 
 def test_the_session_is_utc() -> None:
-    assert phases.spec(work(), SOMEWHERE, None).session == ("SET time_zone = '+00:00'",)
+    assert made(work()).session == ("SET time_zone = '+00:00'",)
+
+
+def limit_s(given: Work) -> float:
+    return limits.limit_s(given.workload.phases, given)
 
 
 def test_limits_grow_with_the_rows() -> None:
-    small, large = work(), replace(work(), parameters={"rows": 46_741_126, "data_seed": 7})
-    assert phases.limit_s(small) < phases.limit_s(large)
-    made = phases.spec(large, SOMEWHERE, None)
-    assert phases.limit_s(large) == pytest.approx(sum(each.limit_s for each in made.phases))
+    small, large = work(), work(rows=46_741_126)
+    assert limit_s(small) < limit_s(large)
+    assert limit_s(large) == pytest.approx(sum(each.limit_s for each in made(large).phases))
+    assert made(small).tables is None
 
 
-def test_a_table_with_what_was_made_is_verified() -> None:
-    phases.verify(LOAD_DATA, answer(), EXPECTED)
+def driven(**chosen: Any) -> Work:
+    return Work(driving(), chosen)
+
+
+def drive(**chosen: Any) -> spec.Drive:
+    given = driven(**chosen)
+    [phase] = phases.spec(given.measuring, given, SOMEWHERE).phases
+    assert isinstance(phase, spec.Drive)
+    return phase
+
+
+def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apart() -> None:
+    given = driven()
+    parts = (given.making, given.warming, given.measuring)
+    assert [[phase.name for phase in part] for part in parts] == [
+        ["load", "verify"],
+        ["warm"],
+        ["measure"],
+    ]
+    making = phases.spec(given.making, given, SOMEWHERE)
+    assert [type(phase) for phase in making.phases] == [spec.LoadTables, spec.VerifyTables]
+    assert making.tables is not None
+    assert making.tables.definition["tests"].keys() == {"point", "pair", "one"}
+    assert making.tables.seed == 1
+    only_loading = work()
+    assert (only_loading.making, only_loading.warming) == ((), ())
+    assert only_loading.measuring == tuple(only_loading.workload.phases)
+
+
+def test_clients_are_driven_as_the_levels_say() -> None:
+    assert drive() == spec.Drive(
+        "measure", "point", 1, limits.limit_s(driven().measuring, driven()),
+        time_s=30.0, warmup_s=5.0, retry=(1213, 1205, 1020),
+    )  # fmt: skip
+    open_loop = drive(clients=8, protocol="text", rate=1000, arrivals="constant", late_limit_s=2)
+    assert (open_loop.clients, open_loop.protocol) == (8, "text")
+    assert open_loop.pacing == spec.Open(1000.0, "constant", 2.0)
+    assert drive(rate=5, late_limit_s=0).pacing == spec.Open(5.0, "poisson", None)
+    equal_work = drive(operations=100, client_cpus="0,2-3", threads=2)
+    assert (equal_work.time_s, equal_work.transactions) == (None, 100)
+    assert (equal_work.cpus, equal_work.threads) == ((0, 2, 3), 2)
+
+
+def test_what_an_experiment_says_outranks_a_test_and_a_test_the_defaults() -> None:
+    assert drive(test="one").time_s == 30.0
+    assert driven(test="one").values["range_size"] == 7
+    assert driven(test="one", range_size=9).values["range_size"] == 9
+    assert driven(test="point").values["range_size"] == 100
+    # Tables know of no test, so that all tests share one data set.
+    assert driven(test="one").of_tables["range_size"] == 100
+    tables = driven(test="one", table_size=5).tables
+    assert tables is not None
+    assert tables.values == {"test": "one", "table_size": 5}
+    assert tables.defaults["range_size"] == 100
 
 
 @pytest.mark.parametrize(
-    ("wrong", "step"),
+    ("chosen", "restorable"),
     [
-        (answer(count=(("999",),)), "count"),
-        (answer(count=None), "count"),
-        (answer(count=()), "count"),
-        (answer(verify=(("1000", "4243"),)), "verify"),
-        (answer(verify=(("1001", "4242"),)), "verify"),
-        (answer(verify=(("1000", None),)), "verify"),
+        ({}, True),
+        ({"template": "off"}, False),
+        ({"engine": "MEMORY"}, False),
+        ({"engine": "Heap"}, False),
+        ({"engine": "MyISAM"}, True),
     ],
 )
-def test_a_table_with_anything_else_fails_the_trial(wrong: LoadResult, step: str) -> None:
-    with pytest.raises(TrialFailed) as failure:
-        phases.verify(LOAD_DATA, wrong, EXPECTED)
-    assert failure.value.step == step
+def test_what_a_restart_would_lose_is_never_restored(
+    chosen: dict[str, Any], *, restorable: bool
+) -> None:
+    assert driven(**chosen).is_restorable is restorable
 
 
-def test_measurements_are_what_the_phases_yielded() -> None:
-    found = {each.name: each.value for each in phases.measurements(LOAD_DATA, answer(), EXPECTED)}
-    assert found["rows"] == 1_000
-    assert found["load_duration_s"] == found["finish_duration_s"] == 2.0
-    assert found["load_generator_wait_s"] == 0.25
-    assert found["load_warnings"] == 3
-    assert found["load_generator_user_s"] == 0.5
-    assert "finish_warnings" not in found
+@pytest.mark.parametrize(
+    ("method", "locks"), [("local", False), ("multi_row", True), ("single_row", True)]
+)
+def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
+    given = Work(
+        workloads.load("insert-methods"), {"load_method": method, "lock_tables": True, "rows": 5}
+    )
+    load, verify = made(given).phases
+    assert isinstance(load, spec.LoadTables)
+    assert (load.method, load.lock_tables) == (method, locks)
+    assert isinstance(verify, spec.VerifyTables)
 
 
-def test_phases_are_steps_one_after_another() -> None:
-    steps = phases.step_records(answer())
-    assert [step.started_s for step in steps] == [0.0, 2.0, 4.0, 6.0, 8.0]
+def test_single_row_loading_gets_the_time_it_takes() -> None:
+    at_once, one_by_one = driven(), driven(load_method="single_row")
+    assert limits.limit_s(one_by_one.making, one_by_one) > limits.limit_s(at_once.making, at_once)
+
+
+def test_driving_gets_its_time_and_more() -> None:
+    for chosen, least_s in (
+        ({"time_s": 300}, 300),
+        ({"time_s": 300, "warmup_s": 600}, 900),
+        ({"operations": 1_000_000}, 10_000),
+        ({"operations": 1_000, "rate": 0.1}, 10_000),
+        ({"clients": 10_000}, 60),
+    ):
+        given = driven(**chosen)
+        assert limits.limit_s(given.measuring, given) > least_s
+
+
+def test_cpus_in_words() -> None:
+    assert phases.cpus("") is None
+    assert phases.cpus("3") == (3,)
+    assert phases.cpus("0-2,7,1") == (0, 1, 2, 7)

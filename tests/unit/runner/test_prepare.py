@@ -38,12 +38,16 @@ def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def plan(directory: Path, **levels: str) -> Plan:
     path = directory / "attached.toml"
     path.write_text(FILE.format(**{"configuration": "default", "load_mode": "local", **levels}))
-    surroundings = Surroundings(
+    return expand(read(path, scale=None, surroundings=surroundings()), seed=1)
+
+
+def surroundings() -> Surroundings:
+    return Surroundings(
         servers=[row.name for row in install.list_servers()],
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
+        check_option=configurations.check_varied_option,
     )
-    return expand(read(path, scale=None, surroundings=surroundings), seed=1)
 
 
 @pytest.mark.parametrize(
@@ -64,3 +68,11 @@ def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(
 
 def test_an_attached_server_as_it_is_can_be_measured(tmp_path: Path) -> None:
     refuse_attached(plan(tmp_path))
+
+
+def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
+    varied = FILE.replace("[compare]", "options.innodb_page_size = [4096]\n[compare]")
+    path = tmp_path / "varied.toml"
+    path.write_text(varied.format(configuration="default", load_mode="local"))
+    with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
+        refuse_attached(expand(read(path, scale=None, surroundings=surroundings()), seed=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from millrace.store.records import (
     AttemptResult,
+    HistogramRecord,
     HostRecord,
     InstanceRecord,
     Level,
@@ -90,6 +92,11 @@ def result(*, port: str = "3306", log: bytes = b"ready for connections\n") -> At
     )
 
 
+def histogram(name: str = "point-query") -> HistogramRecord:
+    """A transaction's latencies; the store never looks into what is encoded."""
+    return HistogramRecord("measure", "transaction", name, "service", "HISTFAAA", 20_000, 1.5)
+
+
 def failed() -> AttemptResult:
     return AttemptResult("failed", failed_step="start", reason="it crashed", log_tail="signal 11\n")
 
@@ -101,6 +108,16 @@ def without_attempt_ids(stored: StoredRun) -> StoredRun:
 
 _numbers = st.floats(allow_nan=False, allow_infinity=False)
 _names = st.text(min_size=1, max_size=8)
+_histograms = st.builds(
+    HistogramRecord,
+    phase=_names,
+    of=st.sampled_from(["transaction", "statement"]),
+    name=_names,
+    kind=st.sampled_from(["service", "response"]),
+    encoded=st.binary(max_size=20).map(lambda content: b64encode(content).decode()),
+    count=st.integers(0, 2**63 - 1),
+    sum_s=_numbers,
+)
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | _numbers | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
@@ -161,6 +178,7 @@ def results(draw: st.DrawFn) -> AttemptResult:
         artefacts=tuple(
             draw(st.lists(st.tuples(_names, _names, st.binary(max_size=20)), max_size=2))
         ),
+        histograms=tuple(draw(st.lists(_histograms, max_size=2))),
     )
 
 

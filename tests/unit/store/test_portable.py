@@ -6,6 +6,7 @@ import contextlib
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from millrace.errors import UserError
 from millrace.store import portable
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
+from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
 
 Members = dict[str, bytes]
 
@@ -31,7 +32,8 @@ def exported(tmp_path: Path) -> Path:
             store.begin_run(what.run, what.treatments, what.trials)
             attempt = store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive)
             assert attempt is not None
-            store.finish(attempt, result(log=run_id.encode()), LATER)
+            measured = replace(result(log=run_id.encode()), histograms=(histogram(),))
+            store.finish(attempt, measured, LATER)
         store.export_runs(["one", "two"], tmp_path / "runs.zip")
         first = (tmp_path / "runs.zip").read_bytes()
         store.export_runs(["one", "two"], tmp_path / "runs.zip", replace=True)
@@ -150,6 +152,10 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
         run_edit(lambda r: r["attempts"].append(r["attempts"][0] | {"number": 2})),
         "finished attempt of trial .* is there 2 times",
     ),
+    "other histograms": (
+        run_edit(lambda r: r["attempts"][0]["artefacts"][0].update(kind="histograms")),
+        "holds no histograms",
+    ),
     "measured twice": (
         run_edit(lambda r: twice(r["attempts"][0], "measurements")),
         "measurement .* is there 2 times",
@@ -200,7 +206,7 @@ def test_a_changed_bit_is_refused_or_changes_nothing(
         portable.reading(tmp_path / "changed.zip") as changed,
     ):
         assert changed.runs == runs  # the bit was in a date or another field nobody reads
-        assert len(list(changed.artefacts_of(runs))) == 2
+        assert len(list(changed.artefacts_of(runs))) == 3
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from tests.unit.store.stored_records import (
     begun,
     dead,
     failed,
+    histogram,
     result,
     results,
     runs,
@@ -94,7 +95,10 @@ def test_anything_comes_back_as_it_was_stored_and_from_an_export(
             kept_artefacts = [
                 (a.kind, a.role, store.artefacts.read(a.sha256)) for a in attempt.artefacts
             ]
-            assert kept_artefacts == list(ended.artefacts)
+            assert kept_artefacts[: len(ended.artefacts)] == list(ended.artefacts)
+            assert [kind for kind, _, _ in kept_artefacts[len(ended.artefacts) :]] == [
+                "histograms"
+            ] * bool(ended.histograms)
             expected = {name: v for name, v in asdict(ended).items() if name != "artefacts"}
             assert {name: asdict(attempt)[name] for name in expected} == expected
 
@@ -360,3 +364,46 @@ def test_a_changed_file_of_the_store_is_told(store: Store) -> None:
     with pytest.raises(HostProblem, match="was changed"):
         store.export_runs([what.run.id], store.path.with_name("run.zip"))
     assert not store.path.with_name("run.zip").exists()
+
+
+def test_histograms_are_kept_as_a_file_and_read_back(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    measured = (histogram("point-query"), histogram("COMMIT"))
+    carry_out(store, what.trials[0].id, replace(result(), histograms=measured))
+    carry_out(store, what.trials[1].id, result())
+
+    with_some, without = store.load_run(what.run.id).attempts
+    assert with_some.histograms == measured
+    assert [artefact.kind for artefact in with_some.artefacts] == ["error_log", "histograms"]
+    assert without.histograms == ()
+    assert [artefact.kind for artefact in without.artefacts] == ["error_log"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.write_bytes(b"[]"), "was changed"),
+    ],
+)
+def test_lost_histograms_are_told(
+    store: Store, damage: Callable[[Path], object], message: str
+) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, replace(result(), histograms=(histogram(),)))
+    artefact = store.load_run(what.run.id).attempts[0].artefacts[-1]
+    damage(store.artefacts.path(artefact.sha256))
+    with pytest.raises(HostProblem, match=message) as caught:
+        store.load_run(what.run.id)
+    assert artefact.sha256 in caught.value.message
+
+
+def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    other = AttemptResult("finished", artefacts=(("histograms", "client", b'[{"phase": 1}]'),))
+    carry_out(store, what.trials[0].id, other)
+    with pytest.raises(HostProblem, match="holds no histograms"):
+        store.load_run(what.run.id)

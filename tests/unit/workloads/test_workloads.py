@@ -112,6 +112,7 @@ def test_a_number_is_finite(value: float) -> None:
 def test_data_and_table_sizes() -> None:
     workload = workloads.checked(workloads.load("load-data"))
     assert workload.data_bytes({"rows": 1000}) == 79_000
+    assert workload.data is not None
     assert workload.data.table_bytes(1000, "InnoDB") == 125_000
     assert workload.data.table_bytes(1000, "innodb") == 125_000
     assert workload.data.table_bytes(1000, "Unheard") == 130_000

@@ -1,10 +1,10 @@
 //! What a server that holds a slice of the data must compute from it, in whatever order.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::nodes::Nodes;
+use super::rows::Rows;
 
 const CHUNK_ROWS: usize = 4096;
 
@@ -29,16 +29,16 @@ impl Checksum {
     }
 }
 
-/// The checksum of the rows of `slice`, computed by `threads` threads.
-pub fn checksum(nodes: &Arc<Nodes>, slice: &Range<u64>, threads: usize) -> Checksum {
-    let rows = slice.end.saturating_sub(slice.start);
-    let share = rows.div_ceil(threads as u64).max(1);
+/// The checksum of `slice` of `rows`, computed by `threads` threads.
+pub fn checksum(rows: &impl Rows, slice: &Range<u64>, threads: usize) -> Checksum {
+    let count = slice.end.saturating_sub(slice.start);
+    let share = count.div_ceil(threads as u64).max(1);
     thread::scope(|scope| {
         let parts: Vec<_> = (0..threads as u64)
             .map(|part| {
                 let from = slice.end.min(slice.start + part * share);
                 let to = slice.end.min(from + share);
-                scope.spawn(move || checksum_of_part(nodes, from, to))
+                scope.spawn(move || checksum_of_part(rows, from, to))
             })
             .collect();
         parts
@@ -48,17 +48,55 @@ pub fn checksum(nodes: &Arc<Nodes>, slice: &Range<u64>, threads: usize) -> Check
     })
 }
 
-fn checksum_of_part(nodes: &Nodes, from: u64, to: u64) -> Checksum {
-    let mut buffer = vec![0; Nodes::room_for(CHUNK_ROWS)];
+fn checksum_of_part(rows: &impl Rows, from: u64, to: u64) -> Checksum {
+    let mut buffer = vec![0; rows.room_for(CHUNK_ROWS)];
     let mut total = Checksum::default();
     let mut row = from;
     while row < to {
         let next = to.min(row + CHUNK_ROWS as u64);
-        let length = nodes.write(row, next, &mut buffer);
+        let length = rows.write(row, next, &mut buffer);
         total = total.plus(checksum_of_text(&buffer[..length]));
         row = next;
     }
     total
+}
+
+/// Rows that add themselves to a checksum while they are made.
+pub struct Summed<R> {
+    rows: Arc<R>,
+    total: Mutex<Checksum>,
+}
+
+impl<R: Rows> Summed<R> {
+    pub fn new(rows: &Arc<R>) -> Self {
+        Self {
+            rows: Arc::clone(rows),
+            total: Mutex::default(),
+        }
+    }
+
+    /// The checksum of what has been made so far.
+    pub fn total(&self) -> Checksum {
+        *self.total.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: Rows> Rows for Summed<R> {
+    fn count(&self) -> u64 {
+        self.rows.count()
+    }
+
+    fn room_for(&self, rows: usize) -> usize {
+        self.rows.room_for(rows)
+    }
+
+    fn write(&self, from: u64, to: u64, out: &mut [u8]) -> usize {
+        let length = self.rows.write(from, to, out);
+        let sum = checksum_of_text(&out[..length]);
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        *total = total.plus(sum);
+        length
+    }
 }
 
 fn checksum_of_text(text: &[u8]) -> Checksum {
@@ -66,15 +104,18 @@ fn checksum_of_text(text: &[u8]) -> Checksum {
         bytes: text.len() as u64,
         ..Checksum::default()
     };
-    for row in text.split_inclusive(|&byte| byte == b'\n') {
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', text) {
         total.rows += 1;
-        total.sum += u128::from(crc32fast::hash(&row[..row.len() - 1]));
+        total.sum += u128::from(crc32fast::hash(&text[start..end]));
+        start = end + 1;
     }
     total
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::nodes::Nodes;
     use super::*;
 
     #[test]
@@ -93,7 +134,7 @@ mod tests {
 
     #[test]
     fn slices_add_up_for_any_number_of_threads() {
-        let nodes = Arc::new(Nodes::new(10_000, 9));
+        let nodes = Nodes::new(10_000, 9);
         let whole = checksum(&nodes, &(0..10_000), 1);
         assert_eq!(whole.rows, 10_000);
         assert_eq!(checksum(&nodes, &(0..10_000), 3), whole);
@@ -102,8 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_summed_while_they_are_made() {
+        let nodes = Arc::new(Nodes::new(1_000, 9));
+        let summed = Summed::new(&nodes);
+        let mut buffer = vec![0; summed.room_for(1_000)];
+        summed.write(500, 1_000, &mut buffer);
+        summed.write(0, 500, &mut buffer);
+        assert_eq!(summed.total(), checksum(nodes.as_ref(), &(0..1_000), 1));
+    }
+
+    #[test]
     fn no_rows_have_the_checksum_zero() {
-        let nodes = Arc::new(Nodes::new(10, 9));
+        let nodes = Nodes::new(10, 9);
         assert_eq!(checksum(&nodes, &(3..3), 2), Checksum::default());
     }
 }

@@ -21,6 +21,12 @@ impl Stream {
         Self { key }
     }
 
+    /// The stream of a key, which must itself be random.
+    #[inline]
+    pub fn keyed(key: u64) -> Self {
+        Self { key }
+    }
+
     /// Number `position` of the stream, uniform over all of `u64`.
     #[inline]
     pub fn at(self, position: u64) -> u64 {
@@ -32,7 +38,7 @@ impl Stream {
 
 /// The output function of `SplitMix64`: a bijection that spreads every input bit over the output.
 #[inline]
-fn mix(mut z: u64) -> u64 {
+pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -45,6 +51,12 @@ pub fn scale(random: u64, bits: u32, bound: u64) -> u64 {
     ((random & ((1 << bits) - 1)) * bound) >> bits
 }
 
+/// `random * bound / 2^64`: uniform below `bound`.
+#[inline]
+pub fn high_product(random: u64, bound: u64) -> u64 {
+    ((u128::from(random) * u128::from(bound)) >> 64) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,7 +64,7 @@ mod tests {
     #[test]
     fn numbers_are_those_of_splitmix64() {
         // The reference program's first outputs for the seed 1234567.
-        let stream = Stream { key: 1_234_567 };
+        let stream = Stream::keyed(1_234_567);
         let numbers: Vec<u64> = (0..5).map(|position| stream.at(position)).collect();
         assert_eq!(
             numbers,

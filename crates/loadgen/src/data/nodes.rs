@@ -12,9 +12,10 @@
 
 #![allow(clippy::cast_possible_truncation)] // what is cast has been scaled below the type's limit
 
-use super::counter::{Stream, scale};
-use super::digits::eight;
+use super::counter::{Stream, high_product, scale};
+use super::digits::{eight, put_number};
 use super::history::{self, Calendar, Seconds};
+use super::rows::Rows;
 use super::users::{self, User};
 
 /// Names the exact content: raise it whenever any byte of the set changes.
@@ -156,38 +157,6 @@ impl Nodes {
         }
     }
 
-    /// The number of rows of the whole set.
-    pub fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// Bytes that always hold `rows` rows, with the padding [`Nodes::write`] needs.
-    pub fn room_for(rows: usize) -> usize {
-        rows * 128 + ROW_ROOM
-    }
-
-    /// Writes the rows from number `from` up to, not including, `to`, and returns their length.
-    ///
-    /// `out` must have [`Nodes::room_for`] those rows; what is behind the returned length is
-    /// without meaning.
-    pub fn write(&self, from: u64, to: u64, out: &mut [u8]) -> usize {
-        let mut used = 0;
-        let mut row = from;
-        while row < to {
-            let number = row / BLOCK;
-            let block = self.block(number);
-            let block_end = to.min((number + 1) * BLOCK);
-            while row < block_end {
-                let room: &mut [u8; ROW_ROOM] = (&mut out[used..used + ROW_ROOM])
-                    .try_into()
-                    .expect("the slice has this length");
-                used += self.write_row(&block, row, room);
-                row += 1;
-            }
-        }
-        used
-    }
-
     #[inline]
     fn write_row(&self, block: &Block, row: u64, room: &mut [u8; ROW_ROOM]) -> usize {
         let random = self.row_draws.at(row);
@@ -275,6 +244,34 @@ impl Nodes {
     }
 }
 
+impl Rows for Nodes {
+    fn count(&self) -> u64 {
+        self.rows
+    }
+
+    fn room_for(&self, rows: usize) -> usize {
+        rows * 128 + ROW_ROOM
+    }
+
+    fn write(&self, from: u64, to: u64, out: &mut [u8]) -> usize {
+        let mut used = 0;
+        let mut row = from;
+        while row < to {
+            let number = row / BLOCK;
+            let block = self.block(number);
+            let block_end = to.min((number + 1) * BLOCK);
+            while row < block_end {
+                let room: &mut [u8; ROW_ROOM] = (&mut out[used..used + ROW_ROOM])
+                    .try_into()
+                    .expect("the slice has this length");
+                used += self.write_row(&block, row, room);
+                row += 1;
+            }
+        }
+        used
+    }
+}
+
 /// Which user: the cube of a uniform number, so that few users made most of the map.
 fn rank(random: u64) -> usize {
     let uniform = random & 0x1f_ffff;
@@ -291,11 +288,6 @@ fn offset(random: u64) -> i32 {
 fn around(random: u64) -> i32 {
     let two = (random & 0x3fff) + (random >> 14 & 0x3fff);
     (two as i32 - 0x3fff) * 256
-}
-
-/// `random * bound / 2^64`: uniform below `bound`.
-fn high_product(random: u64, bound: u64) -> u64 {
-    ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
 
 #[inline]
@@ -323,37 +315,6 @@ fn put_degrees<const N: usize>(room: &mut [u8; N], mut at: usize, value: i32) ->
     room[at] = b'0' + (whole % 10) as u8;
     room[at + 1..at + 9].copy_from_slice(&fraction);
     at + 9
-}
-
-/// A number without leading zeros.
-#[inline]
-fn put_number<const N: usize>(room: &mut [u8; N], at: usize, value: u64) -> usize {
-    const EIGHT: u64 = 100_000_000;
-    if value < EIGHT {
-        put_trimmed(room, at, value as u32)
-    } else if value < EIGHT * EIGHT {
-        let at = put_trimmed(room, at, (value / EIGHT) as u32);
-        put_eight(room, at, (value % EIGHT) as u32)
-    } else {
-        let at = put_trimmed(room, at, (value / EIGHT / EIGHT) as u32);
-        let at = put_eight(room, at, (value / EIGHT % EIGHT) as u32);
-        put_eight(room, at, (value % EIGHT) as u32)
-    }
-}
-
-#[inline]
-fn put_eight<const N: usize>(room: &mut [u8; N], at: usize, value: u32) -> usize {
-    room[at..at + 8].copy_from_slice(&eight(value));
-    at + 8
-}
-
-#[inline]
-fn put_trimmed<const N: usize>(room: &mut [u8; N], at: usize, value: u32) -> usize {
-    let digits = u64::from_le_bytes(eight(value));
-    // The first digit is the lowest byte: zeros are trailing bits once the '0' is taken off.
-    let zeros = ((digits ^ 0x3030_3030_3030_3030).trailing_zeros() / 8).min(7);
-    room[at..at + 8].copy_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
-    at + 8 - zeros as usize
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, fcntl};
 
-use super::nodes::Nodes;
 use super::produce::Producer;
+use super::rows::Rows;
 
 /// About 320 kB: large enough that system calls are few, small enough to be still in a core's
 /// cache when it is copied out.
@@ -17,16 +17,16 @@ const CHUNK_ROWS: usize = 4096;
 /// What an unprivileged process may ask a pipe to hold unless the host says otherwise.
 const PIPE_BYTES: i32 = 1 << 20;
 
-/// Writes the rows of `slice`, made by `threads` threads, to `out`.
-pub fn write_all(
-    nodes: &Arc<Nodes>,
+/// Writes `slice` of `rows`, made by `threads` threads, to `out`.
+pub fn write_all<R: Rows + 'static>(
+    rows: &Arc<R>,
     slice: &Range<u64>,
     threads: usize,
     mut out: File,
 ) -> io::Result<()> {
     // A larger pipe saves switches between us and the reader; files and refusals are no matter.
     let _ = fcntl(&out, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
-    let mut producer = Producer::start(nodes, slice, CHUNK_ROWS, threads);
+    let mut producer = Producer::start(rows, slice, CHUNK_ROWS, threads);
     while let Some(chunk) = producer.next_chunk() {
         out.write_all(chunk.bytes())?;
         producer.recycle(chunk);

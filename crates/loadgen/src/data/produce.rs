@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::nodes::Nodes;
+use super::rows::Rows;
 
 /// Buffers a thread has: one is filled while the others wait for the consumer or are with it.
 const BUFFERS: usize = 4;
@@ -51,16 +51,16 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Starts `threads` threads on the rows of `slice`, `chunk_rows` rows a chunk.
-    pub fn start(
-        nodes: &Arc<Nodes>,
+    /// Starts `threads` threads on `slice` of `rows`, `chunk_rows` rows a chunk.
+    pub fn start<R: Rows + 'static>(
+        rows: &Arc<R>,
         slice: &Range<u64>,
         chunk_rows: usize,
         threads: usize,
     ) -> Self {
         Self {
             workers: (0..threads)
-                .map(|turn| start_worker(nodes, slice, chunk_rows, turn, threads))
+                .map(|turn| start_worker(rows, slice, chunk_rows, turn, threads))
                 .collect(),
             turn: 0,
             rows_left: slice.end.saturating_sub(slice.start),
@@ -102,8 +102,8 @@ impl Producer {
     }
 }
 
-fn start_worker(
-    nodes: &Arc<Nodes>,
+fn start_worker<R: Rows + 'static>(
+    rows: &Arc<R>,
     slice: &Range<u64>,
     chunk_rows: usize,
     turn: usize,
@@ -112,10 +112,10 @@ fn start_worker(
     let (full_sender, full) = channel();
     let (empty, empty_receiver) = channel();
     for _ in 0..BUFFERS {
-        let unused = empty.send(vec![0; Nodes::room_for(chunk_rows)]);
+        let unused = empty.send(vec![0; rows.room_for(chunk_rows)]);
         debug_assert!(unused.is_ok(), "the receiver is in this scope");
     }
-    let nodes = Arc::clone(nodes);
+    let rows = Arc::clone(rows);
     let end = slice.end;
     let step = chunk_rows as u64;
     let starts = (slice.start..end)
@@ -128,7 +128,7 @@ fn start_worker(
                 return;
             };
             let to = end.min(from + step);
-            let length = nodes.write(from, to, &mut buffer);
+            let length = rows.write(from, to, &mut buffer);
             let chunk = Chunk {
                 buffer,
                 length,
@@ -145,6 +145,7 @@ fn start_worker(
 
 #[cfg(test)]
 mod tests {
+    use super::super::nodes::Nodes;
     use super::*;
     use proptest::prelude::*;
 
@@ -165,7 +166,7 @@ mod tests {
             seed: u64, rows in 1u64..3_000, cut in 0.0..1.0, chunk_rows in 1usize..500, threads in 1usize..5,
         ) {
             let nodes = Arc::new(Nodes::new(rows, seed));
-            let mut whole = vec![0; Nodes::room_for(3_000)];
+            let mut whole = vec![0; nodes.room_for(3_000)];
             let length = nodes.write(0, rows, &mut whole);
             whole.truncate(length);
             #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, clippy::cast_precision_loss)]

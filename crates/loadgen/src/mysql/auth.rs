@@ -1,10 +1,12 @@
 //! Proving a password without sending it, or sending it only where nobody else can read it.
 
+use curve25519_dalek::edwards::EdwardsPoint;
+use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use rsa::pkcs8::DecodePublicKey;
 use rsa::rand_core::OsRng;
 use rsa::{Oaep, RsaPublicKey};
 use sha1::Sha1;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 
 use super::error::ClientError;
 
@@ -13,28 +15,30 @@ use super::error::ClientError;
 pub enum Plugin {
     Native,
     CachingSha2,
+    Ed25519,
 }
 
 impl Plugin {
+    pub const ALL: [Self; 3] = [Self::Native, Self::CachingSha2, Self::Ed25519];
+
     pub fn by_name(name: &str) -> Option<Self> {
-        [Self::Native, Self::CachingSha2]
-            .into_iter()
-            .find(|plugin| plugin.name() == name)
+        Self::ALL.into_iter().find(|plugin| plugin.name() == name)
     }
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Native => "mysql_native_password",
             Self::CachingSha2 => "caching_sha2_password",
+            Self::Ed25519 => "client_ed25519",
         }
     }
 
-    /// The answer to the server's nonce; nothing for an empty password.
+    /// The answer to the server's nonce; nothing for an empty password, except that `MariaDB`'s
+    /// Ed25519 signs with that too.
     pub fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
-        if password.is_empty() {
-            return Vec::new();
-        }
         match self {
+            Self::Ed25519 => signature(password, nonce).to_vec(),
+            _ if password.is_empty() => Vec::new(),
             Self::Native => {
                 // SHA1(password) XOR SHA1(nonce, SHA1(SHA1(password)))
                 let once = Sha1::digest(password);
@@ -57,6 +61,27 @@ impl Plugin {
             }
         }
     }
+}
+
+/// The Ed25519 signature of the nonce, with SHA-512 of the password as the expanded secret key (RFC
+/// 8032, 5.1.6, but for the seed: `MariaDB` takes the password itself, of any length, for it).
+fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
+    let expanded: [u8; 64] = Sha512::digest(password).into();
+    let (lower, prefix) = expanded.split_at(32);
+    let lower = lower.try_into().expect("half of 64 bytes are 32");
+    let secret = Scalar::from_bytes_mod_order(clamp_integer(lower));
+    let public = EdwardsPoint::mul_base(&secret).compress();
+    let hash = |parts: [&[u8]; 3]| {
+        let digest = parts.iter().fold(Sha512::new(), Sha512::chain_update);
+        Scalar::from_bytes_mod_order_wide(&digest.finalize().into())
+    };
+    let once = hash([prefix, nonce, &[]]);
+    let point = EdwardsPoint::mul_base(&once).compress();
+    let challenge = hash([point.as_bytes(), public.as_bytes(), nonce]);
+    let mut signature = [0; 64];
+    signature[..32].copy_from_slice(point.as_bytes());
+    signature[32..].copy_from_slice((challenge * secret + once).as_bytes());
+    signature
 }
 
 /// The password, hidden with the nonce and encrypted with the server's own public key (PEM):
@@ -126,6 +151,42 @@ mod tests {
             Plugin::CachingSha2.proof(b"secret", NONCE),
             hex("c76e2898612a4cf042c77fa8c4702c4c64c0c2c557c53c4d75595aaa6abae809")
         );
+    }
+
+    #[test]
+    fn mariadb_signs_for_an_empty_password_too() {
+        assert_eq!(Plugin::Ed25519.proof(b"", &[7; 32]).len(), 64);
+    }
+
+    struct Login<'a>(&'a [u8]);
+
+    impl mysql_common::auth::plugins::Context for Login<'_> {
+        fn pass(&self) -> &[u8] {
+            self.0
+        }
+        fn is_ipc_transport(&self) -> bool {
+            false
+        }
+        fn is_tls_transport(&self) -> bool {
+            false
+        }
+        fn scramble(&self) -> &[u8] {
+            &[]
+        }
+        fn server_key_pem(&self) -> Option<&[u8]> {
+            None
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn signatures_are_those_of_a_second_library(password: Vec<u8>, nonce: [u8; 32]) {
+            use mysql_common::auth::plugins::ChallengeResponsePlugin;
+            use mysql_common::auth::plugins::client_ed25519::ClientEd25519;
+            let theirs = ClientEd25519::default().run(Login(&password), &nonce).unwrap();
+            let ours = Plugin::Ed25519.proof(&password, &nonce);
+            proptest::prop_assert_eq!(theirs.data(), Some(ours.as_slice()));
+        }
     }
 
     #[test]

@@ -2,27 +2,16 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 
-use super::auth::{self, Plugin};
+use super::channel::Channel;
 use super::error::{ClientError, ProtocolError, ServerError};
-use super::handshake::Greeting;
+use super::login::{self, Login};
 use super::packet::{self, Decoder};
-use super::reply::{self, Done, Reply, Row};
+use super::reply::{self, Done, ERROR, Reply};
+use super::tls::Tls;
 use super::transport::{Address, Transport, Watch, lost};
-use super::wire::Reader;
+use super::values::{self, Column, Value};
 
 const COM_QUERY: u8 = 3;
-
-/// A server's first byte while a login goes on.
-const AUTH_MORE_DATA: u8 = 0x01;
-const AUTH_SWITCH: u8 = 0xfe;
-const OK: u8 = 0x00;
-const ERROR: u8 = 0xff;
-
-/// `caching_sha2_password`: the proof was enough, the password itself is wanted, and our request
-/// for the key to encrypt it with.
-const PROOF_ACCEPTED: &[u8] = &[3];
-const PASSWORD_WANTED: &[u8] = &[4];
-const REQUEST_PUBLIC_KEY: &[u8] = &[2];
 
 /// Rows of a result that are kept; what follows is read and forgotten.
 const KEPT_ROWS: usize = 100;
@@ -33,6 +22,13 @@ const RECEIVE_BYTES: usize = 64 << 10;
 /// The payload of a packet of a local file. Servers take any size up to `max_allowed_packet` (1 MB
 /// on the oldest); from 16 kB to 256 kB no difference could be told.
 const FILE_PACKET: usize = 64 << 10;
+
+/// How the values of rows are written.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    Text,
+    Binary,
+}
 
 /// What a statement gave.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -59,34 +55,35 @@ pub struct Connection {
 
 impl Connection {
     /// Connects and logs in.
-    pub fn open(
-        address: &Address,
-        user: &str,
-        password: &str,
-        database: Option<&str>,
-        watch: &Watch,
-    ) -> Result<Self, ClientError> {
+    pub fn open(login: &Login, watch: &Watch) -> Result<Self, ClientError> {
+        Self::log_in(Transport::connect(&login.address, watch)?, login, watch)
+    }
+
+    /// Logs in over a channel that is connected already; the login's address is only its name.
+    pub fn over(channel: Channel, login: &Login, watch: &Watch) -> Result<Self, ClientError> {
+        Self::log_in(Transport::over(channel), login, watch)
+    }
+
+    fn log_in(transport: Transport, login: &Login, watch: &Watch) -> Result<Self, ClientError> {
         let mut connection = Self {
-            transport: Transport::connect(address, watch)?,
+            transport,
             decoder: Decoder::default(),
             received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             server_version: String::new(),
         };
-        let first = connection.receive(watch)?;
-        if first.first() == Some(&ERROR) {
-            return Err(reply::parse_error(&first)?.into());
-        }
-        let greeting = Greeting::parse(&first)?;
-        // An unknown plugin is only the server's default; the account's own comes with a switch.
-        let plugin = Plugin::by_name(&greeting.plugin).unwrap_or(Plugin::Native);
-        let proof = plugin.proof(password.as_bytes(), &greeting.nonce);
-        connection.send(
-            &greeting.answer(user, database, plugin.name(), &proof),
-            watch,
-        )?;
-        connection.log_in(plugin, password.as_bytes(), greeting.nonce, watch)?;
-        connection.server_version = greeting.server_version;
+        connection.server_version = login::log_in(&mut connection, login, watch)?;
+        connection.decoder.expect_results();
         Ok(connection)
+    }
+
+    /// Hands the stream over to somebody who reads and writes it without waiting.
+    pub fn into_channel(self) -> Result<Channel, ClientError> {
+        if self.decoder.is_incomplete() {
+            return Err(unexpected(
+                "bytes that belong to no answer follow the last one".to_owned(),
+            ));
+        }
+        Ok(self.transport.into_channel())
     }
 
     pub fn server_version(&self) -> &str {
@@ -103,8 +100,8 @@ impl Connection {
 
     /// Runs a statement.
     pub fn query(&mut self, sql: &str, watch: &Watch) -> Result<Outcome, ClientError> {
-        self.command(sql, watch)?;
-        self.results(watch)
+        self.send_command(COM_QUERY, sql.as_bytes(), watch)?;
+        self.results(Rows::Text, watch)
     }
 
     /// Runs `LOAD DATA LOCAL INFILE 'name' ...` and sends `data` when the server asks for `name`.
@@ -115,7 +112,7 @@ impl Connection {
         data: &mut dyn LocalData,
         watch: &Watch,
     ) -> Result<Outcome, ClientError> {
-        self.command(sql, watch)?;
+        self.send_command(COM_QUERY, sql.as_bytes(), watch)?;
         match reply::parse_reply(&self.receive(watch)?)?? {
             Reply::LocalFile(asked) if asked == name.as_bytes() => {}
             other => {
@@ -128,70 +125,36 @@ impl Connection {
             self.send_file_part(bytes, watch)?;
         }
         self.send(&[], watch)?; // an empty packet ends the file
-        self.results(watch)
+        self.results(Rows::Text, watch)
     }
 
-    fn command(&mut self, sql: &str, watch: &Watch) -> Result<(), ClientError> {
+    /// Sends a byte and its text as a command; the answer is due next.
+    pub(super) fn send_command(
+        &mut self,
+        command: u8,
+        text: &[u8],
+        watch: &Watch,
+    ) -> Result<(), ClientError> {
         self.decoder.expect(0);
-        self.send(&[&[COM_QUERY], sql.as_bytes()].concat(), watch)
+        self.send(&[&[command], text].concat(), watch)
     }
 
-    fn log_in(
-        &mut self,
-        mut plugin: Plugin,
-        password: &[u8],
-        mut nonce: Vec<u8>,
-        watch: &Watch,
-    ) -> Result<(), ClientError> {
-        loop {
-            let message = self.receive(watch)?;
-            match message.split_first() {
-                Some((&OK, _)) => return Ok(()),
-                Some((&ERROR, _)) => return Err(reply::parse_error(&message)?.into()),
-                Some((&AUTH_SWITCH, data)) => {
-                    (plugin, nonce) = parse_auth_switch(data)?;
-                    let proof = plugin.proof(password, &nonce);
-                    self.send(&proof, watch)?;
-                }
-                Some((&AUTH_MORE_DATA, PROOF_ACCEPTED)) => {}
-                Some((&AUTH_MORE_DATA, PASSWORD_WANTED)) if plugin == Plugin::CachingSha2 => {
-                    self.send_password(password, &nonce, watch)?;
-                }
-                other => return Err(unexpected(format!("{other:?} during the login"))),
-            }
-        }
-    }
-
-    /// The full exchange of `caching_sha2_password`, for an account the server has not cached.
-    fn send_password(
-        &mut self,
-        password: &[u8],
-        nonce: &[u8],
-        watch: &Watch,
-    ) -> Result<(), ClientError> {
-        if self.transport.is_private() {
-            return self.send(&auth::with_zero(password), watch);
-        }
-        self.send(REQUEST_PUBLIC_KEY, watch)?;
-        let message = self.receive(watch)?;
-        match message.split_first() {
-            Some((&AUTH_MORE_DATA, key)) => {
-                let encrypted = auth::encrypted_password(password, nonce, key)?;
-                self.send(&encrypted, watch)
-            }
-            Some((&ERROR, _)) => Err(reply::parse_error(&message)?.into()),
-            other => Err(unexpected(format!("{other:?} where a public key was due"))),
-        }
+    /// Sends a command that is a whole packet already.
+    pub(super) fn send_packet(&mut self, packet: &[u8], watch: &Watch) -> Result<(), ClientError> {
+        self.transport.send(&mut [IoSlice::new(packet)], watch)?;
+        self.decoder.expect(1);
+        Ok(())
     }
 
     /// Reads everything a statement gives; the last result counts.
-    fn results(&mut self, watch: &Watch) -> Result<Outcome, ClientError> {
+    pub(super) fn results(&mut self, rows: Rows, watch: &Watch) -> Result<Outcome, ClientError> {
         let mut outcome = Outcome::default();
         loop {
             let done = match reply::parse_reply(&self.receive(watch)?)?? {
                 Reply::Done(done) => done,
                 Reply::Columns(columns) => {
-                    let (rows, done) = self.rows(columns, watch)?;
+                    let definitions = self.columns(columns.get(), watch)?;
+                    let (rows, done) = self.rows(&definitions, rows, watch)?;
                     outcome.rows = Some(rows);
                     done
                 }
@@ -210,24 +173,77 @@ impl Connection {
         }
     }
 
+    /// Receives column definitions and their end.
+    pub(super) fn columns(
+        &mut self,
+        count: u16,
+        watch: &Watch,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        let mut columns = Vec::new();
+        for _ in 0..count {
+            let message = self.receive(watch)?;
+            if reply::parse_end(&message)??.is_some() {
+                let got = columns.len();
+                return Err(unexpected(format!("{got} columns where {count} were due")));
+            }
+            columns.push(message);
+        }
+        reply::parse_end(&self.receive(watch)?)??
+            .ok_or_else(|| unexpected(format!("a column after the {count} that were due")))?;
+        Ok(columns)
+    }
+
     #[allow(clippy::type_complexity)] // rows of values, and how they ended
     fn rows(
         &mut self,
-        columns: u64,
+        definitions: &[Vec<u8>],
+        rows: Rows,
         watch: &Watch,
     ) -> Result<(Vec<Vec<Option<String>>>, Done), ClientError> {
-        while !reply::is_eof(&self.receive(watch)?) {} // column definitions
+        let columns: Vec<Column> = match rows {
+            Rows::Text => Vec::new(), // text needs no types
+            Rows::Binary => definitions
+                .iter()
+                .map(|definition| Column::parse(definition))
+                .collect::<Result<_, _>>()?,
+        };
         let mut kept = Vec::new();
         loop {
-            match reply::parse_row(&self.receive(watch)?, columns)?? {
-                Row::Values(values) if kept.len() < KEPT_ROWS => kept.push(values),
-                Row::Values(_) => {}
-                Row::End(done) => return Ok((kept, done)),
+            let message = self.receive(watch)?;
+            if let Some(done) = reply::parse_end(&message)?? {
+                return Ok((kept, done));
+            }
+            if kept.len() < KEPT_ROWS {
+                kept.push(match rows {
+                    Rows::Text => reply::parse_text_row(&message, definitions.len())?,
+                    Rows::Binary => values::parse_binary_row(&message, &columns)?
+                        .iter()
+                        .map(Value::text)
+                        .collect(),
+                });
             }
         }
     }
 
-    fn send(&mut self, message: &[u8], watch: &Watch) -> Result<(), ClientError> {
+    /// Goes over to TLS, after the server was asked to.
+    pub(super) fn start_tls(
+        &mut self,
+        tls: &Tls,
+        address: &Address,
+        watch: &Watch,
+    ) -> Result<(), ClientError> {
+        if self.decoder.is_incomplete() {
+            return Err(unexpected("words in clear before TLS began".to_owned()));
+        }
+        self.transport.start_tls(tls, address, watch)
+    }
+
+    /// True where nobody else can read what is sent.
+    pub(super) fn is_private(&self) -> bool {
+        self.transport.is_private()
+    }
+
+    pub(super) fn send(&mut self, message: &[u8], watch: &Watch) -> Result<(), ClientError> {
         let mut bytes = Vec::with_capacity(message.len() + packet::HEADER);
         let next = packet::put_message(&mut bytes, message, self.decoder.sequence());
         self.transport.send(&mut [IoSlice::new(&bytes)], watch)?;
@@ -267,7 +283,7 @@ impl Connection {
         (message.first() == Some(&ERROR)).then(|| error.into())
     }
 
-    fn receive(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
+    pub(super) fn receive(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
         loop {
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(message);
@@ -286,48 +302,6 @@ impl Connection {
     }
 }
 
-/// Reads the server's wish for another plugin: its name and its nonce.
-fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
-    let mut reader = Reader::new(data);
-    let name = if data.is_empty() {
-        "mysql_old_password".into()
-    } else {
-        String::from_utf8_lossy(reader.string_to_zero())
-    };
-    let plugin = Plugin::by_name(&name).ok_or_else(|| {
-        ClientError::Authentication(format!(
-            "the account uses {name}, this client knows {} and {}",
-            Plugin::Native.name(),
-            Plugin::CachingSha2.name()
-        ))
-    })?;
-    let nonce = reader.rest();
-    Ok((plugin, nonce.strip_suffix(&[0]).unwrap_or(nonce).to_vec()))
-}
-
 fn unexpected(what: String) -> ClientError {
     ProtocolError::Unexpected(what).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_switch_names_plugin_and_nonce() {
-        let (plugin, nonce) =
-            parse_auth_switch(b"mysql_native_password\0abcdefghijklmnopqrst\0").unwrap();
-        assert_eq!(plugin, Plugin::Native);
-        assert_eq!(nonce, b"abcdefghijklmnopqrst");
-    }
-
-    #[test]
-    fn a_switch_to_an_unknown_plugin_says_which() {
-        let error = parse_auth_switch(b"client_ed25519\0abc")
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("client_ed25519"), "{error}");
-        let error = parse_auth_switch(b"").unwrap_err().to_string();
-        assert!(error.contains("mysql_old_password"), "{error}");
-    }
 }

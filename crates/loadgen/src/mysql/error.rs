@@ -38,6 +38,14 @@ pub enum ClientError {
         context: String,
         source: std::io::Error,
     },
+    /// The host refused something that has nothing to do with the server.
+    #[error("{context}: {source}")]
+    System {
+        context: String,
+        source: std::io::Error,
+    },
+    #[error("TLS: {0}")]
+    Tls(String),
     #[error("cannot log in: {0}")]
     Authentication(String),
     #[error("the time limit of {} s is over", limit.as_secs_f64())]
@@ -53,6 +61,8 @@ impl ClientError {
             Self::Server(_) => "server",
             Self::Protocol(_) => "protocol",
             Self::Connection { .. } => "connection",
+            Self::System { .. } => "system",
+            Self::Tls(_) => "tls",
             Self::Authentication(_) => "authentication",
             Self::TimeLimit { .. } => "time_limit",
             Self::Interrupted => "interrupted",

@@ -1,6 +1,7 @@
 //! The first words of a connection: the server's greeting and our answer.
 
 use super::error::ProtocolError;
+use super::login::Login;
 use super::wire::{Reader, put_string, put_string_and_zero};
 
 /// Things a client and a server can agree on, by the names of the protocol's documentation.
@@ -10,6 +11,7 @@ pub mod capability {
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
     pub const LOCAL_FILES: u32 = 1 << 7;
     pub const PROTOCOL_41: u32 = 1 << 9;
+    pub const TLS: u32 = 1 << 11;
     pub const TRANSACTIONS: u32 = 1 << 13;
     pub const SECURE_CONNECTION: u32 = 1 << 15;
     pub const MULTI_RESULTS: u32 = 1 << 17;
@@ -86,30 +88,42 @@ impl Greeting {
         })
     }
 
+    pub fn offers_tls(&self) -> bool {
+        self.capabilities & c::TLS != 0
+    }
+
+    /// The request to go on with TLS: the beginning of the answer that follows. MariaDB holds us to
+    /// what we say here, and not to what the answer says.
+    pub fn tls_request(&self, login: &Login) -> Vec<u8> {
+        self.abilities(login)
+    }
+
     /// The answer: who we are and what we can do.
-    pub fn answer(
-        &self,
-        user: &str,
-        database: Option<&str>,
-        plugin: &str,
-        proof: &[u8],
-    ) -> Vec<u8> {
-        let mut capabilities = WANTED & self.capabilities;
-        if database.is_some() {
-            capabilities |= c::CONNECT_WITH_DB;
-        }
-        let mut out = Vec::with_capacity(128);
-        out.extend_from_slice(&capabilities.to_le_bytes());
-        out.extend_from_slice(&MAX_PACKET.to_le_bytes());
-        out.push(CHARSET);
-        out.extend_from_slice(&[0; 23]);
-        put_string_and_zero(&mut out, user.as_bytes());
+    pub fn answer(&self, login: &Login, plugin: &str, proof: &[u8]) -> Vec<u8> {
+        let mut out = self.abilities(login);
+        put_string_and_zero(&mut out, login.user.as_bytes());
         // The length byte of the older form is the same for the short proofs used here.
         put_string(&mut out, proof);
-        if let Some(database) = database {
+        if let Some(database) = &login.database {
             put_string_and_zero(&mut out, database.as_bytes());
         }
         put_string_and_zero(&mut out, plugin.as_bytes());
+        out
+    }
+
+    fn abilities(&self, login: &Login) -> Vec<u8> {
+        let mut more = 0;
+        if login.tls.is_on() {
+            more |= c::TLS;
+        }
+        if login.database.is_some() {
+            more |= c::CONNECT_WITH_DB;
+        }
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(&(WANTED & self.capabilities | more).to_le_bytes());
+        out.extend_from_slice(&MAX_PACKET.to_le_bytes());
+        out.push(CHARSET);
+        out.extend_from_slice(&[0; 23]);
         out
     }
 }
@@ -117,6 +131,8 @@ impl Greeting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mysql::tls::{Tls, TlsMode};
+    use crate::mysql::transport::Address;
 
     fn greeting(version: &[u8], plugin_end: &[u8]) -> Vec<u8> {
         let mut bytes = vec![10];
@@ -173,10 +189,25 @@ mod tests {
     #[test]
     fn the_answer_byte_by_byte() {
         let parsed = Greeting::parse(&greeting(b"5.6.24-log", b"\0")).unwrap();
-        let answer = parsed.answer("me", Some("test"), "mysql_native_password", &[1, 2, 3]);
+        let mut login = Login {
+            address: Address::Socket("/tmp/x".into()),
+            user: "me".to_owned(),
+            password: "secret".to_owned(),
+            database: Some("test".to_owned()),
+            tls: Tls::default(),
+        };
+        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
         let mut expected = vec![0x8d, 0xa2, 0x0a, 0x00, 0, 0, 0, 0x40, 45];
         expected.extend_from_slice(&[0; 23]);
         expected.extend_from_slice(b"me\0\x03\x01\x02\x03test\0mysql_native_password\0");
         assert_eq!(answer, expected);
+        login.tls = Tls::new(TlsMode::Require, None).unwrap();
+        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
+        expected[1] |= 0x08;
+        assert_eq!(answer, expected);
+        assert_eq!(parsed.tls_request(&login), answer[..32]);
+        login.database = None;
+        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
+        assert_eq!(parsed.tls_request(&login), answer[..32]);
     }
 }

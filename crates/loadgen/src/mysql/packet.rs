@@ -12,6 +12,9 @@ pub const HEADER: usize = 4;
 /// The longest message accepted; results here are small, so more is not a server's answer.
 const MAX_MESSAGE: usize = 64 << 20;
 
+/// The longest message accepted before a login has succeeded: what greets with more is no server.
+const MAX_GREETING: usize = 64 << 10;
+
 /// The first byte of an error message, which is taken at any sequence number: a server that gives
 /// up in the middle of what we send may count otherwise.
 const ERROR: u8 = 0xff;
@@ -39,16 +42,35 @@ pub fn put_message(out: &mut Vec<u8>, message: &[u8], mut sequence: u8) -> u8 {
 }
 
 /// Takes bytes as they arrive and gives messages.
-#[derive(Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
     consumed: usize,
     message: Vec<u8>,
     /// The number the next packet must have.
     sequence: u8,
+    /// The longest message to be accepted.
+    limit: usize,
+}
+
+impl Default for Decoder {
+    /// One for a new connection: it accepts small messages only, until `expect_results`.
+    fn default() -> Self {
+        Self {
+            buffer: Vec::new(),
+            consumed: 0,
+            message: Vec::new(),
+            sequence: 0,
+            limit: MAX_GREETING,
+        }
+    }
 }
 
 impl Decoder {
+    /// Accepts messages as large as results can be.
+    pub fn expect_results(&mut self) {
+        self.limit = MAX_MESSAGE;
+    }
+
     /// The number of the next packet in either direction.
     pub fn sequence(&self) -> u8 {
         self.sequence
@@ -80,16 +102,20 @@ impl Decoder {
             };
             let length =
                 usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
-            if self.message.len() + length > MAX_MESSAGE {
-                return Err(ProtocolError::TooLarge { limit: MAX_MESSAGE });
+            if self.message.len() + length > self.limit {
+                return Err(ProtocolError::TooLarge { limit: self.limit });
+            }
+            if length > 0 && rest.is_empty() {
+                return Ok(None); // the first byte says whether the number matters
+            }
+            let is_error = length > 0 && self.message.is_empty() && rest[0] == ERROR;
+            if head[3] != self.sequence && !is_error {
+                let (expected, got) = (self.sequence, head[3]);
+                return Err(ProtocolError::OutOfOrder { expected, got });
             }
             let Some(payload) = rest.get(..length) else {
                 return Ok(None);
             };
-            if head[3] != self.sequence && payload.first() != Some(&ERROR) {
-                let (expected, got) = (self.sequence, head[3]);
-                return Err(ProtocolError::OutOfOrder { expected, got });
-            }
             self.sequence = head[3].wrapping_add(1);
             self.message.extend_from_slice(payload);
             self.consumed += HEADER + length;
@@ -104,6 +130,12 @@ impl Decoder {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn ready() -> Decoder {
+        let mut decoder = Decoder::default();
+        decoder.expect_results();
+        decoder
+    }
 
     #[test]
     fn a_message_is_framed_as_the_protocol_says() {
@@ -122,7 +154,7 @@ mod tests {
                 255u8.wrapping_add(packets)
             );
             assert_eq!(out.len(), length + HEADER * usize::from(packets));
-            let mut decoder = Decoder::default();
+            let mut decoder = ready();
             decoder.expect(255);
             decoder.feed(&out);
             assert!(decoder.next_message().unwrap().unwrap() == message);
@@ -133,21 +165,21 @@ mod tests {
 
     #[test]
     fn a_wrong_number_is_refused_unless_it_carries_an_error() {
-        let mut decoder = Decoder::default();
+        let mut decoder = ready();
         decoder.feed(&[1, 0, 0, 5, 0]);
         let expected = ProtocolError::OutOfOrder {
             expected: 0,
             got: 5,
         };
         assert_eq!(decoder.next_message(), Err(expected));
-        let mut decoder = Decoder::default();
+        let mut decoder = ready();
         decoder.feed(&[1, 0, 0, 5, 0xff]);
         assert_eq!(decoder.next_message(), Ok(Some(vec![0xff])));
     }
 
     #[test]
     fn endless_messages_are_refused() {
-        let mut decoder = Decoder::default();
+        let mut decoder = ready();
         let packet = vec![0; MAX_PAYLOAD];
         let outcome = (0..=4u8).find_map(|number| {
             decoder.feed(&header(MAX_PAYLOAD, number));
@@ -161,8 +193,28 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_packet_is_incomplete() {
+    fn what_greets_with_much_is_no_server() {
         let mut decoder = Decoder::default();
+        decoder.feed(b"SSH-2.0");
+        let limit = MAX_GREETING;
+        assert_eq!(
+            decoder.next_message(),
+            Err(ProtocolError::TooLarge { limit })
+        );
+    }
+
+    #[test]
+    fn a_wrong_number_is_noticed_before_its_packet_is_there() {
+        let mut decoder = ready();
+        decoder.feed(&[9, 0, 0, 5]);
+        assert_eq!(decoder.next_message(), Ok(None));
+        decoder.feed(&[0]);
+        assert!(decoder.next_message().is_err());
+    }
+
+    #[test]
+    fn a_cut_packet_is_incomplete() {
+        let mut decoder = ready();
         decoder.feed(&[5, 0, 0, 0, 1, 2]);
         assert_eq!(decoder.next_message(), Ok(None));
         assert!(decoder.is_incomplete());
@@ -179,7 +231,7 @@ mod tests {
             for message in &messages {
                 sequence = put_message(&mut bytes, message, sequence);
             }
-            let mut decoder = Decoder::default();
+            let mut decoder = ready();
             let mut received = Vec::new();
             for piece in bytes.chunks(cut) {
                 decoder.feed(piece);
@@ -193,7 +245,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
-            let mut decoder = Decoder::default();
+            let mut decoder = ready();
             decoder.feed(&bytes);
             while let Ok(Some(_)) = decoder.next_message() {}
         }

@@ -1,16 +1,21 @@
 //! What a server answers: OK, an error, the request for a local file, or rows of text.
 
+use std::num::NonZeroU16;
+
 use super::error::{ProtocolError, ServerError};
 use super::wire::Reader;
 
-const OK: u8 = 0x00;
-const LOCAL_FILE: u8 = 0xfb;
-const EOF: u8 = 0xfe;
-const ERROR: u8 = 0xff;
+/// The first byte of a message says what it is.
+pub const OK: u8 = 0x00;
+pub const LOCAL_FILE: u8 = 0xfb;
+pub const EOF: u8 = 0xfe;
+pub const ERROR: u8 = 0xff;
 
 /// An EOF message is shorter than any row that starts with the same byte.
 const EOF_LIMIT: usize = 9;
 
+/// Bits of a status.
+const IN_TRANSACTION: u16 = 1;
 const MORE_RESULTS: u16 = 1 << 3;
 
 /// The end of a statement that gave no rows.
@@ -20,6 +25,7 @@ pub struct Done {
     pub warnings: u16,
     /// Another result of the same statement follows.
     pub more_results: bool,
+    pub in_transaction: bool,
 }
 
 /// The first message of an answer to a statement.
@@ -29,49 +35,58 @@ pub enum Reply {
     /// The server asks for the file of this name.
     LocalFile(Vec<u8>),
     /// This many column definitions follow, then rows.
-    Columns(u64),
-}
-
-/// One message of a result set's rows.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Row {
-    /// The text of each column; None is NULL.
-    Values(Vec<Option<String>>),
-    End(Done),
+    Columns(NonZeroU16),
 }
 
 /// Reads the first message of an answer. The outer error is the protocol's, the inner the server's.
 pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, ProtocolError> {
-    let mut reader = Reader::new(message);
     Ok(match message.first() {
         None => return Err(ProtocolError::Truncated("answer")),
         Some(&OK) => Ok(Reply::Done(parse_done(message)?)),
         Some(&ERROR) => Err(parse_error(message)?),
         Some(&LOCAL_FILE) => Ok(Reply::LocalFile(message[1..].to_vec())),
-        Some(_) => Ok(Reply::Columns(reader.length("number of columns")?)),
+        Some(_) => Ok(Reply::Columns(parse_column_count(message)?)),
     })
 }
 
-/// Reads a row, or what ends the rows.
-pub fn parse_row(message: &[u8], columns: u64) -> Result<Result<Row, ServerError>, ProtocolError> {
-    match message.first() {
-        Some(&ERROR) => return Ok(Err(parse_error(message)?)),
-        Some(&EOF) if message.len() < EOF_LIMIT => return Ok(Ok(Row::End(parse_eof(message)?))),
-        _ => {}
-    }
+/// Reads the number of columns that begins a result set.
+pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
+    let columns = Reader::new(message).length("number of columns")?;
+    let fitting = u16::try_from(columns).ok().and_then(NonZeroU16::new);
+    fitting.ok_or_else(|| {
+        ProtocolError::Unexpected(format!(
+            "{columns} columns were announced; a result has 1 to 65535"
+        ))
+    })
+}
+
+/// Reads what ends column definitions or rows; None for one of those. The outer error is the
+/// protocol's, the inner the server's.
+pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, ProtocolError> {
+    Ok(match message.first() {
+        Some(&ERROR) => Err(parse_error(message)?),
+        Some(&first) if is_eof_packet(first, message.len()) => Ok(Some(parse_eof(message)?)),
+        _ => Ok(None),
+    })
+}
+
+/// Reads a row of the text protocol: the text of each column, None for NULL.
+pub fn parse_text_row(
+    message: &[u8],
+    columns: usize,
+) -> Result<Vec<Option<String>>, ProtocolError> {
     let mut reader = Reader::new(message);
-    let values = (0..columns)
+    (0..columns)
         .map(|_| {
             let value = reader.string_or_null("column of a row")?;
             Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
         })
-        .collect::<Result<_, ProtocolError>>()?;
-    Ok(Ok(Row::Values(values)))
+        .collect()
 }
 
-/// True for the message that ends the column definitions.
-pub fn is_eof(message: &[u8]) -> bool {
-    message.first() == Some(&EOF) && message.len() < EOF_LIMIT
+/// True for the message that ends column definitions or rows, by its first byte and its length.
+pub fn is_eof_packet(first: u8, length: usize) -> bool {
+    first == EOF && length < EOF_LIMIT
 }
 
 /// Reads an OK message.
@@ -86,10 +101,12 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
         affected_rows,
         warnings,
         more_results: status & MORE_RESULTS != 0,
+        in_transaction: status & IN_TRANSACTION != 0,
     })
 }
 
-fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
+/// Reads the message that ends rows.
+pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("EOF message")?;
     let warnings = reader.short("number of warnings")?;
@@ -98,6 +115,7 @@ fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
         affected_rows: 0,
         warnings,
         more_results: status & MORE_RESULTS != 0,
+        in_transaction: status & IN_TRANSACTION != 0,
     })
 }
 
@@ -133,6 +151,7 @@ mod tests {
             affected_rows: 1000,
             warnings: 5,
             more_results: false,
+            in_transaction: false,
         };
         assert_eq!(parse_reply(&message), Ok(Ok(Reply::Done(done))));
     }
@@ -164,24 +183,25 @@ mod tests {
 
     #[test]
     fn rows_and_their_end() {
-        let row = parse_row(b"\x03abc\xfb\x00", 3).unwrap().unwrap();
+        let row = b"\x03abc\xfb\x00";
+        assert_eq!(parse_end(row), Ok(Ok(None)));
         assert_eq!(
-            row,
-            Row::Values(vec![Some("abc".to_owned()), None, Some(String::new())])
+            parse_text_row(row, 3),
+            Ok(vec![Some("abc".to_owned()), None, Some(String::new())])
         );
-        let end = parse_row(&[0xfe, 1, 0, 8, 0], 3).unwrap().unwrap();
         let done = Done {
             affected_rows: 0,
             warnings: 1,
             more_results: true,
+            in_transaction: false,
         };
-        assert_eq!(end, Row::End(done));
-        assert!(parse_row(b"\x03abc", 2).is_err());
+        assert_eq!(parse_end(&[0xfe, 1, 0, 8, 0]), Ok(Ok(Some(done))));
+        assert!(parse_text_row(b"\x03abc", 2).is_err());
     }
 
     #[test]
     fn an_error_in_the_middle_of_rows() {
-        let error = parse_row(b"\xff\x25\x05#70100interrupted", 1)
+        let error = parse_end(b"\xff\x25\x05#70100interrupted")
             .unwrap()
             .unwrap_err();
         assert_eq!(error.code, 1317);
@@ -189,9 +209,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>, columns in 0u64..5) {
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>, columns in 0usize..5) {
             let _ = parse_reply(&bytes);
-            let _ = parse_row(&bytes, columns);
+            let _ = parse_end(&bytes);
+            let _ = parse_text_row(&bytes, columns);
             let _ = parse_error(&bytes);
         }
     }

@@ -1,8 +1,8 @@
 //! Sockets that never wait past a time limit or a request to stop.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::channel::Channel;
 use super::error::ClientError;
+use super::tls::{self, Tls};
 
 /// A request to stop is noticed at least this often.
 const TICK: Duration = Duration::from_millis(100);
@@ -66,14 +68,9 @@ impl Watch {
     }
 }
 
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
 /// A connected socket, and the bytes that went through it.
 pub struct Transport {
-    stream: Stream,
+    channel: Channel,
     bytes_sent: u64,
     bytes_received: u64,
 }
@@ -81,25 +78,62 @@ pub struct Transport {
 impl Transport {
     /// Connects; TCP waits at most as long as the watch allows for each address of the host.
     pub fn connect(address: &Address, watch: &Watch) -> Result<Self, ClientError> {
-        let stream = match address {
-            Address::Socket(path) => UnixStream::connect(path).map(Stream::Unix),
-            Address::Tcp { host, port } => connect_tcp(host, *port, watch)?.map(Stream::Tcp),
+        let channel = match address {
+            Address::Socket(path) => UnixStream::connect(path).and_then(Channel::over_unix),
+            Address::Tcp { host, port } => {
+                connect_tcp(host, *port, watch)?.and_then(Channel::over_tcp)
+            }
         }
-        .and_then(|stream| stream.set_nonblocking().map(|()| stream))
         .map_err(|source| ClientError::Connection {
             context: format!("cannot connect to {address}"),
             source,
         })?;
-        Ok(Self {
-            stream,
-            bytes_sent: 0,
-            bytes_received: 0,
-        })
+        Ok(Self::over(channel))
     }
 
-    /// True where only this host can read what is sent.
+    pub fn over(channel: Channel) -> Self {
+        Self {
+            channel,
+            bytes_sent: 0,
+            bytes_received: 0,
+        }
+    }
+
+    /// True where nobody else can read what is sent.
     pub fn is_private(&self) -> bool {
-        matches!(self.stream, Stream::Unix(_))
+        self.channel.is_private()
+    }
+
+    /// Goes over to TLS, if that is on.
+    pub fn start_tls(
+        &mut self,
+        tls: &Tls,
+        address: &Address,
+        watch: &Watch,
+    ) -> Result<(), ClientError> {
+        let Some(session) = tls.session(address)? else {
+            return Ok(());
+        };
+        self.channel.begin_tls(session);
+        loop {
+            let wait = watch.patience()?;
+            match self.channel.handshake() {
+                Ok(Ok(true)) => return Ok(()),
+                Ok(Ok(false)) if self.channel.wants_write() => {
+                    self.wait_for(PollFlags::POLLOUT, wait)?;
+                }
+                Ok(Ok(false)) => self.wait_for(PollFlags::POLLIN, wait)?,
+                Ok(Err(error)) => return Err(tls::explain(&error)),
+                Err(source) => {
+                    let context = "the server broke the TLS handshake off (older than TLS 1.2? then turn TLS off)".to_owned();
+                    return Err(ClientError::Connection { context, source });
+                }
+            }
+        }
+    }
+
+    pub fn into_channel(self) -> Channel {
+        self.channel
     }
 
     pub fn bytes_sent(&self) -> u64 {
@@ -117,10 +151,10 @@ impl Transport {
         watch: &Watch,
     ) -> Result<(), ClientError> {
         IoSlice::advance_slices(&mut pieces, 0); // empty pieces in front are none
-        while !pieces.is_empty() {
+        while !pieces.is_empty() || self.channel.wants_write() {
             let wait = watch.patience()?;
-            match self.stream.write_vectored(pieces) {
-                Ok(0) => return Err(lost(ErrorKind::WriteZero.into())),
+            match self.channel.write_vectored(pieces) {
+                Ok(0) if !pieces.is_empty() => return Err(lost(ErrorKind::WriteZero.into())),
                 Ok(count) => {
                     self.bytes_sent += count as u64;
                     IoSlice::advance_slices(&mut pieces, count);
@@ -139,7 +173,7 @@ impl Transport {
     pub fn receive(&mut self, buffer: &mut [u8], watch: &Watch) -> Result<usize, ClientError> {
         loop {
             let wait = watch.patience()?;
-            match self.stream.read(buffer) {
+            match self.channel.read(buffer) {
                 Ok(count) => {
                     self.bytes_received += count as u64;
                     return Ok(count);
@@ -157,7 +191,7 @@ impl Transport {
         // Rounded up: a limit that is not yet over must not become a busy loop.
         let wait =
             PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(self.stream.as_fd(), readiness)], wait) {
+        match poll(&mut [PollFd::new(self.channel.as_fd(), readiness)], wait) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(lost(errno.into())),
         }
@@ -192,37 +226,5 @@ fn connect_tcp(host: &str, port: u16, watch: &Watch) -> Result<io::Result<TcpStr
             break;
         }
     }
-    Ok(outcome.and_then(|stream| stream.set_nodelay(true).map(|()| stream)))
-}
-
-impl Stream {
-    fn set_nonblocking(&self) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => stream.set_nonblocking(true),
-            Self::Tcp(stream) => stream.set_nonblocking(true),
-        }
-    }
-
-    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write_vectored(pieces),
-            Self::Tcp(stream) => stream.write_vectored(pieces),
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
-    }
+    Ok(outcome)
 }

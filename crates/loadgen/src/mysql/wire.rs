@@ -100,7 +100,8 @@ pub fn put_string_and_zero(out: &mut Vec<u8>, string: &[u8]) {
     out.push(0);
 }
 
-fn put_length(out: &mut Vec<u8>, length: u64) {
+/// Appends a length-encoded number.
+pub fn put_length(out: &mut Vec<u8>, length: u64) {
     let bytes = length.to_le_bytes();
     match length {
         0..=0xfa => out.push(bytes[0]),

@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::local_data::Sent;
+use crate::data::Sent;
 use crate::events::{Event, Events};
 
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -22,9 +22,18 @@ The format, in a shipped file or under ``[configurations.NAME]`` of an experimen
     without = ["innodb_checksum_algorithm"]
 """
 
-from millrace.servers.configurations.check import check
+from millrace.servers.configurations.check import check, check_varied_option
 from millrace.servers.configurations.library import load_builtin
-from millrace.servers.configurations.resolve import lineage, resolve
+from millrace.servers.configurations.resolve import VARIED, laid_over, lineage, resolve
 from millrace.servers.configurations.scaling import scaled
 
-__all__ = ["check", "lineage", "load_builtin", "resolve", "scaled"]
+__all__ = [
+    "VARIED",
+    "check",
+    "check_varied_option",
+    "laid_over",
+    "lineage",
+    "load_builtin",
+    "resolve",
+    "scaled",
+]

@@ -109,6 +109,35 @@ def _option(place: str, name: str, value: object) -> Iterator[Mistake]:
         yield Mistake(place, "has a value of the wrong type", "text, a number, or true for a flag")
 
 
+def check_varied_option(place: str, name: str, level: object) -> list[Mistake]:
+    """Mistakes of an option that is varied, at one of its levels.
+
+    True and false are the option switched on and off (``--NAME``, ``--skip-NAME``), which every
+    server understands for each of its switches; so the name is that of the switch itself.
+    """
+    normal = option_names.normal(name)
+    if normal != name:
+        return [Mistake(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")]
+    if option_names.is_loose(name):
+        return [
+            Mistake(
+                place,
+                "a varied option is left out anyway where a server does not know it",
+                f"options.{about(name)}",
+            )
+        ]
+    if not isinstance(level, bool):
+        if isinstance(level, dict):
+            return [
+                Mistake(place, "has a value of the wrong type", "text, a number, true or false")
+            ]
+        return list(_option(place, name, level))
+    if (switch := about(name)) != name:
+        expected = f"options.{switch}, true for on and false for off"
+        return [Mistake(place, f"{name!r} is the switch {switch!r} the other way round", expected)]
+    return list(_option(place, name, True))
+
+
 def _administrative(family: str) -> frozenset[str]:
     return families.get(family).administrative_options
 

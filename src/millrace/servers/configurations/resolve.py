@@ -13,6 +13,9 @@ from millrace.servers.configurations.scaling import scaled
 from millrace.servers.families.model import version_key
 from millrace.servers.model import Configuration, LeftOut, Option
 
+# The layer of options that an experiment varies.
+VARIED = "factor"
+
 
 @dataclass(frozen=True)
 class _Section:
@@ -65,6 +68,27 @@ def resolve(
         for section in _sections(layer, definitions[layer], family, version):
             _lay(draft, section, data_bytes, host_memory_bytes)
     return Configuration(name, tuple(draft.options.values()), tuple(draft.left_out.values()))
+
+
+def laid_over(
+    configuration: Configuration, varied: Mapping[str, str | int | float | bool]
+) -> Configuration:
+    """The configuration with options that the experiment varies laid over it, by their names.
+
+    A server that does not know one does without it, and reports say so. True switches an option on
+    and false off, also where its default differs between versions: ``log_bin``.
+    """
+    options = {about(option.name): option for option in configuration.options}
+    left_out = {about(left.option.name): left for left in configuration.left_out}
+    for name, level in varied.items():
+        left_out.pop(name, None)
+        options[name] = Option(
+            name=f"skip_{name}" if level is False else name,
+            value=None if isinstance(level, bool) else str(level),
+            optional=True,
+            layer=VARIED,
+        )
+    return Configuration(configuration.name, tuple(options.values()), tuple(left_out.values()))
 
 
 def _sections(

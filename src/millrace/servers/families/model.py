@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,14 +53,41 @@ class Replacement:
 
 
 @dataclass(frozen=True)
+class Pressure:
+    """A global variable that makes a server write back sooner while it is at ``at_least`` or
+    ``at_most``; one of the two is None."""
+
+    variable: str
+    at_least: int | None = None
+    at_most: int | None = None
+
+
+@dataclass(frozen=True)
+class WriteBack:
+    """How to see what a server still has to write, purge and merge, and how to hurry it.
+
+    ``question`` is a statement whose last column is a text; ``figures`` are patterns with one group
+    for that text. A server's text has only the figures its version knows. ``pressure`` is applied
+    in its order and taken back in the reverse one.
+    """
+
+    question: str
+    figures: Mapping[str, re.Pattern[str]]
+    pressure: tuple[Pressure, ...]
+
+
+@dataclass(frozen=True)
 class Family:
     """How the servers of one line are initialised and started, and what is special about them.
 
     Option and variable names have underscores. ``host_variables`` are names or shell patterns of
     variables that differ on every start (paths, ports, host names) and say nothing about the
     server. ``shaping_options`` also decide how a data directory is laid out, so that initialisation
-    must be given them too. ``administrative_options`` belong to millrace: a configuration must not
-    set them. ``says`` is found in what a server of the family says of itself.
+    must be given them too. ``traceless_options`` are names or shell patterns of options that leave
+    no trace in the files of a server that was stopped cleanly. ``administrative_options`` belong to
+    millrace: a configuration must not set them. ``says`` is found in what a server of the family
+    says of itself. ``forget_binary_log`` is the statement that empties it, by the first version
+    that has it.
     """
 
     name: str
@@ -68,8 +95,11 @@ class Family:
     says: re.Pattern[str]
     host_variables: tuple[str, ...]
     shaping_options: frozenset[str]
+    traceless_options: tuple[str, ...]
     administrative_options: frozenset[str]
     replacements: tuple[Replacement, ...]
+    forget_binary_log: tuple[tuple[str, str], ...]
+    write_back: WriteBack
     initialisation: Callable[[Site, tuple[Option, ...]], Initialisation]
     start_arguments: Callable[[Site], tuple[str, ...]]
     program_arguments: Callable[[Site], tuple[str, ...]]

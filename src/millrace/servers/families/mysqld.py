@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from millrace.errors import TrialFailed
-from millrace.servers.families.model import Family, Initialisation, Replacement, Site, version_key
+from millrace.servers.families.model import (
+    Family,
+    Initialisation,
+    Pressure,
+    Replacement,
+    Site,
+    WriteBack,
+    version_key,
+)
 from millrace.servers.model import InstalledServer, Option
 
 Data = Mapping[str, Any]
@@ -32,11 +40,22 @@ def read_family(source: Path) -> Family:
         says=re.compile(data["says"]),
         host_variables=tuple(data["host_variables"]),
         shaping_options=frozenset(data["shaping_options"]),
+        traceless_options=tuple(data["traceless_options"]),
         administrative_options=frozenset(data["administrative_options"]),
         replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
+        forget_binary_log=tuple(data["forget_binary_log"].items()),
+        write_back=_write_back(data["write_back"]),
         initialisation=partial(_initialisation, data),
         start_arguments=partial(_start_arguments, data),
         program_arguments=_program_arguments,
+    )
+
+
+def _write_back(data: Data) -> WriteBack:
+    return WriteBack(
+        question=data["question"],
+        figures={name: re.compile(pattern) for name, pattern in data["figures"].items()},
+        pressure=tuple(Pressure(**each) for each in data["pressure"]),
     )
 
 

@@ -17,7 +17,7 @@ struct Row {
 }
 
 fn text(nodes: &Nodes, from: u64, to: u64) -> String {
-    let mut out = vec![0; Nodes::room_for(usize::try_from(to - from).unwrap())];
+    let mut out = vec![0; nodes.room_for(usize::try_from(to - from).unwrap())];
     let length = nodes.write(from, to, &mut out);
     out.truncate(length);
     String::from_utf8(out).expect("rows are UTF-8")

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::data::{Chunk, Nodes, Producer};
+use super::produce::{Chunk, Producer};
+use super::rows::Rows;
 use crate::mysql::LocalData;
 
-/// About 160 kB: some packets, and less than a socket's buffer.
-const CHUNK_ROWS: usize = 2048;
+/// Rows that may take so many bytes are made at once: some packets, and about a socket's buffer.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// One thread makes rows many times faster than any server takes them.
 const THREADS: usize = 1;
@@ -29,25 +30,37 @@ impl Sent {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn add(&self, chunk: &Chunk) {
+    /// Counts a chunk that the server has taken.
+    pub fn add(&self, chunk: &Chunk) {
         self.rows.fetch_add(chunk.rows(), Ordering::Relaxed);
         self.bytes
             .fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
     }
 }
 
+/// How many rows, at least one, surely fit into `bytes`.
+pub fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
+    const MANY: usize = 1024; // beside so many rows, padding is nothing
+    (bytes * MANY / rows.room_for(MANY)).max(1)
+}
+
 /// The rows of a data set as a local file.
-pub struct GeneratedRows {
+pub struct LocalRows {
     producer: Producer,
     next: Option<Chunk>,
     sending: Option<Chunk>,
     sent: Arc<Sent>,
 }
 
-impl GeneratedRows {
-    /// Starts making rows and waits for the first.
-    pub fn start(nodes: &Arc<Nodes>, sent: &Arc<Sent>) -> Self {
-        let mut producer = Producer::start(nodes, &(0..nodes.rows()), CHUNK_ROWS, THREADS);
+impl LocalRows {
+    /// Starts making `rows` and waits for the first.
+    pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<Sent>) -> Self {
+        let mut producer = Producer::start(
+            rows,
+            &(0..rows.count()),
+            rows_in(rows.as_ref(), CHUNK_BYTES),
+            THREADS,
+        );
         let next = producer.next_chunk();
         Self {
             producer,
@@ -63,7 +76,7 @@ impl GeneratedRows {
     }
 }
 
-impl LocalData for GeneratedRows {
+impl LocalData for LocalRows {
     fn next_bytes(&mut self) -> Option<&[u8]> {
         if let Some(chunk) = self.sending.take() {
             self.sent.add(&chunk);

@@ -1,0 +1,15 @@
+//! The first message of a server, and what it asks for while somebody logs in.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use millrace_load::mysql::handshake::Greeting;
+use millrace_load::mysql::reply;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(greeting) = Greeting::parse(bytes) {
+        assert!(greeting.nonce.len() >= 20);
+        assert_eq!(greeting.tls_request().len(), 32);
+    }
+    let _ = reply::parse_error(bytes);
+    let _ = reply::parse_reply(bytes);
+});

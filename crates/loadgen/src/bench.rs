@@ -1,0 +1,147 @@
+//! A benchmark of a server that is already running: from settings to a run, and its report for
+//! people.
+
+mod advice;
+mod distribution;
+mod figures;
+mod report;
+mod screen;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use thiserror::Error;
+
+use crate::events::{Event, Events, JsonLines, Listener};
+use crate::mistake::Mistake;
+use crate::mysql::Login;
+use crate::run::{self, Failed, Plan};
+use crate::spec::{Drive, Phase, Spec, Work, Workload};
+use crate::tables::{How, Method, quoted};
+
+pub use distribution::histogram_lines;
+pub use figures::table;
+pub use report::{latency_heads, latency_row, percentiles};
+use screen::Screen;
+
+/// What to do, and how to tell about it.
+pub struct Settings {
+    pub command: Command,
+    pub login: Login,
+    pub workload_name: String,
+    pub workload: Workload,
+    pub test: String,
+    pub title: String,
+    pub look: Look,
+    /// Where the events go as JSON lines; `-` is standard output.
+    pub json: Option<PathBuf>,
+}
+
+/// What the report for people shows.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Seconds between the lines while it runs; 0 for none.
+    pub interval_s: u32,
+    /// Percentiles besides the usual ones.
+    pub percentiles: Vec<f64>,
+    pub histogram: bool,
+}
+
+pub enum Command {
+    /// Creates, fills and verifies the tables.
+    Prepare {
+        connections: u32,
+    },
+    Run(Drive),
+    /// Drops the tables.
+    Cleanup,
+}
+
+/// Why a benchmark ended without a result.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    #[error(transparent)]
+    Mistake(#[from] Mistake),
+    #[error("cannot write {0}: {1}")]
+    Output(String, io::Error),
+    /// With what to do about it.
+    #[error("{message}")]
+    Failed { failed: Failed, message: String },
+}
+
+/// Carries the benchmark out; what it finds is printed.
+pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchError> {
+    let advice = advice::Subject::of(&settings);
+    let screen = Screen::new(&settings);
+    let listener = Both {
+        json: settings.json.as_deref().map(json_lines).transpose()?,
+        screen,
+    };
+    let plan = Plan::make(spec(settings)?)?;
+    let events = Events::new(listener, stop);
+    run::run(plan, &events, stop).map_err(|failed| BenchError::Failed {
+        message: advice.explain(&failed.0),
+        failed,
+    })
+}
+
+fn json_lines(path: &Path) -> Result<JsonLines<Box<dyn Write + Send>>, BenchError> {
+    if path == Path::new("-") {
+        return Ok(JsonLines(Box::new(io::stdout())));
+    }
+    let file = File::create(path)
+        .map_err(|error| BenchError::Output(path.display().to_string(), error))?;
+    Ok(JsonLines(Box::new(file)))
+}
+
+/// The run that a command stands for.
+fn spec(settings: Settings) -> Result<Spec, Mistake> {
+    let phase = |name: &str, work| Phase {
+        name: name.to_owned(),
+        limit: None,
+        work,
+    };
+    let phases = match settings.command {
+        Command::Prepare { connections } => {
+            let how = How {
+                threads: connections as usize,
+                method: Method::Auto,
+                lock_tables: false,
+            };
+            vec![
+                phase("load", Work::LoadTables(how)),
+                phase("verify", Work::VerifyTables),
+            ]
+        }
+        Command::Run(drive) => vec![phase("measure", Work::Drive(drive))],
+        Command::Cleanup => {
+            let drops = run::tables_of(&settings.workload)?
+                .iter()
+                .map(|table| format!("DROP TABLE IF EXISTS {}", quoted(&table.name)))
+                .collect();
+            vec![phase("drop", Work::Statements(drops))]
+        }
+    };
+    Ok(Spec {
+        connection: settings.login,
+        session: Vec::new(),
+        workload: Some(settings.workload),
+        phases,
+    })
+}
+
+/// People read the screen, programs the JSON lines.
+struct Both {
+    json: Option<JsonLines<Box<dyn Write + Send>>>,
+    screen: Screen,
+}
+
+impl Listener for Both {
+    fn hear(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.screen.hear(event)?;
+        self.json.as_mut().map_or(Ok(()), |json| json.hear(event))
+    }
+}

@@ -1,0 +1,286 @@
+//! The report of a benchmark, as text.
+
+use std::collections::BTreeMap;
+
+use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
+use super::{Look, histogram_lines};
+use crate::engine::{Driven, Latencies, Paced, Record};
+use crate::tables::LoadedTable;
+
+/// Percentiles that every report has.
+const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
+
+/// From this share of its threads' time on, the load generator may be what limits the throughput.
+const BUSY: f64 = 0.9;
+
+/// The report of a run.
+pub fn text(driven: &Driven, look: &Look) -> String {
+    let mut parts = vec![throughput(driven)];
+    parts.extend(schedule(driven));
+    parts.extend(errors(driven));
+    parts.push(latencies(driven, look));
+    if look.histogram {
+        parts.extend(histograms(driven));
+    }
+    parts.push(generator(driven));
+    parts.extend(notes(driven).map(|note| format!("Note: {note}\n")));
+    format!("\n{}", parts.join("\n"))
+}
+
+/// The tables that were loaded, a line each.
+pub fn tables(tables: &[LoadedTable]) -> String {
+    let mut rows = vec![heads(&["table"], &["rows", "rows/s", "load s", "index s"])];
+    rows.extend(tables.iter().map(|loaded| {
+        vec![
+            Cell::word(&loaded.name),
+            Cell::number(count(loaded.rows)),
+            Cell::number(per_second(loaded.rows, loaded.load_s)),
+            Cell::number(format!("{:.2}", loaded.load_s)),
+            Cell::number(format!("{:.2}", loaded.after_load_s)),
+        ]
+    }));
+    table(&rows)
+}
+
+fn throughput(driven: &Driven) -> String {
+    let sum = |of: fn(&Record) -> u64| driven.statements.iter().map(of).sum::<u64>();
+    let transactions: u64 = driven.transactions.iter().map(|record| record.count).sum();
+    let line = |name: &str, number: u64| {
+        vec![
+            Cell::word(name),
+            Cell::number(count(number)),
+            Cell::number(per_second(number, driven.duration_s)),
+        ]
+    };
+    let rows = [
+        heads(
+            &[&format!("Throughput in {:.2} s", driven.duration_s)],
+            &["total", "per second"],
+        ),
+        line("transactions", transactions),
+        line("statements", sum(|record| record.count)),
+        line("rows read", sum(|record| record.rows)),
+        line("rows affected", sum(|record| record.affected_rows)),
+    ];
+    let moved = format!(
+        "  {} sent, {} received\n",
+        bytes(sum(|record| record.bytes_sent)),
+        bytes(sum(|record| record.bytes_received)),
+    );
+    table(&rows) + &moved
+}
+
+/// How well the schedule was kept; None in a closed loop.
+fn schedule(driven: &Driven) -> Option<String> {
+    let Paced::Open {
+        rate,
+        arrivals,
+        scheduled,
+        late,
+        skipped,
+        ..
+    } = &driven.pacing
+    else {
+        return None;
+    };
+    Some(format!(
+        "  Schedule: {} {arrivals} arrivals at {rate} a second; {} began late ({}), {} skipped ({})\n",
+        count(*scheduled),
+        count(*late),
+        percent(*late, *scheduled),
+        count(*skipped),
+        percent(*skipped, *scheduled),
+    ))
+}
+
+/// Errors by code with the server's words; None where there were none.
+fn errors(driven: &Driven) -> Option<String> {
+    let mut failed: BTreeMap<u16, u64> = BTreeMap::new();
+    for (&code, number) in driven.statements.iter().flat_map(|record| &record.errors) {
+        *failed.entry(code).or_default() += number;
+    }
+    let retries: u64 = driven
+        .transactions
+        .iter()
+        .map(|record| record.retries)
+        .sum();
+    let given_up: u64 = driven
+        .transactions
+        .iter()
+        .flat_map(|record| record.errors.values())
+        .sum();
+    if failed.is_empty() {
+        return None;
+    }
+    let mut rows = vec![heads(&["Errors", "first message"], &["count"])];
+    rows.extend(failed.iter().map(|(code, number)| {
+        let message = driven.error_messages.get(code).map_or("", String::as_str);
+        vec![
+            Cell::word(code.to_string()),
+            Cell::word(message),
+            Cell::number(count(*number)),
+        ]
+    }));
+    let ends = format!(
+        "  {} transactions begun again, {} given up\n",
+        count(retries),
+        count(given_up)
+    );
+    Some(table(&rows) + &ends)
+}
+
+fn latencies(driven: &Driven, look: &Look) -> String {
+    let percentiles = percentiles(&look.percentiles);
+    let mut rows = vec![latency_heads(&["Latency (ms)", ""], &percentiles)];
+    // A test of single statements has each of them twice: once is enough.
+    let is_single = driven.statements.len() == 1 && driven.transactions.len() == 1;
+    let statements = if is_single {
+        &[][..]
+    } else {
+        &driven.statements
+    };
+    for record in driven.transactions.iter().chain(statements) {
+        let words = |time| [record.name.as_str(), time];
+        rows.push(latency_row(
+            &words("service"),
+            &record.service,
+            &percentiles,
+        ));
+        if let Some(response) = &record.response {
+            rows.push(latency_row(&words("response"), response, &percentiles));
+        }
+    }
+    table(&rows)
+}
+
+/// The usual percentiles and those asked for, from the least to the greatest.
+pub fn percentiles(asked: &[f64]) -> Vec<f64> {
+    let usual = PERCENTILES.into_iter();
+    let mut percentiles: Vec<f64> = usual.chain(asked.iter().copied()).collect();
+    percentiles.sort_by(f64::total_cmp);
+    percentiles.dedup();
+    percentiles
+}
+
+/// The first row of a table of latencies; `words` stand over the words of its rows.
+pub fn latency_heads(words: &[&str], percentiles: &[f64]) -> Vec<Cell> {
+    let names = percentiles
+        .iter()
+        .map(|percentile| percentile_name(*percentile));
+    let numbers = ["count", "mean", "min"].map(str::to_owned).into_iter();
+    let numbers = numbers.chain(names).chain(["max".to_owned()]);
+    let words = words.iter().map(|word| Cell::word(*word));
+    words.chain(numbers.map(Cell::Number)).collect()
+}
+
+/// A row of a table of latencies, in milliseconds.
+pub fn latency_row(words: &[&str], latencies: &Latencies, percentiles: &[f64]) -> Vec<Cell> {
+    let values = percentiles
+        .iter()
+        .map(|percentile| latencies.percentile_s(*percentile));
+    let values = [latencies.mean_s(), latencies.min_s()]
+        .into_iter()
+        .chain(values);
+    let values = values.chain([latencies.max_s()]).map(milliseconds);
+    let count = [count(latencies.count())].into_iter();
+    let words = words.iter().map(|word| Cell::word(*word));
+    words.chain(count.chain(values).map(Cell::Number)).collect()
+}
+
+/// The latencies that users would feel, drawn for each transaction.
+fn histograms(driven: &Driven) -> impl Iterator<Item = String> {
+    driven.transactions.iter().map(|record| {
+        let latencies = record.response.as_ref().unwrap_or(&record.service);
+        format!(
+            "  {}\n{}",
+            record.name,
+            histogram_lines(latencies.histogram())
+        )
+    })
+}
+
+fn generator(driven: &Driven) -> String {
+    let cost = &driven.client;
+    let statements: u64 = driven.statements.iter().map(|record| record.count).sum();
+    let cpu_s = cost.user_s + cost.system_s;
+    format!(
+        "  Load generator: {} {}, {cpu_s:.2} s CPU ({:.2} user, {:.2} system), {} a statement, \
+         {:.1} % of the host; {} voluntary and {} involuntary switches; {:.2} s to connect\n",
+        driven.threads,
+        if driven.threads == 1 {
+            "thread"
+        } else {
+            "threads"
+        },
+        cost.user_s,
+        cost.system_s,
+        microseconds_each(cpu_s, statements),
+        100.0 * cost.host_share,
+        cost.voluntary_switches,
+        cost.involuntary_switches,
+        driven.connect_s,
+    )
+}
+
+/// What a reader of the figures has to know.
+fn notes(driven: &Driven) -> impl Iterator<Item = String> {
+    let partial = driven
+        .partial_reason
+        .as_ref()
+        .map(|reason| format!("the result is partial: {reason}"));
+    let unsteady = (driven.warmup_steady == Some(false))
+        .then(|| "the throughput had not become steady when the warm-up ended".to_owned());
+    let busy = (driven.client.user_s + driven.client.system_s)
+        / (driven.duration_s * f64::from(driven.threads));
+    // Spinning threads are always busy.
+    let is_limit = !driven.busy_poll && busy > BUSY;
+    let limit = is_limit.then(|| {
+        format!(
+            "the load generator's threads were busy {:.0} % of the time: the server may be faster \
+             than this; try more --engine-threads",
+            100.0 * busy
+        )
+    });
+    let late = waits_long(driven).then(|| {
+        "transactions waited longer for a free client than the server took for them: it cannot keep \
+         the rate, or there are too few --connections"
+            .to_owned()
+    });
+    [partial, unsteady, limit, late].into_iter().flatten()
+}
+
+/// Whether response time is more wait than service, on the whole.
+fn waits_long(driven: &Driven) -> bool {
+    let sum = |of: fn(&Record) -> f64| driven.transactions.iter().map(of).sum::<f64>();
+    let service_s = sum(|record| record.service.sum_s());
+    let response_s = sum(|record| record.response.as_ref().map_or(0.0, Latencies::sum_s));
+    response_s > 2.0 * service_s
+}
+
+fn heads(words: &[&str], numbers: &[&str]) -> Vec<Cell> {
+    let words = words.iter().map(|word| Cell::word(*word));
+    words
+        .chain(numbers.iter().map(|number| Cell::number(*number)))
+        .collect()
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2} %", 100.0 * share(part, whole))
+}
+
+#[allow(clippy::cast_precision_loss)] // counts below 2^53
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // counts below 2^53
+fn microseconds_each(seconds: f64, number: u64) -> String {
+    if number == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1} µs", seconds * 1e6 / number as f64)
+}

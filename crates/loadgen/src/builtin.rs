@@ -1,0 +1,158 @@
+//! The workloads that ship with millrace, as far as a load generator needs them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::mistake;
+use crate::workload::definition::{Definition, Generator, Statement, TableSet, Test, Value};
+
+/// The text of every workload file, in the order of their names.
+const FILES: &[&str] = &include!(concat!(env!("OUT_DIR"), "/workload_files.rs"));
+
+/// A workload with tests.
+#[derive(Debug)]
+pub struct Builtin {
+    pub name: String,
+    pub title: String,
+    pub default_test: Option<String>,
+    /// The values of parameters and the levels of factors, unless others are given.
+    pub defaults: BTreeMap<String, Value>,
+    pub definition: Definition,
+}
+
+/// A workload file; the keys that are not here are millrace's own.
+#[derive(Deserialize)]
+struct File {
+    name: String,
+    title: String,
+    default_test: Option<String>,
+    #[serde(default)]
+    factors: BTreeMap<String, Variable>,
+    #[serde(default)]
+    parameters: BTreeMap<String, Variable>,
+    #[serde(default)]
+    tables: BTreeMap<String, TableSet>,
+    #[serde(default)]
+    draws: BTreeMap<String, Generator>,
+    #[serde(default)]
+    statements: BTreeMap<String, Statement>,
+    #[serde(default)]
+    tests: BTreeMap<String, Test>,
+}
+
+#[derive(Deserialize)]
+struct Variable {
+    default: Option<Value>,
+}
+
+/// All workloads with tests, in the order of their names.
+pub fn all() -> Vec<Builtin> {
+    FILES
+        .iter()
+        .map(|text| read(text).expect("the files are read by a test of this module"))
+        .filter(|builtin| !builtin.definition.tests.is_empty())
+        .collect()
+}
+
+/// Finds a test by its name, by `WORKLOAD/TEST` where the name is not unique, or by the workload's
+/// name if that names its default test.
+pub fn find(name: &str) -> Result<(Builtin, String), String> {
+    let mut found: Vec<(Builtin, String)> = all()
+        .into_iter()
+        .filter_map(|builtin| {
+            let test = builtin.test_called(name)?.to_owned();
+            Some((builtin, test))
+        })
+        .collect();
+    match (found.pop(), found.as_slice()) {
+        (Some(one), []) => Ok(one),
+        (Some(last), others) => {
+            let names: Vec<String> = others
+                .iter()
+                .chain([&last])
+                .map(|(builtin, test)| format!("{}/{test}", builtin.name))
+                .collect();
+            Err(format!(
+                "{name} is the name of several tests: {}",
+                names.join(", ")
+            ))
+        }
+        (None, _) => Err(match nearest_to(name) {
+            Some(near) => format!("there is no test {name}; did you mean {near}?"),
+            None => format!("there is no test {name}; `millrace-load tests` lists them"),
+        }),
+    }
+}
+
+fn nearest_to(name: &str) -> Option<String> {
+    let workloads = all();
+    let tests = workloads
+        .iter()
+        .flat_map(|builtin| builtin.definition.tests.keys());
+    mistake::nearest(name, tests.map(String::as_str)).map(str::to_owned)
+}
+
+impl Builtin {
+    fn test_called(&self, name: &str) -> Option<&str> {
+        let test = match name.split_once('/') {
+            Some((workload, test)) if workload == self.name => test,
+            Some(_) => return None,
+            None if name == self.name => self.default_test.as_deref()?,
+            None => name,
+        };
+        let (test, _) = self.definition.tests.get_key_value(test)?;
+        Some(test)
+    }
+}
+
+fn read(text: &str) -> Result<Builtin, toml::de::Error> {
+    let file: File = toml::from_str(text)?;
+    let defaults = file
+        .factors
+        .into_iter()
+        .chain(file.parameters)
+        .filter_map(|(name, variable)| Some((name, variable.default?)))
+        .collect();
+    Ok(Builtin {
+        name: file.name,
+        title: file.title,
+        default_test: file.default_test,
+        defaults,
+        definition: Definition {
+            tables: file.tables,
+            draws: file.draws,
+            statements: file.statements,
+            tests: file.tests,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_can_be_read() {
+        for text in FILES {
+            let builtin = read(text).unwrap();
+            assert!(!builtin.title.is_empty(), "{}", builtin.name);
+        }
+    }
+
+    #[test]
+    fn tests_by_every_name() {
+        let (builtin, test) = find("point-query").unwrap();
+        assert_eq!(test, "point-query");
+        let full = format!("{}/{test}", builtin.name);
+        assert_eq!(find(&full).unwrap().1, "point-query");
+        let default = builtin.default_test.clone().unwrap();
+        assert_eq!(find(&builtin.name).unwrap().1, default);
+        for unknown in ["?", "load-data"] {
+            let said = find(unknown).unwrap_err();
+            assert!(said.contains("lists them"), "{said}");
+        }
+        let said = find("pont-query").unwrap_err();
+        assert!(said.ends_with("did you mean point-query?"), "{said}");
+    }
+}

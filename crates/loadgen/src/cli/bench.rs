@@ -1,0 +1,355 @@
+//! `millrace-load bench`: the options, by sysbench's names where it has them.
+
+mod parse;
+mod server;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{Problem, failed, output_problem, stopped_by_signals, user_mistake};
+use crate::bench::{self, BenchError, Command, Look, Settings};
+use crate::builtin::{self, Builtin};
+use crate::engine::{Arrivals, Drive as Clients, End, Pacing, Warmup};
+use crate::spec::{Drive, RETRY, Workload};
+use crate::workload::definition::Value;
+
+pub use parse::percentile;
+
+use crate::workload::program::Protocol;
+use parse::{CpuList, assignment, cpu_list, rate, seconds, warmup};
+use server::ServerOptions;
+
+/// What is measured where nobody says how long, as with sysbench.
+const DEFAULT_TIME: Duration = Duration::from_secs(10);
+
+/// Parameters with an option of their own, which `--set` leaves to it.
+const OPTIONS: [(&str, &str); 9] = [
+    ("clients", "--threads"),
+    ("data_seed", "--rand-seed"),
+    ("late_limit_s", "--late-limit"),
+    ("operations", "--events"),
+    ("protocol", "--db-ps-mode"),
+    ("rate", "--rate"),
+    ("test", "--workload"),
+    ("time_s", "--time"),
+    ("warmup_s", "--warmup-time"),
+];
+
+#[derive(Args)]
+pub struct BenchArgs {
+    /// What to do: fill the tables, measure, or drop the tables.
+    #[arg(value_enum, default_value_t = Action::Run)]
+    command: Action,
+
+    /// The test, as `millrace-load tests` lists them; a workload's name stands for its default test.
+    #[arg(long, value_name = "TEST")]
+    workload: String,
+
+    /// Clients that are connected and work at the same time (`prepare`: connections that load).
+    ///
+    /// The name is sysbench's; there is a thread for each only with sysbench.
+    #[arg(long, visible_alias = "connections", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    threads: u32,
+    /// Seconds to measure; 0 for no limit, where --events sets one [default: 10].
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    time: Option<Duration>,
+    /// Transactions to measure, of all clients together; 0 for no limit.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    events: u64,
+    /// Transactions a second, of all clients together; 0 for as fast as they can.
+    ///
+    /// Latency then counts from when a transaction was due, not from when it was sent.
+    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = rate)]
+    rate: f64,
+    /// How the gaps between transactions are drawn, with --rate.
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Gaps::Poisson)]
+    arrivals: Gaps,
+    /// Skip a transaction that is late by more than so many seconds, with --rate.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    late_limit: Option<Duration>,
+    /// Seconds to run before the measurement; `steady` for until the throughput is.
+    #[arg(long, value_name = "S|steady", default_value = "0", value_parser = warmup)]
+    warmup_time: Warmup,
+    /// Seconds between reports while it runs; 0 for none.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    report_interval: u32,
+    /// Percentiles of the latency to print besides the usual ones.
+    #[arg(long, value_name = "P", value_delimiter = ',', value_parser = percentile)]
+    percentile: Vec<f64>,
+    /// Print the histogram of the latencies too.
+    #[arg(long)]
+    histogram: bool,
+    /// Write the result as JSON lines to this file; - for standard output, the rest then goes to
+    /// standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    #[command(flatten)]
+    workload_options: WorkloadOptions,
+    #[command(flatten)]
+    generator: GeneratorOptions,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Workload")]
+struct WorkloadOptions {
+    /// Tables.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tables: Option<u32>,
+    /// Rows of each table.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    table_size: Option<u64>,
+    /// What data and statements are drawn from: the same seed, the same statements.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    rand_seed: u64,
+    /// How ids are drawn.
+    #[arg(long, value_enum, value_name = "KIND")]
+    rand_type: Option<RandType>,
+    /// The storage engine of the tables.
+    #[arg(long, value_name = "ENGINE")]
+    mysql_storage_engine: Option<String>,
+    /// auto: prepared statements; disable: statements as text [default: auto, but text for
+    /// workloads whose model prepares nothing].
+    #[arg(long, value_enum, value_name = "MODE")]
+    db_ps_mode: Option<PsMode>,
+    /// Another value for a parameter of the workload; can be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Load generator")]
+struct GeneratorOptions {
+    /// Threads of the load generator; 0 for as many as seem best.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    engine_threads: u32,
+    /// Processors it may use, such as 0,2-3 [default: all].
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    cpus: Option<CpuList>,
+    /// Ask for answers over and over instead of sleeping until they come.
+    #[arg(long)]
+    busy_poll: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Action {
+    Prepare,
+    Run,
+    Cleanup,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Gaps {
+    Poisson,
+    Constant,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PsMode {
+    Auto,
+    Disable,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RandType {
+    Uniform,
+    #[value(alias = "gaussian")]
+    Normal,
+    Special,
+    Pareto,
+    #[value(alias = "zipfian")]
+    Zipf,
+    Latest,
+}
+
+pub fn bench(args: BenchArgs) -> Result<(), Problem> {
+    let settings = args.settings()?;
+    let stop = stopped_by_signals()?;
+    bench::bench(settings, &stop).map_err(|error| match error {
+        BenchError::Mistake(mistake) => user_mistake(mistake.to_string()),
+        BenchError::Output(name, error) => output_problem(&name, &error),
+        BenchError::Failed {
+            failed: why,
+            message,
+        } => failed(&why, message),
+    })
+}
+
+impl BenchArgs {
+    /// Checks what the options mean together.
+    fn settings(self) -> Result<Settings, Problem> {
+        let (builtin, test) = builtin::find(&self.workload).map_err(user_mistake)?;
+        let values = self.workload_options.values(&builtin)?;
+        let login = self.server.login()?;
+        let command = match self.command {
+            Action::Prepare => Command::Prepare {
+                connections: self.threads,
+            },
+            Action::Cleanup => Command::Cleanup,
+            Action::Run => Command::Run(Drive {
+                test: test.clone(),
+                protocol: self.workload_options.protocol(&builtin),
+                settings: self.clients()?,
+            }),
+        };
+        Ok(Settings {
+            command,
+            login,
+            title: builtin.definition.tests[&test].title.clone(),
+            workload_name: builtin.name,
+            test,
+            workload: Workload {
+                definition: builtin.definition,
+                defaults: with_clients(builtin.defaults, self.threads),
+                values,
+                seed: self.workload_options.rand_seed,
+            },
+            look: Look {
+                interval_s: self.report_interval,
+                percentiles: self.percentile,
+                histogram: self.histogram,
+            },
+            json: self.json,
+        })
+    }
+
+    fn clients(&self) -> Result<Clients, Problem> {
+        let cpus = self.generator.cpus.as_ref();
+        Ok(Clients {
+            clients: self.threads,
+            threads: self.generator.engine_threads,
+            pacing: self.pacing()?,
+            warmup: self.warmup_time,
+            end: self.end()?,
+            retry: RETRY.to_vec(),
+            busy_poll: self.generator.busy_poll,
+            cpus: cpus.map_or_else(Vec::new, |CpuList(cpus)| cpus.clone()),
+            limit: None,
+            seed: self.workload_options.rand_seed,
+        })
+    }
+
+    fn pacing(&self) -> Result<Pacing, Problem> {
+        if self.rate > 0.0 {
+            return Ok(Pacing::Open {
+                rate: self.rate,
+                arrivals: match self.arrivals {
+                    Gaps::Poisson => Arrivals::Poisson,
+                    Gaps::Constant => Arrivals::Constant,
+                },
+                late_limit: self.late_limit.filter(|limit| !limit.is_zero()),
+            });
+        }
+        if self.late_limit.is_some() || self.arrivals != Gaps::Poisson {
+            return Err(user_mistake(
+                "--late-limit and --arrivals are about a schedule: say --rate too".to_owned(),
+            ));
+        }
+        Ok(Pacing::Closed)
+    }
+
+    fn end(&self) -> Result<End, Problem> {
+        match (self.time, self.events) {
+            (None, 0) => Ok(End::Time(DEFAULT_TIME)),
+            (Some(Duration::ZERO), 0) => Err(user_mistake(
+                "--time 0 without --events: it would never end".to_owned(),
+            )),
+            (Some(time), 0) => Ok(End::Time(time)),
+            (None | Some(Duration::ZERO), events) => Ok(End::Operations(events)),
+            (Some(_), _) => Err(user_mistake(
+                "--time and --events: the measurement ends by one of them; leave the other out"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+impl WorkloadOptions {
+    fn protocol(&self, builtin: &Builtin) -> Protocol {
+        let by_default = match builtin.defaults.get("protocol") {
+            Some(Value::Text(name)) if name == "text" => Protocol::Text,
+            _ => Protocol::Prepared,
+        };
+        match self.db_ps_mode {
+            Some(PsMode::Auto) => Protocol::Prepared,
+            Some(PsMode::Disable) => Protocol::Text,
+            None => by_default,
+        }
+    }
+
+    fn values(&self, builtin: &Builtin) -> Result<BTreeMap<String, Value>, Problem> {
+        let mut values = BTreeMap::new();
+        let options = [
+            ("tables", "--tables", self.tables.map(|n| n.to_string())),
+            (
+                "table_size",
+                "--table-size",
+                self.table_size.map(|n| n.to_string()),
+            ),
+            (
+                "distribution",
+                "--rand-type",
+                self.rand_type
+                    .and_then(|kind| Some(kind.to_possible_value()?.get_name().to_owned())),
+            ),
+            (
+                "engine",
+                "--mysql-storage-engine",
+                self.mysql_storage_engine.clone(),
+            ),
+        ];
+        for (name, option, text) in options {
+            if let Some(text) = text {
+                values.insert(name.to_owned(), value(builtin, name, option, &text)?);
+            }
+        }
+        for (name, text) in &self.set {
+            if let Some((_, option)) = OPTIONS.iter().find(|(known, _)| known == name) {
+                let message = format!("--set {name}={text}: that is what {option} is for");
+                return Err(user_mistake(message));
+            }
+            let value = value(builtin, name, "--set", text)?;
+            if values.insert(name.clone(), value).is_some() {
+                return Err(user_mistake(format!("{name} has been set twice")));
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Some workloads have a table for each client.
+fn with_clients(mut defaults: BTreeMap<String, Value>, clients: u32) -> BTreeMap<String, Value> {
+    defaults.insert("clients".to_owned(), Value::Integer(clients.into()));
+    defaults
+}
+
+/// Reads a value as what the workload's own default is.
+fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Value, Problem> {
+    let Some(default) = builtin.defaults.get(name) else {
+        let known: Vec<&str> = builtin.defaults.keys().map(String::as_str).collect();
+        return Err(user_mistake(format!(
+            "{option}: {} has no parameter {name}; it has {}",
+            builtin.name,
+            known.join(", ")
+        )));
+    };
+    let read = match default {
+        Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+        Value::Integer(_) => text.parse().ok().map(Value::Integer),
+        Value::Float(_) => text.parse().ok().map(Value::Float),
+        Value::Text(_) => Some(Value::Text(text.to_owned())),
+    };
+    let kind = match default {
+        Value::Boolean(_) => "true or false",
+        Value::Integer(_) => "an integer",
+        Value::Float(_) => "a number",
+        Value::Text(_) => "a text",
+    };
+    read.ok_or_else(|| user_mistake(format!("{option}: {name} is {kind}, not {text:?}")))
+}

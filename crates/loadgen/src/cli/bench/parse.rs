@@ -1,0 +1,96 @@
+//! The values of options.
+
+use std::time::Duration;
+
+use crate::engine::Warmup;
+
+/// A warm-up until the throughput is steady gives up after so long.
+const STEADY_LIMIT: Duration = Duration::from_secs(300);
+
+/// Numbers of processors, each once.
+#[derive(Clone)]
+pub struct CpuList(pub Vec<usize>);
+
+/// Reads seconds.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected seconds".to_owned())
+}
+
+/// Reads seconds, or `steady`.
+pub fn warmup(text: &str) -> Result<Warmup, String> {
+    if text == "steady" {
+        return Ok(Warmup::Steady {
+            limit: STEADY_LIMIT,
+        });
+    }
+    seconds(text)
+        .map(Warmup::Time)
+        .map_err(|_| "expected seconds, or steady".to_owned())
+}
+
+/// Reads transactions a second; 0 is one.
+pub fn rate(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)
+        .ok_or_else(|| "expected transactions a second".to_owned())
+}
+
+/// Reads a percentile, from above 0 to 100.
+pub fn percentile(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|percentile| *percentile > 0.0 && *percentile <= 100.0)
+        .ok_or_else(|| "expected a number above 0 and up to 100".to_owned())
+}
+
+/// Reads `NAME=VALUE`.
+pub fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+/// Reads numbers and ranges: `0,2-3`.
+pub fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (first.parse::<usize>(), last.parse::<usize>()) {
+            // A host with more processors is not known; a slip of the keyboard is.
+            (Ok(first), Ok(last)) if first <= last && last < 4096 => cpus.extend(first..=last),
+            _ => return Err(format!("{part:?} is no processor or range such as 2-3")),
+        }
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(CpuList(cpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors() {
+        let cpus = |text| cpu_list(text).map(|CpuList(cpus)| cpus);
+        assert_eq!(cpus("0"), Ok(vec![0]));
+        assert_eq!(cpus("3,0-2,1"), Ok(vec![0, 1, 2, 3]));
+        for wrong in ["", "a", "2-1", "1-", "0,,1", "0-99999999"] {
+            assert!(cpus(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn times_and_shares() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("-1").is_err());
+        assert!(matches!(warmup("steady"), Ok(Warmup::Steady { .. })));
+        assert!(percentile("0").is_err() && percentile("100.1").is_err());
+        assert_eq!(percentile("99.99"), Ok(99.99));
+    }
+}

@@ -1,0 +1,57 @@
+//! What this process uses of the host.
+
+use std::thread;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+use super::driven::ClientCost;
+
+/// CPU time and context switches of all threads, since the start or since another time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    user_us: i64,
+    system_us: i64,
+    voluntary_switches: i64,
+    involuntary_switches: i64,
+}
+
+impl Usage {
+    pub fn now() -> Self {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may ask for its own usage");
+        let microseconds = |time: TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
+        Self {
+            user_us: microseconds(usage.user_time()),
+            system_us: microseconds(usage.system_time()),
+            voluntary_switches: usage.voluntary_context_switches(),
+            involuntary_switches: usage.involuntary_context_switches(),
+        }
+    }
+
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            user_us: self.user_us - before.user_us,
+            system_us: self.system_us - before.system_us,
+            voluntary_switches: self.voluntary_switches - before.voluntary_switches,
+            involuntary_switches: self.involuntary_switches - before.involuntary_switches,
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
+    pub fn over(&self, duration_s: f64) -> ClientCost {
+        let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
+        let (user_s, system_s) = (self.user_us as f64 / 1e6, self.system_us as f64 / 1e6);
+        let host_share = if duration_s > 0.0 {
+            (user_s + system_s) / (duration_s * cpus)
+        } else {
+            0.0
+        };
+        ClientCost {
+            user_s,
+            system_s,
+            voluntary_switches: self.voluntary_switches,
+            involuntary_switches: self.involuntary_switches,
+            host_share,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A drive from the opening of its connections to its results.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use crate::mysql::ClientError;
+use crate::mysql::channel::Channel;
+
+use super::arrivals::Arrivals;
+use super::budget::Budget;
+use super::clock::Clock;
+use super::conductor::{Conducted, Conductor};
+use super::driven::{Driven, Failed, Mark, Paced, Punctuality, Report};
+use super::opening::open_all;
+use super::poller::Waker;
+use super::records::Records;
+use super::schedule::{Schedule, Share};
+use super::script::{Names, Script};
+use super::settings::{Drive, End, Pacing};
+use super::shared::Shared;
+use super::worker::{Context, Worker};
+
+/// Time for the threads to start before the first requests are due, so that none is late for that.
+const START_NS: u64 = 2_000_000;
+
+/// Opens a connection for each client and drives them all to the end.
+///
+/// `open` logs in and gives a connection and its script; several threads call it at once, with the
+/// clients' numbers from 0. `report` is called by the calling thread. A true `stop` ends the drive
+/// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
+/// the limit too.
+pub fn drive<S: Script + Send>(
+    drive: &Drive,
+    names: &Names,
+    open: impl Fn(u32) -> Result<(Channel, S), ClientError> + Sync,
+    report: &dyn Fn(&Report),
+    stop: &AtomicBool,
+) -> Result<Driven, Failed> {
+    let failed = |error| Failed {
+        driven: None,
+        error,
+    };
+    let clock = Clock::start();
+    let threads = drive.thread_count();
+    let groups = open_all(drive.clients, threads, &open).map_err(failed)?;
+    let connect_s = clock.now_s();
+    report(&Report::Mark {
+        mark: Mark::Connected,
+        t_s: connect_s,
+    });
+    let budget = match drive.end {
+        End::Time(_) => None,
+        End::Operations(transactions) => Some(Budget::new(transactions, threads)),
+    };
+    let shared = Shared::new(clock, clock.now_ns() + START_NS, budget);
+    let context = Context {
+        drive,
+        names,
+        shared: &shared,
+    };
+    let cannot_start = |source| {
+        failed(ClientError::System {
+            context: "cannot make what the threads wait with".to_owned(),
+            source,
+        })
+    };
+    let wakers = (0..threads)
+        .map(|_| Waker::new())
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(cannot_start)?;
+    let (sender, messages) = channel();
+    let workers = (0..threads)
+        .zip(groups)
+        .zip(&wakers)
+        .map(|((thread, clients), waker)| {
+            let arrivals = arrivals(drive, threads, thread, shared.start_ns);
+            Worker::new(context, clients, arrivals, waker, sender.clone())
+        })
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(cannot_start)?;
+    drop(sender); // the threads' own are left, which end with them
+    let conductor = Conductor::new(drive, &shared, &wakers, messages, report, stop);
+    let conducted = thread::scope(|scope| {
+        for (thread, worker) in workers.into_iter().enumerate() {
+            let cpu = drive.cpus.get(thread % drive.cpus.len().max(1)).copied();
+            scope.spawn(move || worker.run(cpu));
+        }
+        conductor.conduct()
+    });
+    conclude(drive, names, threads, connect_s, conducted)
+}
+
+fn arrivals(drive: &Drive, threads: u32, thread: u32, start_ns: u64) -> Option<Arrivals> {
+    let Pacing::Open {
+        rate,
+        arrivals,
+        late_limit,
+    } = drive.pacing
+    else {
+        return None;
+    };
+    let share = Share {
+        clients: drive.clients,
+        threads,
+        thread,
+    };
+    let schedule = Schedule::new(arrivals, rate, share, drive.seed, start_ns);
+    Some(Arrivals::new(schedule, late_limit))
+}
+
+/// Puts together what the threads found out.
+fn conclude(
+    drive: &Drive,
+    names: &Names,
+    threads: u32,
+    connect_s: f64,
+    conducted: Conducted,
+) -> Result<Driven, Failed> {
+    let is_open_loop = drive.is_open_loop();
+    let mut records = Records::new(names, is_open_loop);
+    let mut punctuality = Punctuality::default();
+    for finished in conducted.finished {
+        records.merge(finished.records);
+        punctuality.add(finished.punctuality);
+    }
+    let driven = Driven {
+        duration_s: conducted.duration_s,
+        warmup_s: conducted.warmup_s,
+        warmup_steady: conducted.warmup_steady,
+        connect_s,
+        partial: conducted.partial_reason.is_some(),
+        partial_reason: conducted.partial_reason,
+        clients: drive.clients,
+        threads,
+        busy_poll: drive.spins(),
+        cpus: (!drive.cpus.is_empty()).then(|| drive.cpus.clone()),
+        pacing: Paced::new(drive.pacing, punctuality),
+        mean_gap_s: (!is_open_loop).then(|| records.mean_gap_s()),
+        transactions: records.transactions,
+        statements: records.statements,
+        rollbacks: records.rollbacks,
+        error_messages: records.error_messages,
+        client: conducted.used.over(conducted.duration_s),
+    };
+    match conducted.error {
+        None => Ok(driven),
+        Some(error) => Err(Failed {
+            driven: Some(Box::new(driven)),
+            error,
+        }),
+    }
+}

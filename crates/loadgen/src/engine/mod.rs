@@ -1,0 +1,38 @@
+//! Drives many connections with a few threads and measures them.
+//!
+//! [`drive`] opens the connections (`opening`) and gives each to one thread (`worker`), which never
+//! waits for a single one of them. A client (`client`) is a connection, its script and the little
+//! it has to remember. In an open loop, transactions arrive by a schedule (`schedule`, `arrivals`);
+//! in equal work, all threads draw from one budget (`budget`). The calling thread (`conductor`)
+//! fixes the parts of the drive, reports once a second, and ends it. What is known afterwards is
+//! in `record` and `driven`.
+
+mod arrivals;
+mod budget;
+mod client;
+mod clock;
+mod conductor;
+mod cost;
+mod drive;
+mod driven;
+mod interval;
+mod latency;
+mod opening;
+mod poller;
+mod record;
+mod records;
+mod schedule;
+mod script;
+mod settings;
+mod shared;
+mod steady;
+mod worker;
+
+pub use arrivals::LATE_NS;
+pub use drive::drive;
+pub use driven::{ClientCost, Driven, Failed, Mark, Paced, Report};
+pub use interval::{Interval, Part};
+pub use latency::Latencies;
+pub use record::Record;
+pub use script::{Names, Request, Script};
+pub use settings::{Arrivals, Drive, End, Pacing, Warmup};

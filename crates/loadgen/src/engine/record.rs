@@ -1,0 +1,139 @@
+//! What is known of each statement and each transaction.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::latency::Latencies;
+
+/// The record of one statement or one transaction, by its name.
+#[derive(Clone, Debug, Serialize)]
+pub struct Record {
+    pub name: String,
+    /// How many succeeded; the latencies are of these.
+    pub count: u64,
+    /// How many failed for good, by the server's error code. For a statement: every failure.
+    pub errors: BTreeMap<u16, u64>,
+    /// Failures after which the transaction was begun again.
+    pub retries: u64,
+    pub rows: u64,
+    pub affected_rows: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    /// From the first sending to the last answer.
+    pub service: Latencies,
+    /// From the intended time; None in a closed loop, which has none.
+    pub response: Option<Latencies>,
+}
+
+/// What answers gave and what was moved for them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub rows: u64,
+    pub affected_rows: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub retries: u64,
+}
+
+impl Tally {
+    #[inline]
+    pub fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.affected_rows += other.affected_rows;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.retries += other.retries;
+    }
+}
+
+impl Record {
+    pub fn new(name: &str, is_open_loop: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            count: 0,
+            errors: BTreeMap::new(),
+            retries: 0,
+            rows: 0,
+            affected_rows: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            service: Latencies::default(),
+            response: is_open_loop.then(Latencies::default),
+        }
+    }
+
+    #[inline]
+    pub fn add(&mut self, tally: &Tally) {
+        self.rows += tally.rows;
+        self.affected_rows += tally.affected_rows;
+        self.bytes_sent += tally.bytes_sent;
+        self.bytes_received += tally.bytes_received;
+        self.retries += tally.retries;
+    }
+
+    /// Counts a success; `response_ns` matters in an open loop only.
+    #[inline]
+    pub fn succeeded(&mut self, service_ns: u64, response_ns: u64) {
+        self.count += 1;
+        self.service.record(service_ns);
+        if let Some(response) = &mut self.response {
+            response.record(response_ns);
+        }
+    }
+
+    pub fn failed(&mut self, code: u16) {
+        *self.errors.entry(code).or_default() += 1;
+    }
+
+    /// Adds the same record of another thread.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        for (&code, count) in &other.errors {
+            *self.errors.entry(code).or_default() += count;
+        }
+        self.add(&Tally {
+            rows: other.rows,
+            affected_rows: other.affected_rows,
+            bytes_sent: other.bytes_sent,
+            bytes_received: other.bytes_received,
+            retries: other.retries,
+        });
+        self.service.merge(&other.service);
+        if let (Some(mine), Some(others)) = (&mut self.response, &other.response) {
+            mine.merge(others);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_threads_add_up() {
+        let mut first = Record::new("q", true);
+        first.succeeded(1_000_000, 2_000_000);
+        first.failed(1213);
+        let mut second = Record::new("q", true);
+        second.succeeded(3_000_000, 3_000_000);
+        second.failed(1213);
+        second.failed(1205);
+        second.add(&Tally {
+            rows: 5,
+            retries: 1,
+            ..Tally::default()
+        });
+        first.merge(&second);
+        assert_eq!((first.count, first.rows, first.retries), (2, 5, 1));
+        assert_eq!(first.errors, BTreeMap::from([(1205, 1), (1213, 2)]));
+        assert_eq!(first.response.unwrap().max_s(), Some(0.003));
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_response_time() {
+        let record = serde_json::to_value(Record::new("q", false)).unwrap();
+        assert!(record["response"].is_null());
+        assert_eq!(record["service"]["count"], 0);
+    }
+}

@@ -1,0 +1,145 @@
+//! What is driven, how hard, how long and by how many threads.
+
+use std::thread;
+use std::time::Duration;
+
+/// The settings of one drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drive {
+    /// Connections, each with one request under way at most. At least 1.
+    pub clients: u32,
+    /// Threads that drive them; 0 chooses, see [`Drive::thread_count`].
+    pub threads: u32,
+    pub pacing: Pacing,
+    pub warmup: Warmup,
+    pub end: End,
+    /// Error codes after which a transaction is begun again.
+    pub retry: Vec<u16>,
+    /// Spin instead of sleeping, where so few connections share a thread that it pays.
+    pub busy_poll: bool,
+    /// CPUs the threads are pinned to in turn; empty pins none.
+    pub cpus: Vec<usize>,
+    /// The longest a drive may take, opening of the connections included.
+    pub limit: Option<Duration>,
+    /// What random arrivals are drawn from.
+    pub seed: u64,
+}
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pacing {
+    /// A client begins its next transaction when its last one has ended.
+    Closed,
+    /// Transactions arrive at a rate of their own, whatever the server does.
+    Open {
+        /// Transactions a second, over all clients. Above 0.
+        rate: f64,
+        arrivals: Arrivals,
+        /// A transaction that cannot begin so soon after it arrived is skipped.
+        late_limit: Option<Duration>,
+    },
+}
+
+/// The gaps between arrivals: exponential, or all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    Poisson,
+    Constant,
+}
+
+/// What goes before the measured part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmup {
+    Time(Duration),
+    /// Until the throughput has settled, see [`super::steady`], or this time is over.
+    Steady {
+        limit: Duration,
+    },
+}
+
+/// What ends the measured part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Time(Duration),
+    /// So many transactions over all clients, failed and skipped ones included.
+    Operations(u64),
+}
+
+/// A thread follows this many connections before another one is worth its CPU.
+const CLIENTS_PER_THREAD: u32 = 8;
+
+/// The server gets the rest of the CPUs.
+const CPUS_PER_THREAD: usize = 4;
+
+/// With more connections a thread, one of them nearly always has something to read.
+const SPINNING_CLIENTS: u32 = 4;
+
+impl Drive {
+    /// The threads to use. Where none are asked for: all CPUs the clients are pinned to, else a
+    /// quarter of the host's, as one thread serves more requests than several CPUs of a server
+    /// answer; in both cases no more than can have work to do.
+    pub fn thread_count(&self) -> u32 {
+        if self.threads > 0 {
+            return self.threads.min(self.clients);
+        }
+        let cpus = if self.cpus.is_empty() {
+            thread::available_parallelism().map_or(1, usize::from) / CPUS_PER_THREAD
+        } else {
+            self.cpus.len()
+        };
+        let busy = self.clients.div_ceil(CLIENTS_PER_THREAD);
+        busy.min(u32::try_from(cpus).unwrap_or(u32::MAX)).max(1)
+    }
+
+    pub fn is_open_loop(&self) -> bool {
+        matches!(self.pacing, Pacing::Open { .. })
+    }
+
+    /// Whether the threads spin.
+    pub fn spins(&self) -> bool {
+        self.busy_poll && self.clients.div_ceil(self.thread_count()) <= SPINNING_CLIENTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive(clients: u32, threads: u32, cpus: &[usize]) -> Drive {
+        Drive {
+            clients,
+            threads,
+            pacing: Pacing::Closed,
+            warmup: Warmup::Time(Duration::ZERO),
+            end: End::Operations(1),
+            retry: Vec::new(),
+            busy_poll: true,
+            cpus: cpus.to_vec(),
+            limit: None,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn threads_are_as_asked_but_never_idle() {
+        assert_eq!(drive(8, 3, &[]).thread_count(), 3);
+        assert_eq!(drive(2, 3, &[]).thread_count(), 2);
+        assert_eq!(drive(1, 0, &[0, 1]).thread_count(), 1);
+        assert_eq!(drive(9, 0, &[0, 1]).thread_count(), 2);
+        assert_eq!(drive(1000, 0, &[3]).thread_count(), 1);
+    }
+
+    #[test]
+    fn only_few_connections_are_spun_on() {
+        assert!(drive(4, 1, &[]).spins());
+        assert!(drive(8, 2, &[]).spins());
+        assert!(!drive(5, 1, &[]).spins());
+        assert!(
+            !Drive {
+                busy_poll: false,
+                ..drive(1, 1, &[])
+            }
+            .spins()
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! What the threads of a drive read of each other: a few numbers, and nothing that locks.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::budget::Budget;
+use super::clock::Clock;
+
+/// A time that has not been fixed yet.
+pub const UNKNOWN: u64 = u64::MAX;
+
+/// Written by the conductor, read by all threads on every turn. Relaxed everywhere: each number
+/// stands for itself, and a thread may see it a little later.
+#[derive(Debug)]
+pub struct Shared {
+    pub clock: Clock,
+    /// When the first requests are sent.
+    pub start_ns: u64,
+    measure_from_ns: AtomicU64,
+    measure_until_ns: AtomicU64,
+    /// Rises whenever the threads are to hand their counts over.
+    tick: AtomicU32,
+    cancelled: AtomicBool,
+    /// None where time ends the drive.
+    pub budget: Option<Budget>,
+}
+
+impl Shared {
+    pub fn new(clock: Clock, start_ns: u64, budget: Option<Budget>) -> Self {
+        Self {
+            clock,
+            start_ns,
+            measure_from_ns: AtomicU64::new(UNKNOWN),
+            measure_until_ns: AtomicU64::new(UNKNOWN),
+            tick: AtomicU32::new(0),
+            cancelled: AtomicBool::new(false),
+            budget,
+        }
+    }
+
+    /// Fixes the measured part.
+    pub fn measure(&self, from_ns: u64, until_ns: u64) {
+        self.measure_until_ns.store(until_ns, Ordering::Relaxed);
+        self.measure_from_ns.store(from_ns, Ordering::Relaxed);
+    }
+
+    /// What begins now or later belongs to the measured part, unless it has ended.
+    #[inline]
+    pub fn measure_from_ns(&self) -> u64 {
+        self.measure_from_ns.load(Ordering::Relaxed)
+    }
+
+    /// Nothing begins at this time or later.
+    #[inline]
+    pub fn measure_until_ns(&self) -> u64 {
+        self.measure_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// Asks for the threads' counts.
+    pub fn next_tick(&self) -> u32 {
+        self.tick.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    #[inline]
+    pub fn tick(&self) -> u32 {
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Ends everything, whatever is under way.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}

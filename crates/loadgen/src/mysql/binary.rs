@@ -1,0 +1,174 @@
+//! Parameters of prepared statements, written straight into a buffer of what is to be sent.
+
+use super::packet::{self, HEADER, MAX_PAYLOAD};
+use super::wire::put_string;
+
+const COM_STMT_EXECUTE: u8 = 23;
+
+/// The type a parameter is declared with. The server keeps it, so that only the first execution of
+/// a statement has to declare types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A signed integer of 64 bits.
+    Integer = 8,
+    /// A decimal number, sent as text.
+    Decimal = 246,
+    /// Bytes, or text in the character set of the connection.
+    Text = 254,
+}
+
+/// One execution of a prepared statement, appended to a buffer as one packet, header included.
+/// Values are put in the order of the parameters; the packet is whole after [`Self::end`].
+#[must_use = "the packet has no length before its end"]
+pub struct Execute<'a> {
+    out: &'a mut Vec<u8>,
+    packet: usize,
+    nulls: usize,
+    parameters: usize,
+    next: usize,
+}
+
+impl<'a> Execute<'a> {
+    /// Begins with everything that comes before the values. `declared` has the type of every
+    /// parameter, or nothing where an earlier execution on this connection declared them.
+    ///
+    /// # Panics
+    /// When `declared` has some types, but not one for each parameter.
+    #[inline]
+    pub fn begin(out: &'a mut Vec<u8>, statement: u32, parameters: u16, declared: &[Kind]) -> Self {
+        let parameters = usize::from(parameters);
+        assert!(declared.is_empty() || declared.len() == parameters);
+        let packet = out.len();
+        out.extend_from_slice(&[0; HEADER]);
+        out.push(COM_STMT_EXECUTE);
+        out.extend_from_slice(&statement.to_le_bytes());
+        out.extend_from_slice(&[0, 1, 0, 0, 0]); // no cursor, once
+        let nulls = out.len();
+        if parameters > 0 {
+            out.resize(nulls + parameters.div_ceil(8), 0);
+            out.push(u8::from(!declared.is_empty()));
+            out.extend(declared.iter().flat_map(|&kind| [kind as u8, 0]));
+        }
+        Self {
+            out,
+            packet,
+            nulls,
+            parameters,
+            next: 0,
+        }
+    }
+
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+        self.next += 1;
+    }
+
+    /// The value of a parameter declared as text or decimal.
+    #[inline]
+    pub fn text(&mut self, value: &[u8]) {
+        put_string(self.out, value);
+        self.next += 1;
+    }
+
+    /// NULL, for a parameter of any type.
+    #[inline]
+    pub fn null(&mut self) {
+        self.out[self.nulls + self.next / 8] |= 1 << (self.next % 8);
+        self.next += 1;
+    }
+
+    /// Writes the length into the header.
+    ///
+    /// # Panics
+    /// When not every parameter has got its value, or the values need more than one packet (16 MB).
+    #[inline]
+    pub fn end(self) {
+        assert_eq!(self.next, self.parameters, "a value for each parameter");
+        end_command(self.out, self.packet);
+    }
+}
+
+/// Appends a command that is a byte and text (`COM_QUERY`, for example) as one packet.
+///
+/// # Panics
+/// When it needs more than one packet (16 MB).
+#[inline]
+pub fn put_command(out: &mut Vec<u8>, command: u8, text: &[u8]) {
+    put_command_with(out, command, |out| out.extend_from_slice(text));
+}
+
+/// The same, where the text is put piece by piece.
+#[inline]
+pub fn put_command_with(out: &mut Vec<u8>, command: u8, put_text: impl FnOnce(&mut Vec<u8>)) {
+    let packet = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    out.push(command);
+    put_text(out);
+    end_command(out, packet);
+}
+
+#[inline]
+fn end_command(out: &mut [u8], packet: usize) {
+    let length = out.len() - packet - HEADER;
+    assert!(length < MAX_PAYLOAD, "a command of more than a packet");
+    out[packet..packet + HEADER].copy_from_slice(&packet::header(length, 0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_byte_by_byte() {
+        let mut out = vec![0xaa];
+        let kinds = [Kind::Integer, Kind::Text, Kind::Decimal];
+        let mut execute = Execute::begin(&mut out, 0x0403_0201, 3, &kinds);
+        execute.integer(-2);
+        execute.null();
+        execute.text(b"1.50");
+        execute.end();
+        let expected = [
+            &[0xaa, 31, 0, 0, 0, 23, 1, 2, 3, 4, 0, 1, 0, 0, 0][..],
+            &[0b010, 1, 8, 0, 254, 0, 246, 0],
+            &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+            b"\x041.50",
+        ]
+        .concat();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn types_are_declared_once() {
+        let mut out = Vec::new();
+        let mut execute = Execute::begin(&mut out, 1, 1, &[]);
+        execute.integer(5);
+        execute.end();
+        assert_eq!(out[HEADER + 10..], [0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_statement_without_parameters() {
+        let mut out = Vec::new();
+        Execute::begin(&mut out, 7, 0, &[]).end();
+        assert_eq!(out, [10, 0, 0, 0, 23, 7, 0, 0, 0, 0, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn commands_follow_one_another() {
+        let mut out = Vec::new();
+        put_command(&mut out, 3, b"COMMIT");
+        put_command(&mut out, 3, b"");
+        assert_eq!(out, b"\x07\0\0\0\x03COMMIT\x01\0\0\0\x03");
+    }
+
+    #[test]
+    #[should_panic(expected = "a value for each parameter")]
+    fn a_missing_value_is_noticed() {
+        let mut out = Vec::new();
+        let mut execute = Execute::begin(&mut out, 1, 2, &[]);
+        execute.null();
+        execute.end();
+    }
+}

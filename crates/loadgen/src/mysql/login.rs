@@ -1,0 +1,164 @@
+//! Logging in: greeting, TLS, and proving the password by the account's plugin.
+
+use super::auth::{self, Plugin};
+use super::connection::Connection;
+use super::error::{ClientError, ProtocolError};
+use super::handshake::Greeting;
+use super::reply::{self, ERROR, OK};
+use super::tls::Tls;
+use super::transport::{Address, Watch};
+use super::wire::Reader;
+
+/// A server's first byte while a login goes on.
+const AUTH_MORE_DATA: u8 = 0x01;
+const AUTH_SWITCH: u8 = 0xfe;
+
+/// `caching_sha2_password`: the proof was enough, the password itself is wanted, and our request
+/// for the key to encrypt it with.
+const PROOF_ACCEPTED: &[u8] = &[3];
+const PASSWORD_WANTED: &[u8] = &[4];
+const REQUEST_PUBLIC_KEY: &[u8] = &[2];
+
+/// Where, as whom and how to log in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    pub address: Address,
+    pub user: String,
+    pub password: String,
+    pub database: Option<String>,
+    pub tls: Tls,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}@{}", self.user, self.address) // never the password
+    }
+}
+
+/// Logs in on a new connection and gives the server's version.
+pub fn log_in(
+    connection: &mut Connection,
+    login: &Login,
+    watch: &Watch,
+) -> Result<String, ClientError> {
+    let first = connection.receive(watch)?;
+    if first.first() == Some(&ERROR) {
+        return Err(reply::parse_error(&first)?.into());
+    }
+    let greeting = Greeting::parse(&first)?;
+    if login.tls.is_on() {
+        if !greeting.offers_tls() {
+            return Err(ClientError::Tls(format!(
+                "the server ({}) offers none: turn TLS off, or give the server a certificate (ssl_cert, ssl_key)",
+                greeting.server_version
+            )));
+        }
+        connection.send(&greeting.tls_request(login), watch)?;
+        connection.start_tls(&login.tls, &login.address, watch)?;
+    }
+    // An unknown plugin is only the server's default; the account's own comes with a switch.
+    let plugin = Plugin::by_name(&greeting.plugin).unwrap_or(Plugin::Native);
+    let password = login.password.as_bytes();
+    let proof = plugin.proof(password, &greeting.nonce);
+    let answer = greeting.answer(login, plugin.name(), &proof);
+    connection.send(&answer, watch)?;
+    prove(connection, plugin, password, greeting.nonce, watch)?;
+    Ok(greeting.server_version)
+}
+
+/// Follows the server's wishes until it lets us in or refuses.
+fn prove(
+    connection: &mut Connection,
+    mut plugin: Plugin,
+    password: &[u8],
+    mut nonce: Vec<u8>,
+    watch: &Watch,
+) -> Result<(), ClientError> {
+    loop {
+        let message = connection.receive(watch)?;
+        match message.split_first() {
+            Some((&OK, _)) => return Ok(()),
+            Some((&ERROR, _)) => return Err(reply::parse_error(&message)?.into()),
+            Some((&AUTH_SWITCH, data)) => {
+                (plugin, nonce) = parse_auth_switch(data)?;
+                let proof = plugin.proof(password, &nonce);
+                connection.send(&proof, watch)?;
+            }
+            Some((&AUTH_MORE_DATA, PROOF_ACCEPTED)) => {}
+            Some((&AUTH_MORE_DATA, PASSWORD_WANTED)) if plugin == Plugin::CachingSha2 => {
+                send_password(connection, password, &nonce, watch)?;
+            }
+            other => return Err(unexpected(format!("{other:?} during the login"))),
+        }
+    }
+}
+
+/// The full exchange of `caching_sha2_password`, for an account the server has not cached.
+fn send_password(
+    connection: &mut Connection,
+    password: &[u8],
+    nonce: &[u8],
+    watch: &Watch,
+) -> Result<(), ClientError> {
+    if connection.is_private() {
+        return connection.send(&auth::with_zero(password), watch);
+    }
+    connection.send(REQUEST_PUBLIC_KEY, watch)?;
+    let message = connection.receive(watch)?;
+    match message.split_first() {
+        Some((&AUTH_MORE_DATA, key)) => {
+            let encrypted = auth::encrypted_password(password, nonce, key)?;
+            connection.send(&encrypted, watch)
+        }
+        Some((&ERROR, _)) => Err(reply::parse_error(&message)?.into()),
+        other => Err(unexpected(format!("{other:?} where a public key was due"))),
+    }
+}
+
+/// Reads the server's wish for another plugin: its name and its nonce.
+fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
+    let mut reader = Reader::new(data);
+    let name = if data.is_empty() {
+        "mysql_old_password".into()
+    } else {
+        String::from_utf8_lossy(reader.string_to_zero())
+    };
+    let plugin = Plugin::by_name(&name).ok_or_else(|| {
+        let known: Vec<&str> = Plugin::ALL.iter().map(|plugin| plugin.name()).collect();
+        ClientError::Authentication(format!(
+            "the account uses {name}, which this client does not know: use an account identified \
+             with one of {}",
+            known.join(", ")
+        ))
+    })?;
+    let nonce = reader.rest();
+    Ok((plugin, nonce.strip_suffix(&[0]).unwrap_or(nonce).to_vec()))
+}
+
+fn unexpected(what: String) -> ClientError {
+    ProtocolError::Unexpected(what).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_names_plugin_and_nonce() {
+        let (plugin, nonce) =
+            parse_auth_switch(b"mysql_native_password\0abcdefghijklmnopqrst\0").unwrap();
+        assert_eq!(plugin, Plugin::Native);
+        assert_eq!(nonce, b"abcdefghijklmnopqrst");
+    }
+
+    #[test]
+    fn a_switch_to_an_unknown_plugin_says_which_and_what_to_do() {
+        let error = parse_auth_switch(b"auth_gssapi_client\0abc")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("uses auth_gssapi_client"), "{error}");
+        assert!(error.contains("mysql_native_password, caching_"), "{error}");
+        let error = parse_auth_switch(b"").unwrap_err().to_string();
+        assert!(error.contains("mysql_old_password"), "{error}");
+    }
+}

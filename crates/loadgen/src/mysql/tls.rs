@@ -1,0 +1,279 @@
+//! TLS: what is asked of the server's certificate, and how a refusal is told.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError,
+    RootCertStore, SignatureScheme,
+};
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::error::ClientError;
+use super::transport::Address;
+
+/// How much is asked of the server, by the names MySQL's own clients use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsMode {
+    /// No TLS.
+    #[default]
+    Off,
+    /// TLS with whatever certificate the server has.
+    Require,
+    /// The certificate must come from the given authority.
+    VerifyCa,
+    /// And it must be made out to the host that was connected to (`localhost` for a socket).
+    VerifyFull,
+}
+
+/// The TLS settings of connections; made once, shared by all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    mode: TlsMode,
+    authority: Option<PathBuf>,
+    config: Option<Arc<ClientConfig>>,
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, Error)]
+pub enum TlsMistake {
+    #[error("verifying the server's certificate needs a file with its authority's certificate")]
+    NoAuthority,
+    #[error("{} cannot be read as certificates in PEM form: {problem}", path.display())]
+    Unreadable { path: PathBuf, problem: String },
+}
+
+impl PartialEq for Tls {
+    fn eq(&self, other: &Self) -> bool {
+        (self.mode, &self.authority) == (other.mode, &other.authority)
+    }
+}
+
+impl Eq for Tls {}
+
+impl Tls {
+    /// Reads the authority's certificates (PEM), which the two verifying modes need.
+    pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsMistake> {
+        let provider = Arc::new(ring::default_provider());
+        let config = match mode {
+            TlsMode::Off => None,
+            TlsMode::Require => Some(config(None, false, provider)),
+            TlsMode::VerifyCa | TlsMode::VerifyFull => {
+                let path = authority.ok_or(TlsMistake::NoAuthority)?;
+                let by_web_pki = web_pki_verifier(path, &provider)?;
+                Some(config(
+                    Some(by_web_pki),
+                    mode == TlsMode::VerifyFull,
+                    provider,
+                ))
+            }
+        };
+        Ok(Self {
+            mode,
+            authority: authority.map(Path::to_owned),
+            config: config.map(Arc::new),
+        })
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.config.is_some()
+    }
+
+    /// A session that has not said anything yet; None where TLS is off.
+    pub(super) fn session(
+        &self,
+        address: &Address,
+    ) -> Result<Option<ClientConnection>, ClientError> {
+        let Some(config) = &self.config else {
+            return Ok(None);
+        };
+        let host = match address {
+            Address::Socket(_) => "localhost",
+            Address::Tcp { host, .. } => host,
+        };
+        let refuse = |error: &dyn std::fmt::Display| {
+            ClientError::Tls(format!("no session with {host:?} can begin: {error}"))
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| refuse(&error))?;
+        ClientConnection::new(Arc::clone(config), name)
+            .map(Some)
+            .map_err(|error| refuse(&error))
+    }
+}
+
+/// What a failed handshake means, and what to do about it.
+pub(super) fn explain(error: &TlsError) -> ClientError {
+    let remedy = match error {
+        TlsError::PeerIncompatible(_)
+        | TlsError::AlertReceived(
+            AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
+        )
+        | TlsError::InvalidMessage(_) => {
+            "the server offers no version of TLS from 1.2 on with a key exchange that this client \
+             knows (ECDHE): turn TLS off for it"
+        }
+        TlsError::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => {
+            "the certificate is made out to another name: connect by that name, or use mode \
+             verify-ca"
+        }
+        TlsError::InvalidCertificate(_) => {
+            "the certificate cannot be trusted: name the file of the authority that signed it, or \
+             use mode require"
+        }
+        _ => return ClientError::Tls(error.to_string()),
+    };
+    ClientError::Tls(format!("{remedy} ({error})"))
+}
+
+fn web_pki_verifier(
+    path: &Path,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, TlsMistake> {
+    let unreadable = |problem: String| TlsMistake::Unreadable {
+        path: path.to_owned(),
+        problem,
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| unreadable(error.to_string()))?;
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|error| unreadable(error.to_string()))
+}
+
+fn config(
+    by_web_pki: Option<Arc<WebPkiServerVerifier>>,
+    checks_name: bool,
+    provider: Arc<CryptoProvider>,
+) -> ClientConfig {
+    let verifier = Verifier {
+        by_web_pki,
+        checks_name,
+        algorithms: provider.signature_verification_algorithms,
+    };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has cipher suites for TLS 1.2 and 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    // Every connection does the same work.
+    config.resumption = Resumption::disabled();
+    config
+}
+
+/// Checks as much of a certificate as the mode asks for. That the server holds the key of the
+/// certificate it shows is checked in every mode.
+#[derive(Debug)]
+struct Verifier {
+    by_web_pki: Option<Arc<WebPkiServerVerifier>>,
+    checks_name: bool,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let Some(by_web_pki) = &self.by_web_pki else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        // The name is the last thing it looks at.
+        match by_web_pki.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        ) {
+            Err(TlsError::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.checks_name => Ok(ServerCertVerified::assertion()),
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn only_verifying_needs_an_authority() {
+        assert!(!Tls::new(TlsMode::Off, None).unwrap().is_on());
+        assert!(Tls::new(TlsMode::Require, None).unwrap().is_on());
+        for mode in [TlsMode::VerifyCa, TlsMode::VerifyFull] {
+            let mistake = Tls::new(mode, None).unwrap_err().to_string();
+            assert!(mistake.contains("needs a file"), "{mistake}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_holds_no_certificate_is_named() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let pem = b"-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n";
+        for content in [&b""[..], b"no certificate", pem] {
+            file.as_file_mut().set_len(0).unwrap();
+            file.write_all(content).unwrap();
+            let mistake = Tls::new(TlsMode::VerifyCa, Some(file.path())).unwrap_err();
+            let name = file.path().to_str().unwrap();
+            assert!(mistake.to_string().contains(name), "{mistake}");
+        }
+        let absent = Path::new("/absent/ca.pem");
+        let mistake = Tls::new(TlsMode::VerifyFull, Some(absent)).unwrap_err();
+        assert!(mistake.to_string().contains("/absent/ca.pem"), "{mistake}");
+    }
+
+    #[test]
+    fn a_name_that_no_certificate_can_have_is_refused() {
+        let tls = Tls::new(TlsMode::Require, None).unwrap();
+        let host = "no name".to_owned();
+        let error = tls.session(&Address::Tcp { host, port: 1 }).unwrap_err();
+        assert!(error.to_string().contains("\"no name\""), "{error}");
+        let socket = Address::Socket("/tmp/x".into());
+        assert!(tls.session(&socket).unwrap().is_some());
+    }
+}

@@ -1,0 +1,82 @@
+//! The phase that drives clients.
+
+use std::time::Duration;
+
+use super::plan::{PlannedDrive, PlannedPhase};
+use super::session::Session;
+use super::{Context, Failure};
+use crate::engine::{self, Failed, Names, Report};
+use crate::events::{Event, PhaseResult};
+use crate::mysql::channel::Channel;
+use crate::mysql::{ClientError, Watch};
+use crate::workload::program::Program;
+use crate::workload::script::Script;
+
+/// A client's login, its preparations and its setup take no longer than this, each.
+const OPENING_LIMIT: Duration = Duration::from_secs(60);
+
+/// Drives the clients to the end. What is measured is reported even if they cannot go on.
+pub fn drive(
+    context: &mut Context<'_>,
+    phase: &PlannedPhase,
+    drive: &PlannedDrive,
+) -> Result<(), Failure> {
+    if phase.is_last {
+        // Clients may need every connection that the server has.
+        context.session.close();
+    }
+    let names = Names {
+        statements: drive.program.statement_names().to_vec(),
+        transactions: drive.program.transaction_names().to_vec(),
+    };
+    let session = &*context.session;
+    let watch = Watch::start(context.stop, phase.limit.or(Some(OPENING_LIMIT)));
+    let open = |client| open_client(session, &drive.program, client, &watch);
+    let report = |report: &Report| {
+        context.events.emit(&match report {
+            Report::Mark { mark, t_s } => Event::Mark {
+                phase: &phase.name,
+                mark: *mark,
+                t_s: *t_s,
+            },
+            Report::Interval(interval) => Event::DriveInterval {
+                phase: &phase.name,
+                kind: "drive",
+                interval,
+            },
+        });
+    };
+    let (driven, outcome) =
+        match engine::drive(&drive.settings, &names, open, &report, context.stop) {
+            Ok(driven) => (Some(Box::new(driven)), Ok(())),
+            Err(Failed { driven, error }) => (driven, Err(error)),
+        };
+    if let Some(driven) = driven {
+        let result = PhaseResult::Drive {
+            test: &drive.test,
+            protocol: drive.protocol,
+            driven: &driven,
+        };
+        context.events.emit(&phase.ended(result));
+    }
+    Ok(outcome?)
+}
+
+/// Logs a client in and prepares what it will ask.
+fn open_client(
+    session: &Session,
+    program: &Program,
+    client: u32,
+    watch: &Watch,
+) -> Result<(Channel, Script), ClientError> {
+    let mut connection = session.open_another(watch)?;
+    for sql in program.client_setup(client) {
+        connection.query(&sql, watch)?;
+    }
+    let prepared = program
+        .texts_to_prepare(client)
+        .iter()
+        .map(|sql| Ok(connection.prepare(sql, watch)?.id))
+        .collect::<Result<_, ClientError>>()?;
+    Ok((connection.into_channel()?, program.client(client, prepared)))
+}

@@ -1,0 +1,53 @@
+//! What can end a run, and how it is told.
+
+use thiserror::Error;
+
+use crate::events::Event;
+use crate::mysql::ClientError;
+use crate::tables::TableError;
+
+/// Why a phase could not go on.
+#[derive(Debug, Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl Failure {
+    /// What the server or the connection did; None where both did what they should.
+    pub fn client(&self) -> Option<&ClientError> {
+        match self {
+            Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {
+                Some(error)
+            }
+            Self::Table(TableError::Mismatch { .. }) => None,
+        }
+    }
+
+    pub fn is_interruption(&self) -> bool {
+        matches!(self.client(), Some(ClientError::Interrupted))
+    }
+
+    /// The event of a failure in `phase`.
+    pub fn event<'a>(&'a self, phase: &'a str) -> Event<'a> {
+        let client = self.client();
+        let server = match client {
+            Some(ClientError::Server(server)) => Some(server),
+            _ => None,
+        };
+        // With its code beside it, the server's own message is enough; but not which table it is of.
+        let message = match (self, server) {
+            (Self::Client(_), Some(server)) => server.message.clone(),
+            _ => self.to_string(),
+        };
+        Event::Error {
+            phase,
+            kind: client.map_or("mismatch", ClientError::kind),
+            code: server.map(|server| server.code),
+            sqlstate: server.map(|server| server.sqlstate.as_str()),
+            message,
+        }
+    }
+}

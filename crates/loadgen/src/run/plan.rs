@@ -1,0 +1,168 @@
+//! A specification with everything compiled that can be wrong before a server is asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Drive as Settings;
+use crate::mistake::Mistake;
+use crate::mysql::Login;
+use crate::spec::{self, Drive, Source, Spec, Workload};
+use crate::tables::{self, How, Table};
+use crate::workload::program::{Program, Protocol};
+use crate::workload::values::Values;
+
+/// Further phases that drive clients draw from seeds of their own, so that they do not repeat the
+/// statements of the first: this odd number apart (the golden ratio of 2^64).
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A run that can begin.
+pub struct Plan {
+    pub(super) login: Login,
+    pub(super) session: Vec<String>,
+    pub(super) phases: Vec<PlannedPhase>,
+}
+
+pub(super) struct PlannedPhase {
+    pub name: String,
+    pub limit: Option<Duration>,
+    /// It is the last phase: nobody needs the session after it.
+    pub is_last: bool,
+    pub work: Work,
+}
+
+/// What a phase does, ready to be done.
+pub(super) enum Work {
+    Statements(Vec<String>),
+    LoadData {
+        table: String,
+        columns: Vec<String>,
+        source: Source,
+    },
+    LoadTables(Arc<[Table]>, How),
+    VerifyTables(Arc<[Table]>),
+    WarmTables(Arc<[Table]>, usize),
+    Drive(Box<PlannedDrive>),
+}
+
+/// Clients and what they ask.
+pub(super) struct PlannedDrive {
+    pub test: String,
+    pub protocol: Protocol,
+    pub settings: Settings,
+    pub program: Program,
+}
+
+impl Plan {
+    /// Compiles what the phases need of the workload.
+    pub fn make(spec: Spec) -> Result<Self, Mistake> {
+        let count = spec.phases.len();
+        let mut compiler = Compiler {
+            workload: spec.workload,
+            tables: None,
+            drives: 0,
+        };
+        let phases = spec
+            .phases
+            .into_iter()
+            .enumerate()
+            .map(|(index, phase)| {
+                Ok(PlannedPhase {
+                    name: phase.name,
+                    limit: phase.limit,
+                    is_last: index + 1 == count,
+                    work: compiler.work(phase.work, &format!("phases[{index}]"))?,
+                })
+            })
+            .collect::<Result<_, Mistake>>()?;
+        Ok(Self {
+            login: spec.connection,
+            session: spec.session,
+            phases,
+        })
+    }
+}
+
+struct Compiler {
+    workload: Option<Workload>,
+    /// Once they are needed.
+    tables: Option<Arc<[Table]>>,
+    /// How many phases have driven clients so far.
+    drives: u64,
+}
+
+impl Compiler {
+    fn work(&mut self, work: spec::Work, key: &str) -> Result<Work, Mistake> {
+        Ok(match work {
+            spec::Work::Statements(list) => Work::Statements(list),
+            spec::Work::LoadData {
+                table,
+                columns,
+                source,
+            } => Work::LoadData {
+                table,
+                columns,
+                source,
+            },
+            spec::Work::LoadTables(how) => Work::LoadTables(self.tables()?, how),
+            spec::Work::VerifyTables => Work::VerifyTables(self.tables()?),
+            spec::Work::WarmTables { threads } => Work::WarmTables(self.tables()?, threads),
+            spec::Work::Drive(drive) => Work::Drive(Box::new(self.drive(drive, key)?)),
+        })
+    }
+
+    fn workload(&self) -> Result<&Workload, Mistake> {
+        self.workload
+            .as_ref()
+            .ok_or_else(|| Mistake::new("workload", "is missing"))
+    }
+
+    fn tables(&mut self) -> Result<Arc<[Table]>, Mistake> {
+        if let Some(tables) = &self.tables {
+            return Ok(Arc::clone(tables));
+        }
+        let tables: Arc<[Table]> = tables_of(self.workload()?)?.into();
+        Ok(Arc::clone(self.tables.insert(tables)))
+    }
+
+    fn drive(&mut self, drive: Drive, key: &str) -> Result<PlannedDrive, Mistake> {
+        let workload = self.workload()?;
+        if !workload.definition.tests.contains_key(&drive.test) {
+            let known = workload.definition.tests.keys().map(String::as_str);
+            return Err(Mistake::unknown(
+                format!("{key}.test"),
+                "test",
+                &drive.test,
+                known,
+            ));
+        }
+        let seed = workload
+            .seed
+            .wrapping_add(SEED_STEP.wrapping_mul(self.drives));
+        let program = Program::compile(
+            &workload.definition,
+            &workload.defaults,
+            &workload.values,
+            &drive.test,
+            drive.settings.clients,
+            drive.protocol,
+            seed,
+        )?;
+        self.drives += 1;
+        Ok(PlannedDrive {
+            test: drive.test,
+            protocol: drive.protocol,
+            settings: Settings {
+                seed,
+                ..drive.settings
+            },
+            program,
+        })
+    }
+}
+
+/// The tables of a workload. They are the same for all of its tests.
+pub fn tables_of(workload: &Workload) -> Result<Vec<Table>, Mistake> {
+    let values = Values::new(&workload.defaults, &BTreeMap::new(), &workload.values);
+    tables::plan(&workload.definition, &values, workload.seed)
+}

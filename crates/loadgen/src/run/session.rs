@@ -1,0 +1,82 @@
+//! Sessions with the server: the one that phases share, and those of clients and loaders.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::mysql::{ClientError, Connection, Login, Watch};
+
+/// Logging in and setting the session up take no longer than this.
+const LOGIN_LIMIT: Duration = Duration::from_secs(10);
+
+/// The session that phases share, opened when it is needed.
+pub struct Session {
+    login: Login,
+    statements: Vec<String>,
+    connection: Option<Connection>,
+    /// Of connections that are closed.
+    bytes_sent: u64,
+    bytes_received: u64,
+}
+
+impl Session {
+    pub fn new(login: Login, statements: Vec<String>) -> Self {
+        Self {
+            login,
+            statements,
+            connection: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+        }
+    }
+
+    /// The shared connection; an error comes with the name of what failed.
+    pub fn connection(
+        &mut self,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<&mut Connection, (&'static str, ClientError)> {
+        match &mut self.connection {
+            Some(connection) => Ok(connection),
+            none => {
+                let watch = Watch::start(stop, Some(LOGIN_LIMIT));
+                let mut connection =
+                    Connection::open(&self.login, &watch).map_err(|error| ("connect", error))?;
+                for sql in &self.statements {
+                    connection
+                        .query(sql, &watch)
+                        .map_err(|error| ("session", error))?;
+                }
+                Ok(none.insert(connection))
+            }
+        }
+    }
+
+    /// Opens a connection beside the shared one, its session set up in the same way.
+    pub fn open_another(&self, watch: &Watch) -> Result<Connection, ClientError> {
+        let mut connection = Connection::open(&self.login, watch)?;
+        for sql in &self.statements {
+            connection.query(sql, watch)?;
+        }
+        Ok(connection)
+    }
+
+    /// Closes the shared connection.
+    pub fn close(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.bytes_sent += connection.bytes_sent();
+            self.bytes_received += connection.bytes_received();
+        }
+    }
+
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_sent + self.connection.as_ref().map_or(0, Connection::bytes_sent)
+    }
+
+    pub fn bytes_received(&self) -> u64 {
+        self.bytes_received
+            + self
+                .connection
+                .as_ref()
+                .map_or(0, Connection::bytes_received)
+    }
+}

@@ -1,0 +1,88 @@
+//! Phases about the workload's tables.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::plan::PlannedPhase;
+use super::ticker::Ticker;
+use super::{Context, Failure};
+use crate::data::{Rows, Sent};
+use crate::events::PhaseResult;
+use crate::mysql::Watch;
+use crate::tables::{self, How, Sessions, Table};
+
+/// Creates and fills the tables.
+pub fn load(
+    context: &mut Context<'_>,
+    phase: &PlannedPhase,
+    tables: &[Table],
+    how: &How,
+) -> Result<(), Failure> {
+    let sent = Arc::new(Sent::default());
+    let ticker = Ticker::start(&phase.name, &sent, context.events);
+    let started = Instant::now();
+    let loaded = with_sessions(context, phase, |sessions| {
+        tables::load(sessions, tables, how, &sent)
+    })?;
+    let duration_s = started.elapsed().as_secs_f64();
+    drop(ticker);
+    let result = PhaseResult::LoadTables {
+        duration_s,
+        tables: &loaded.tables,
+        method: loaded.method,
+        method_reason: loaded.method_reason.as_deref(),
+        warnings: loaded.warnings,
+        rows_sent: sent.rows(),
+        bytes_sent: sent.bytes(),
+        generator_wait_s: loaded.generator_wait.as_secs_f64(),
+    };
+    context.events.emit(&phase.ended(result));
+    Ok(())
+}
+
+/// Compares the tables with what was generated.
+pub fn verify(
+    context: &mut Context<'_>,
+    phase: &PlannedPhase,
+    tables: &[Table],
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    with_sessions(context, phase, |sessions| tables::verify(sessions, tables))?;
+    let duration_s = started.elapsed().as_secs_f64();
+    let rows = tables.iter().map(|table| table.rows.count()).sum();
+    let result = PhaseResult::VerifyTables { duration_s, rows };
+    context.events.emit(&phase.ended(result));
+    Ok(())
+}
+
+/// Reads the tables into memory.
+pub fn warm(
+    context: &mut Context<'_>,
+    phase: &PlannedPhase,
+    tables: &[Table],
+    threads: usize,
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    with_sessions(context, phase, |sessions| {
+        tables::warm(sessions, tables, threads)
+    })?;
+    let duration_s = started.elapsed().as_secs_f64();
+    context
+        .events
+        .emit(&phase.ended(PhaseResult::WarmTables { duration_s }));
+    Ok(())
+}
+
+fn with_sessions<T>(
+    context: &Context<'_>,
+    phase: &PlannedPhase,
+    work: impl FnOnce(&Sessions<'_>) -> Result<T, tables::TableError>,
+) -> Result<T, Failure> {
+    let open = |watch: &Watch| context.session.open_another(watch);
+    let sessions = Sessions {
+        open: &open,
+        stop: context.stop,
+        limit: phase.limit,
+    };
+    Ok(work(&sessions)?)
+}

@@ -1,0 +1,228 @@
+//! The phase that drives clients: how many, how fast, from when to when.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::{phase, read};
+use crate::engine::{Arrivals, Drive as Settings, End, Pacing, Warmup};
+use crate::mistake::Mistake;
+use crate::workload::program::Protocol;
+
+/// More connections than any server takes, and than one process has file descriptors for.
+const MAX_CLIENTS: u32 = 100_000;
+
+/// A transaction is begun again after these, unless the specification says otherwise: a deadlock,
+/// a lock wait that took too long, a row that another transaction changed (sysbench's default).
+pub const RETRY: [u16; 3] = [1213, 1205, 1020];
+
+/// Clients that repeat a test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drive {
+    pub test: String,
+    pub protocol: Protocol,
+    pub settings: Settings,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawDrive {
+    #[serde(rename = "name")]
+    _name: IgnoredAny,
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+    #[serde(rename = "limit_s", default)]
+    _limit_s: IgnoredAny,
+    test: String,
+    clients: u32,
+    #[serde(default)]
+    threads: u32,
+    #[serde(default)]
+    protocol: Protocol,
+    pacing: Option<Box<RawValue>>,
+    warmup: Option<Box<RawValue>>,
+    end: Box<RawValue>,
+    retry: Option<Vec<u16>>,
+    #[serde(default)]
+    busy_poll: bool,
+    cpus: Option<Vec<usize>>,
+}
+
+#[derive(Deserialize)]
+struct Tagged<K> {
+    kind: K,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PacingKind {
+    Closed,
+    Open,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawClosed {
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawOpen {
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+    rate: f64,
+    #[serde(default)]
+    arrivals: RawArrivals,
+    late_limit_s: Option<f64>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawArrivals {
+    #[default]
+    Poisson,
+    Constant,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WarmupKind {
+    Time,
+    Steady,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTime {
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+    seconds: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSteady {
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+    limit_s: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EndKind {
+    Time,
+    Operations,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawOperations {
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+    transactions: u64,
+}
+
+impl RawDrive {
+    /// Checks the phase that lies at `key`; its random arrivals are drawn from `seed`.
+    pub fn check(self, key: &str, limit: Option<Duration>, seed: u64) -> Result<Drive, Mistake> {
+        if !(1..=MAX_CLIENTS).contains(&self.clients) {
+            let message = format!("{} is not from 1 to {MAX_CLIENTS}", self.clients);
+            return Err(Mistake::new(format!("{key}.clients"), message));
+        }
+        if self.cpus.as_ref().is_some_and(Vec::is_empty) {
+            let message = "is empty; null stands for all";
+            return Err(Mistake::new(format!("{key}.cpus"), message));
+        }
+        let pacing = self.pacing.as_deref();
+        let warmup = self.warmup.as_deref();
+        Ok(Drive {
+            test: self.test,
+            protocol: self.protocol,
+            settings: Settings {
+                clients: self.clients,
+                threads: self.threads,
+                pacing: pacing.map_or(Ok(Pacing::Closed), |json| {
+                    check_pacing(json, &format!("{key}.pacing"))
+                })?,
+                warmup: warmup.map_or(Ok(Warmup::Time(Duration::ZERO)), |json| {
+                    check_warmup(json, &format!("{key}.warmup"))
+                })?,
+                end: check_end(&self.end, &format!("{key}.end"))?,
+                retry: self.retry.unwrap_or_else(|| RETRY.to_vec()),
+                busy_poll: self.busy_poll,
+                cpus: self.cpus.unwrap_or_default(),
+                limit,
+                seed,
+            },
+        })
+    }
+}
+
+fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, Mistake> {
+    match read::part::<Tagged<PacingKind>>(json, key)?.kind {
+        PacingKind::Closed => {
+            let RawClosed { .. } = read::part(json, key)?;
+            Ok(Pacing::Closed)
+        }
+        PacingKind::Open => {
+            let raw: RawOpen = read::part(json, key)?;
+            if !(raw.rate.is_finite() && raw.rate > 0.0) {
+                let expected = "expected transactions a second above 0";
+                let message = format!("{} is no rate, {expected}", raw.rate);
+                return Err(Mistake::new(format!("{key}.rate"), message));
+            }
+            let late_limit = raw
+                .late_limit_s
+                .map(|seconds| phase::above_zero(seconds, &format!("{key}.late_limit_s")))
+                .transpose()?;
+            Ok(Pacing::Open {
+                rate: raw.rate,
+                arrivals: match raw.arrivals {
+                    RawArrivals::Poisson => Arrivals::Poisson,
+                    RawArrivals::Constant => Arrivals::Constant,
+                },
+                late_limit,
+            })
+        }
+    }
+}
+
+fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, Mistake> {
+    match read::part::<Tagged<WarmupKind>>(json, key)?.kind {
+        WarmupKind::Time => {
+            let RawTime { seconds, .. } = read::part(json, key)?;
+            Duration::try_from_secs_f64(seconds)
+                .map(Warmup::Time)
+                .map_err(|_| {
+                    let message = format!("{seconds} is no time, expected seconds");
+                    Mistake::new(format!("{key}.seconds"), message)
+                })
+        }
+        WarmupKind::Steady => {
+            let raw: RawSteady = read::part(json, key)?;
+            let limit = phase::above_zero(raw.limit_s, &format!("{key}.limit_s"))?;
+            Ok(Warmup::Steady { limit })
+        }
+    }
+}
+
+fn check_end(json: &RawValue, key: &str) -> Result<End, Mistake> {
+    match read::part::<Tagged<EndKind>>(json, key)?.kind {
+        EndKind::Time => {
+            let raw: RawTime = read::part(json, key)?;
+            phase::above_zero(raw.seconds, &format!("{key}.seconds")).map(End::Time)
+        }
+        EndKind::Operations => {
+            let raw: RawOperations = read::part(json, key)?;
+            if raw.transactions == 0 {
+                let message = "0 is no work, expected 1 or more";
+                return Err(Mistake::new(format!("{key}.transactions"), message));
+            }
+            Ok(End::Operations(raw.transactions))
+        }
+    }
+}

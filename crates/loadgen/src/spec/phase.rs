@@ -1,0 +1,188 @@
+//! The phases of a specification: each kind has keys of its own.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::drive::RawDrive;
+use super::{Phase, Source, Work, read};
+use crate::data::MAX_ROWS;
+use crate::mistake::Mistake;
+use crate::tables::{How, Method};
+
+/// What all phases have; read first, for the kind tells which keys the others are.
+#[derive(Deserialize)]
+struct Common {
+    name: String,
+    kind: Kind,
+    limit_s: Option<f64>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Statement,
+    LoadData,
+    LoadTables,
+    VerifyTables,
+    WarmTables,
+    Drive,
+}
+
+/// The common keys again, so that each kind can refuse every key that it does not know.
+macro_rules! phase_of_kind {
+    ($name:ident { $($(#[$attribute:meta])* $key:ident: $type:ty),* $(,)? }) => {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct $name {
+            #[serde(rename = "name")]
+            _name: IgnoredAny,
+            #[serde(rename = "kind")]
+            _kind: IgnoredAny,
+            #[serde(rename = "limit_s", default)]
+            _limit_s: IgnoredAny,
+            $($(#[$attribute])* $key: $type,)*
+        }
+    };
+}
+
+phase_of_kind!(RawStatement { sql: RawSql });
+phase_of_kind!(RawLoadData {
+    table: String,
+    columns: Vec<String>,
+    source: RawSource,
+});
+phase_of_kind!(RawLoadTables {
+    #[serde(default)]
+    threads: usize,
+    #[serde(default)]
+    method: Method,
+    #[serde(default)]
+    lock_tables: bool,
+});
+phase_of_kind!(RawVerifyTables {});
+phase_of_kind!(RawWarmTables {
+    #[serde(default)]
+    threads: usize,
+});
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a statement or a list of statements")]
+enum RawSql {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawSource {
+    Generate(RawGenerate),
+    ServerFile(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGenerate {
+    #[allow(dead_code)] // there is one set; its name is checked by being read
+    set: RawSet,
+    rows: u64,
+    seed: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawSet {
+    Nodes,
+}
+
+/// Reads the phase that lies at `key`; `seed` is that of the whole specification.
+pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, Mistake> {
+    let common: Common = read::part(json, key)?;
+    let limit = common
+        .limit_s
+        .map(|seconds| above_zero(seconds, &format!("{key}.limit_s")))
+        .transpose()?;
+    let work = match common.kind {
+        Kind::Statement => {
+            let raw: RawStatement = read::part(json, key)?;
+            Work::Statements(match raw.sql {
+                RawSql::One(sql) => vec![sql],
+                RawSql::Several(list) => list,
+            })
+        }
+        Kind::LoadData => {
+            let raw: RawLoadData = read::part(json, key)?;
+            Work::LoadData {
+                table: raw.table,
+                columns: raw.columns,
+                source: raw.source.check(key)?,
+            }
+        }
+        Kind::LoadTables => {
+            let raw: RawLoadTables = read::part(json, key)?;
+            if raw.lock_tables && raw.method == Method::Local {
+                return Err(Mistake::new(
+                    format!("{key}.lock_tables"),
+                    "has no meaning with the method local: LOAD DATA is one statement",
+                ));
+            }
+            Work::LoadTables(How {
+                threads: raw.threads,
+                method: raw.method,
+                lock_tables: raw.lock_tables,
+            })
+        }
+        Kind::VerifyTables => {
+            let RawVerifyTables { .. } = read::part(json, key)?;
+            Work::VerifyTables
+        }
+        Kind::WarmTables => {
+            let raw: RawWarmTables = read::part(json, key)?;
+            Work::WarmTables {
+                threads: raw.threads,
+            }
+        }
+        Kind::Drive => {
+            let raw: RawDrive = read::part(json, key)?;
+            Work::Drive(raw.check(key, limit, seed)?)
+        }
+    };
+    Ok(Phase {
+        name: common.name,
+        limit,
+        work,
+    })
+}
+
+impl RawSource {
+    fn check(self, key: &str) -> Result<Source, Mistake> {
+        match self {
+            Self::Generate(RawGenerate { rows, .. }) if rows > MAX_ROWS => Err(Mistake::new(
+                format!("{key}.source.generate.rows"),
+                format!("{rows} is more than {MAX_ROWS}"),
+            )),
+            Self::Generate(RawGenerate { rows, seed, .. }) => Ok(Source::Nodes { rows, seed }),
+            // How a quote is written in SQL depends on the server's sql_mode.
+            Self::ServerFile(path) if path.contains(['\'', '\\', '\0']) => Err(Mistake::new(
+                format!("{key}.source.server_file"),
+                format!("{path:?} has a quote or a backslash; name the file without"),
+            )),
+            Self::ServerFile(path) => Ok(Source::ServerFile(path)),
+        }
+    }
+}
+
+/// Seconds above 0.
+pub fn above_zero(seconds: f64, key: &str) -> Result<Duration, Mistake> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|limit| !limit.is_zero())
+        .ok_or_else(|| {
+            Mistake::new(
+                key,
+                format!("{seconds} is no time, expected seconds above 0"),
+            )
+        })
+}

@@ -1,0 +1,38 @@
+//! Reading JSON so that a mistake names its key from the top of the specification.
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::mistake::Mistake;
+
+/// Reads the whole specification.
+pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, Mistake> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let key = match error.path().to_string() {
+            path if path == "." => "the specification".to_owned(),
+            path => path,
+        };
+        Mistake::new(key, error.inner().to_string())
+    })?;
+    reader
+        .end()
+        .map_err(|error| Mistake::new("the specification", error.to_string()))?;
+    Ok(value)
+}
+
+/// Reads the part of the specification that lies at `key`.
+pub fn part<T: DeserializeOwned>(json: &RawValue, key: &str) -> Result<T, Mistake> {
+    let mut reader = serde_json::Deserializer::from_str(json.get());
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let key = match path.as_str() {
+            "." => key.to_owned(),
+            path => format!("{key}.{path}"),
+        };
+        // The position is one within the part: it would mislead.
+        let message = error.inner().to_string();
+        let message = message.rsplit_once(" at line ").map_or(&*message, |m| m.0);
+        Mistake::new(key, message)
+    })
+}

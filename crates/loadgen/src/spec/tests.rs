@@ -1,0 +1,380 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::data::MAX_ROWS;
+use crate::engine::{Arrivals, Drive as Settings, End, Pacing, Warmup};
+use crate::tables::Method;
+use crate::workload::program::Protocol;
+
+fn good() -> Json {
+    json!({
+        "version": 2,
+        "connection": {"socket": "/run/s", "user": "root", "password": "", "database": "test"},
+        "session": ["SET time_zone = '+00:00'"],
+        "workload": {
+            "tables": {"t": {"name": "t", "rows": "{size}", "create": "CREATE TABLE {table} (id int)",
+                             "columns": [{"name": "id", "kind": "sequence", "first": 1}]}},
+            "draws": {"id": {"kind": "integer", "low": 1, "high": "{size}"}},
+            "statements": {"point": {"sql": "SELECT 1 FROM {table} WHERE id = ?", "parameters": ["id"]}},
+            "tests": {"point": {"title": "a row", "steps": [{"statements": ["point"]}]}},
+        },
+        "defaults": {"size": 10, "fast": true, "share": 0.5, "engine": "InnoDB"},
+        "values": {"size": 20},
+        "seed": 7,
+        "phases": [
+            {"name": "load", "kind": "load_data", "table": "nodes", "columns": ["id", "lat"],
+             "source": {"generate": {"set": "nodes", "rows": 10, "seed": 1}}, "limit_s": 600},
+            {"name": "finish", "kind": "statement", "sql": "COMMIT", "limit_s": 0.5},
+            {"name": "more", "kind": "statement", "sql": ["COMMIT", "FLUSH TABLES"]},
+            {"name": "file", "kind": "load_data", "table": "nodes", "columns": [],
+             "source": {"server_file": "/tmp/nodes"}},
+            {"name": "tables", "kind": "load_tables", "threads": 2, "method": "single_row",
+             "lock_tables": true},
+            {"name": "verify", "kind": "verify_tables"},
+            {"name": "warm", "kind": "warm_tables", "limit_s": 60},
+            {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
+             "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213],
+             "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "late_limit_s": 0.1},
+             "warmup": {"kind": "steady", "limit_s": 60},
+             "end": {"kind": "operations", "transactions": 100_000}},
+            {"name": "again", "kind": "drive", "test": "point", "clients": 1,
+             "end": {"kind": "time", "seconds": 0.5}},
+        ],
+    })
+}
+
+fn parse(spec: &Json) -> Result<Spec, Mistake> {
+    Spec::parse(&spec.to_string())
+}
+
+#[test]
+fn a_good_specification() {
+    let spec = parse(&good()).unwrap();
+    assert_eq!(spec.connection.address, Address::Socket("/run/s".into()));
+    assert!(!spec.connection.tls.is_on());
+    assert_eq!(spec.session.len(), 1);
+    let workload = spec.workload.unwrap();
+    assert_eq!(workload.seed, 7);
+    assert_eq!(workload.values["size"], Value::Integer(20));
+    assert_eq!(workload.defaults["share"], Value::Float(0.5));
+    assert_eq!(
+        spec.phases[0].work,
+        Work::LoadData {
+            table: "nodes".to_owned(),
+            columns: vec!["id".to_owned(), "lat".to_owned()],
+            source: Source::Nodes { rows: 10, seed: 1 },
+        }
+    );
+    assert_eq!(spec.phases[1].limit, Some(Duration::from_millis(500)));
+    assert_eq!(
+        spec.phases[1].work,
+        Work::Statements(vec!["COMMIT".to_owned()])
+    );
+    assert_eq!(spec.phases[2].limit, None);
+    assert_eq!(
+        spec.phases[4].work,
+        Work::LoadTables(How {
+            threads: 2,
+            method: Method::SingleRow,
+            lock_tables: true
+        })
+    );
+    assert_eq!(spec.phases[5].work, Work::VerifyTables);
+    assert_eq!(spec.phases[6].work, Work::WarmTables { threads: 0 });
+}
+
+#[test]
+fn what_drives_clients() {
+    let spec = parse(&good()).unwrap();
+    let Work::Drive(full) = &spec.phases[7].work else {
+        panic!("{:?}", spec.phases[7])
+    };
+    assert_eq!(
+        *full,
+        Drive {
+            test: "point".to_owned(),
+            protocol: Protocol::Text,
+            settings: Settings {
+                clients: 8,
+                threads: 1,
+                pacing: Pacing::Open {
+                    rate: 1000.0,
+                    arrivals: Arrivals::Constant,
+                    late_limit: Some(Duration::from_millis(100)),
+                },
+                warmup: Warmup::Steady {
+                    limit: Duration::from_secs(60)
+                },
+                end: End::Operations(100_000),
+                retry: vec![1213],
+                busy_poll: true,
+                cpus: vec![0, 2],
+                limit: None,
+                seed: 7,
+            },
+        }
+    );
+    let Work::Drive(short) = &spec.phases[8].work else {
+        panic!("{:?}", spec.phases[8])
+    };
+    let settings = &short.settings;
+    assert_eq!(settings.pacing, Pacing::Closed);
+    assert_eq!(settings.warmup, Warmup::Time(Duration::ZERO));
+    assert_eq!(settings.end, End::Time(Duration::from_millis(500)));
+    assert_eq!(
+        (short.protocol, &*settings.retry),
+        (Protocol::Prepared, &RETRY[..])
+    );
+}
+
+#[test]
+fn encrypted_connections() {
+    let tls = |tls: Json| {
+        let mut spec = good();
+        spec["connection"]["tls"] = tls;
+        parse(&spec).map(|spec| spec.connection.tls.is_on())
+    };
+    assert_eq!(tls(json!({"mode": "off", "ca": null})), Ok(false));
+    assert_eq!(tls(json!({"mode": "require"})), Ok(true));
+}
+
+type Change = fn(&mut Json);
+
+fn assert_mistakes(cases: &[(Change, &str)]) {
+    for (change, expected) in cases {
+        let mut spec = good();
+        change(&mut spec);
+        let message = parse(&spec).unwrap_err().to_string();
+        assert!(
+            message.starts_with(expected),
+            "{message:?} should start with {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn every_mistake_at_the_top_names_its_key() {
+    assert_mistakes(&[
+        (
+            |s| s["version"] = json!(1),
+            "version: 1 is not known, expected 2",
+        ),
+        (
+            |s| s["verison"] = json!(2),
+            "verison: unknown field `verison`, expected one of `version`",
+        ),
+        (
+            |s| s["connection"]["port"] = json!(1),
+            "connection: expected either socket, or",
+        ),
+        (
+            |s| s["connection"]["user"] = json!(1),
+            "connection.user: invalid type: integer `1`",
+        ),
+        (
+            |s| s["connection"]["tls"] = json!({"mode": "on"}),
+            "connection.tls.mode: unknown variant `on`",
+        ),
+        (
+            |s| s["connection"]["tls"] = json!({"mode": "verify-ca", "ca": null}),
+            "connection.tls.ca: verifying",
+        ),
+        (
+            |s| s["connection"]["tls"] = json!({"mode": "require", "ca": "/x"}),
+            "connection.tls.ca: has a meaning in",
+        ),
+        (
+            |s| s["workload"] = json!(null),
+            "workload: is missing; phases[4] needs it",
+        ),
+        (
+            |s| {
+                s["workload"] = json!(null);
+                s["phases"] = json!([]);
+            },
+            "defaults: has no meaning without a workload",
+        ),
+        (|s| s["seed"] = json!(null), "seed: is missing"),
+        (|s| s["seed"] = json!(-1), "seed: invalid value"),
+        (
+            |s| s["values"]["size"] = json!([]),
+            "values.size: data did not match",
+        ),
+        (
+            |s| s["workload"]["tests"]["point"]["stepz"] = json!([]),
+            "workload.tests.point.stepz: unknown field",
+        ),
+        (
+            |s| s["workload"]["draws"]["id"]["kind"] = json!("dice"),
+            "workload.draws.id.kind: unknown variant `dice`",
+        ),
+    ]);
+}
+
+#[test]
+fn every_mistake_in_a_phase_names_its_key() {
+    assert_mistakes(&[
+        (
+            |s| s["phases"][0]["kind"] = json!("x"),
+            "phases[0].kind: unknown variant `x`, expected",
+        ),
+        (
+            |s| s["phases"][0]["limit"] = json!(1),
+            "phases[0].limit: unknown field `limit`",
+        ),
+        (
+            |s| s["phases"][0]["limit_s"] = json!(0),
+            "phases[0].limit_s: 0 is no time",
+        ),
+        (
+            |s| s["phases"][0]["limit_s"] = json!(-1),
+            "phases[0].limit_s: -1 is no time",
+        ),
+        (
+            |s| s["phases"][0]["sql"] = json!("x"),
+            "phases[0].sql: unknown field `sql`",
+        ),
+        (
+            |s| {
+                s["phases"][1].as_object_mut().unwrap().remove("sql");
+            },
+            "phases[1]: missing field `sql`",
+        ),
+        (
+            |s| s["phases"][1]["sql"] = json!(1),
+            "phases[1].sql: expected a statement or a list",
+        ),
+        (
+            |s| s["phases"][1]["table"] = json!("t"),
+            "phases[1].table: unknown field `table`",
+        ),
+        (
+            |s| s["phases"][0]["source"]["generate"]["rows"] = json!("many"),
+            "phases[0].source.generate.rows: invalid type: string \"many\"",
+        ),
+        (
+            |s| s["phases"][0]["source"]["generate"]["rows"] = json!(MAX_ROWS + 1),
+            "phases[0].source.generate.rows: 72057594037927937 is more than",
+        ),
+        (
+            |s| s["phases"][3]["source"]["server_file"] = json!("it's"),
+            "phases[3].source.server_file: \"it's\" has a quote",
+        ),
+        (
+            |s| s["phases"][4]["method"] = json!("local"),
+            "phases[4].lock_tables: has no meaning",
+        ),
+        (
+            |s| s["phases"][4]["method"] = json!("bulk"),
+            "phases[4].method: unknown variant `bulk`",
+        ),
+        (
+            |s| s["phases"][5]["threads"] = json!(1),
+            "phases[5].threads: unknown field",
+        ),
+        (
+            |s| s["phases"][6]["threads"] = json!(-1),
+            "phases[6].threads: invalid value",
+        ),
+    ]);
+}
+
+#[test]
+fn every_mistake_in_what_drives_clients_names_its_key() {
+    assert_mistakes(&[
+        (
+            |s| s["phases"][7]["clients"] = json!(0),
+            "phases[7].clients: 0 is not from 1 to",
+        ),
+        (
+            |s| s["phases"][7]["clients"] = json!(100_001),
+            "phases[7].clients: 100001 is not",
+        ),
+        (
+            |s| s["phases"][7]["cpus"] = json!([]),
+            "phases[7].cpus: is empty",
+        ),
+        (
+            |s| s["phases"][7]["pacing"] = json!({"kind": "closed", "rate": 1}),
+            "phases[7].pacing.rate: unknown field `rate`",
+        ),
+        (
+            |s| s["phases"][7]["pacing"]["kind"] = json!("ajar"),
+            "phases[7].pacing.kind: unknown variant `ajar`",
+        ),
+        (
+            |s| s["phases"][7]["pacing"]["rate"] = json!(0),
+            "phases[7].pacing.rate: 0 is no rate",
+        ),
+        (
+            |s| s["phases"][7]["pacing"]["rate"] = json!("1k"),
+            "phases[7].pacing.rate: invalid type",
+        ),
+        (
+            |s| s["phases"][7]["pacing"]["late_limit_s"] = json!(0),
+            "phases[7].pacing.late_limit_s: 0 is no time",
+        ),
+        (
+            |s| s["phases"][7]["warmup"] = json!({"kind": "time", "seconds": -1}),
+            "phases[7].warmup.seconds: -1 is no time",
+        ),
+        (
+            |s| s["phases"][7]["warmup"]["seconds"] = json!(1),
+            "phases[7].warmup.seconds: unknown field",
+        ),
+        (
+            |s| s["phases"][7]["end"]["transactions"] = json!(0),
+            "phases[7].end.transactions: 0 is no work",
+        ),
+        (
+            |s| s["phases"][7]["retry"] = json!(["deadlock"]),
+            "phases[7].retry[0]: invalid type",
+        ),
+        (
+            |s| {
+                s["phases"][8].as_object_mut().unwrap().remove("end");
+            },
+            "phases[8]: missing field `end`",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_not_json_is_refused() {
+    assert!(Spec::parse("").unwrap_err().to_string().contains("EOF"));
+    assert!(Spec::parse(&(good().to_string() + "x")).is_err());
+}
+
+#[test]
+fn a_key_twice_is_a_mistake() {
+    let spec = good().to_string().replacen(
+        r#""kind":"verify_tables""#,
+        r#""kind":"verify_tables","kind":"drive""#,
+        1,
+    );
+    let message = Spec::parse(&spec).unwrap_err().to_string();
+    assert_eq!(message, "phases[5]: duplicate field `kind`");
+}
+
+#[test]
+fn the_password_is_never_shown() {
+    let mut spec = good();
+    spec["connection"]["password"] = json!("s3cret");
+    let shown = format!("{:?}", parse(&spec).unwrap());
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+proptest! {
+    /// Whatever is cut from a specification or put into it, reading it never panics.
+    #[test]
+    fn damage_is_a_mistake_or_harmless(at in 0usize..3000, cut in 0usize..40, new in "[\\[\\]{}\",:0-9a-z-]{0,4}") {
+        let mut text = good().to_string();
+        let at = at.min(text.len());
+        let end = (at + cut).min(text.len());
+        text.replace_range(at..end, &new);
+        let _ = Spec::parse(&text);
+    }
+}

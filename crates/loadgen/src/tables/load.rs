@@ -1,0 +1,301 @@
+//! Makes and fills tables.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::insert::Statement;
+use super::pool::{Sessions, TableError, each};
+use super::{Table, TableRows, sql};
+use crate::data::{Checksum, LocalRows, Sent, Summed};
+use crate::mysql::{ClientError, Connection, LocalData, Outcome, Watch};
+
+/// The name a server is told for the file that we make.
+const LOCAL_FILE: &str = "rows";
+
+/// What servers say when they want no local file: `ER_NOT_ALLOWED_COMMAND`,
+/// `ER_CLIENT_LOCAL_FILES_DISABLED` (MySQL), `ER_LOAD_INFILE_CAPABILITY_DISABLED` (MariaDB).
+const NO_LOCAL_FILE: [u16; 3] = [1148, 3948, 4166];
+
+/// A multi-row INSERT is about so long, as sysbench's, where the server allows it.
+const STATEMENT_BYTES: usize = 512 << 10;
+
+/// What of `max_allowed_packet` is not used: the command, and servers that count it otherwise.
+const PACKET_RESERVE: usize = 1 << 10;
+
+/// Rows of about so many bytes are one transaction.
+const TRANSACTION_BYTES: usize = 8 << 20;
+
+/// How tables are filled.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// `Local` where the server allows it, else `MultiRow`.
+    #[default]
+    Auto,
+    /// LOAD DATA LOCAL: one statement, one transaction a table.
+    Local,
+    /// INSERT of many rows, some megabytes a transaction.
+    MultiRow,
+    /// INSERT of one row, each a transaction.
+    SingleRow,
+}
+
+/// How to load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Connections, and so tables at a time; 0: as many as there are processors.
+    pub threads: usize,
+    pub method: Method,
+    /// LOCK TABLES ... WRITE while a table is filled.
+    pub lock_tables: bool,
+}
+
+/// What loading gave.
+#[derive(Debug)]
+pub struct Loaded {
+    pub tables: Vec<LoadedTable>,
+    /// The method that was used; never `Auto`.
+    pub method: Method,
+    /// Why it is not the one that was to be tried first.
+    pub method_reason: Option<String>,
+    pub warnings: u64,
+    /// How long all senders together waited for rows to be made.
+    pub generator_wait: Duration,
+}
+
+/// A table that has been loaded.
+#[derive(Debug, Serialize)]
+pub struct LoadedTable {
+    pub name: String,
+    pub rows: u64,
+    /// Length of the rows as tab-separated text.
+    pub bytes: u64,
+    /// Sum of the CRC-32 of the rows' text, as text: it may need more than 64 bits.
+    pub checksum: String,
+    /// From the first row to the last commit.
+    pub load_s: f64,
+    /// The statements that follow: secondary indexes.
+    pub after_load_s: f64,
+}
+
+/// Creates the tables, fills them and runs what follows, several tables at a time.
+pub fn load(
+    sessions: &Sessions<'_>,
+    tables: &[Table],
+    how: &How,
+    sent: &Arc<Sent>,
+) -> Result<Loaded, TableError> {
+    let done = each(sessions, tables, how.threads, |connection, table, watch| {
+        load_table(connection, table, how, sent, watch)
+            .map_err(|source| TableError::client(table, source))
+    })?;
+    let mut loaded = Loaded {
+        tables: Vec::with_capacity(tables.len()),
+        method: match how.method {
+            Method::Auto => Method::Local,
+            other => other,
+        },
+        method_reason: None,
+        warnings: 0,
+        generator_wait: Duration::ZERO,
+    };
+    for (table, filled) in done {
+        loaded.tables.push(table);
+        loaded.warnings += filled.warnings;
+        loaded.generator_wait += filled.generator_wait;
+        if filled.fell_back.is_some() {
+            loaded.method = Method::MultiRow;
+            loaded.method_reason = filled.fell_back;
+        }
+    }
+    Ok(loaded)
+}
+
+/// How a table was filled.
+#[derive(Default)]
+struct Filled {
+    warnings: u64,
+    generator_wait: Duration,
+    /// Why `MultiRow` was used in place of `Local`.
+    fell_back: Option<String>,
+}
+
+fn load_table(
+    connection: &mut Connection,
+    table: &Table,
+    how: &How,
+    sent: &Arc<Sent>,
+    watch: &Watch,
+) -> Result<(LoadedTable, Filled), ClientError> {
+    connection.query(&table.create, watch)?;
+    let rows = Arc::new(Summed::new(&table.rows));
+    let mut filler = Filler {
+        connection,
+        table,
+        rows: &rows,
+        sent,
+        watch,
+    };
+    let started = Instant::now();
+    if how.lock_tables {
+        filler.run(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)))?;
+    }
+    let outcome = filler.fill(how.method)?;
+    if how.lock_tables {
+        filler.run("UNLOCK TABLES")?;
+    }
+    let load = started.elapsed();
+    let started = Instant::now();
+    for statement in &table.after_load {
+        filler.run(statement)?;
+    }
+    let Checksum { rows, bytes, sum } = rows.total();
+    let loaded = LoadedTable {
+        name: table.name.clone(),
+        rows,
+        bytes,
+        checksum: sum.to_string(),
+        load_s: load.as_secs_f64(),
+        after_load_s: started.elapsed().as_secs_f64(),
+    };
+    Ok((loaded, outcome))
+}
+
+/// Fills one table.
+struct Filler<'a> {
+    connection: &'a mut Connection,
+    table: &'a Table,
+    rows: &'a Arc<Summed<TableRows>>,
+    sent: &'a Arc<Sent>,
+    watch: &'a Watch,
+}
+
+impl Filler<'_> {
+    fn run(&mut self, sql: &str) -> Result<Outcome, ClientError> {
+        self.connection.query(sql, self.watch)
+    }
+
+    fn fill(&mut self, method: Method) -> Result<Filled, ClientError> {
+        match method {
+            Method::Local => self.local(),
+            Method::MultiRow => self.multi_row(),
+            Method::SingleRow => self.single_row(),
+            Method::Auto => self.local_or_multi_row(),
+        }
+    }
+
+    fn local_or_multi_row(&mut self) -> Result<Filled, ClientError> {
+        if self.variable("local_infile")?.as_deref() == Some("0") {
+            return self.fall_back("the server's local_infile is off".to_owned());
+        }
+        match self.local() {
+            Err(ClientError::Server(error)) if NO_LOCAL_FILE.contains(&error.code) => {
+                self.fall_back(format!("the server refused LOAD DATA LOCAL: {error}"))
+            }
+            other => other,
+        }
+    }
+
+    fn fall_back(&mut self, reason: String) -> Result<Filled, ClientError> {
+        let filled = self.multi_row()?;
+        Ok(Filled {
+            fell_back: Some(reason),
+            ..filled
+        })
+    }
+
+    /// One stream a table. Two at a time were no faster (before MySQL 8.0 they wait for each other's
+    /// AUTO-INC lock), a transaction for every 2 to 32 MB took the server no less CPU time, and in
+    /// the order of the primary key every server fills its pages alike.
+    fn local(&mut self) -> Result<Filled, ClientError> {
+        let from = format!("LOCAL INFILE '{LOCAL_FILE}'");
+        let columns = self.table.columns.iter().map(|column| column.name.as_str());
+        let sql = sql::load_data(&from, &self.table.name, columns);
+        let mut rows = LocalRows::start(self.rows, self.sent);
+        let outcome = self
+            .connection
+            .load_local(&sql, LOCAL_FILE, &mut rows, self.watch)?;
+        Ok(filled(&rows, outcome.warnings.into()))
+    }
+
+    /// LOCK TABLES would end with START TRANSACTION, so transactions are made by autocommit.
+    fn multi_row(&mut self) -> Result<Filled, ClientError> {
+        let limit = self.statement_limit()?;
+        self.run("SET autocommit = 0")?;
+        let mut in_transaction = 0;
+        let filled = self.insert(
+            |statement, row| statement.has_room(row, limit),
+            |filler, statement| {
+                let warnings = filler.run(statement)?.warnings;
+                in_transaction += statement.len();
+                if in_transaction >= TRANSACTION_BYTES {
+                    filler.run("COMMIT")?;
+                    in_transaction = 0;
+                }
+                Ok(warnings)
+            },
+        )?;
+        self.run("COMMIT")?;
+        self.run("SET autocommit = 1")?;
+        Ok(filled)
+    }
+
+    fn single_row(&mut self) -> Result<Filled, ClientError> {
+        self.insert(
+            |_, _| false,
+            |filler, statement| Ok(filler.run(statement)?.warnings),
+        )
+    }
+
+    /// Sends the rows as statements, each as long as it `has_room` for the next row.
+    fn insert(
+        &mut self,
+        has_room: impl Fn(&Statement, &str) -> bool,
+        mut send: impl FnMut(&mut Self, &str) -> Result<u16, ClientError>,
+    ) -> Result<Filled, ClientError> {
+        let mut rows = LocalRows::start(self.rows, self.sent);
+        let mut statement = Statement::new(self.table);
+        let mut warnings = 0;
+        while let Some(bytes) = rows.next_bytes() {
+            let text = str::from_utf8(bytes).expect("values are ASCII");
+            for row in text.lines() {
+                if !statement.is_empty() && !has_room(&statement, row) {
+                    warnings += u64::from(send(self, statement.text())?);
+                    statement.clear();
+                }
+                statement.push(row);
+            }
+        }
+        if !statement.is_empty() {
+            warnings += u64::from(send(self, statement.text())?);
+        }
+        Ok(filled(&rows, warnings))
+    }
+
+    /// How long a multi-row INSERT may be, in bytes.
+    fn statement_limit(&mut self) -> Result<usize, ClientError> {
+        let allowed = self.variable("max_allowed_packet")?;
+        let allowed = allowed
+            .and_then(|bytes| bytes.parse().ok())
+            .unwrap_or(STATEMENT_BYTES);
+        Ok(STATEMENT_BYTES.min(allowed.saturating_sub(PACKET_RESERVE)))
+    }
+
+    /// A variable of the session as text.
+    fn variable(&mut self, name: &str) -> Result<Option<String>, ClientError> {
+        let outcome = self.run(&format!("SELECT @@{name}"))?;
+        Ok(outcome
+            .rows
+            .and_then(|rows| rows.into_iter().flatten().next().flatten()))
+    }
+}
+
+fn filled(rows: &LocalRows, warnings: u64) -> Filled {
+    Filled {
+        warnings,
+        generator_wait: rows.waited(),
+        fell_back: None,
+    }
+}

@@ -1,0 +1,138 @@
+//! A job for every table, some tables at a time.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::Table;
+use crate::data::Checksum;
+use crate::mysql::{ClientError, Connection, Watch};
+
+/// A request to stop is handed on at least this often.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How connections are opened, and what ends the work on them.
+pub struct Sessions<'a> {
+    /// Opens a connection, ready for statements.
+    pub open: &'a (dyn Fn(&Watch) -> Result<Connection, ClientError> + Sync),
+    pub stop: &'a Arc<AtomicBool>,
+    /// All tables together may take so long; None as long as it takes.
+    pub limit: Option<Duration>,
+}
+
+/// Why the work on a table ended.
+#[derive(Debug, Error)]
+pub enum TableError {
+    #[error("table {table}: {source}")]
+    Client { table: String, source: ClientError },
+    #[error(
+        "table {table}: found {} rows with checksum {}, expected {} rows with checksum {}: \
+         the server does not hold what was sent, or it was changed since",
+        found.rows, found.sum, expected.rows, expected.sum
+    )]
+    Mismatch {
+        table: String,
+        found: Checksum,
+        expected: Checksum,
+    },
+}
+
+impl TableError {
+    pub fn client(table: &Table, source: ClientError) -> Self {
+        let table = table.name.clone();
+        Self::Client { table, source }
+    }
+}
+
+/// Does `job` for every table on `threads` connections (0: as many as there are processors).
+///
+/// The results are in the tables' order. The first error ends the jobs that go on.
+pub fn each<T: Send>(
+    sessions: &Sessions<'_>,
+    tables: &[Table],
+    threads: usize,
+    job: impl Fn(&mut Connection, &Table, &Watch) -> Result<T, TableError> + Sync,
+) -> Result<Vec<T>, TableError> {
+    let halt = Arc::new(AtomicBool::new(false));
+    let watch = Watch::start(&halt, sessions.limit);
+    let next = AtomicUsize::new(0);
+    let (done, results) = channel();
+    thread::scope(|scope| {
+        for _ in 0..connections(threads).min(tables.len()) {
+            let done = done.clone();
+            let (next, watch, job) = (&next, &watch, &job);
+            scope.spawn(move || {
+                let mut connection = None;
+                while let Some((index, table)) = take(next, tables) {
+                    let result = connected(&mut connection, sessions, table, watch)
+                        .and_then(|connection| job(connection, table, watch));
+                    let failed = result.is_err();
+                    if done.send((index, result)).is_err() || failed {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        collect(&results, tables.len(), sessions.stop, &halt)
+    })
+}
+
+fn connections(threads: usize) -> usize {
+    if threads > 0 {
+        return threads;
+    }
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+fn take<'a>(next: &AtomicUsize, tables: &'a [Table]) -> Option<(usize, &'a Table)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    tables.get(index).map(|table| (index, table))
+}
+
+/// The worker's connection, opened for its first table.
+fn connected<'a>(
+    connection: &'a mut Option<Connection>,
+    sessions: &Sessions<'_>,
+    table: &Table,
+    watch: &Watch,
+) -> Result<&'a mut Connection, TableError> {
+    match connection {
+        Some(connection) => Ok(connection),
+        None => (sessions.open)(watch)
+            .map(|opened| connection.insert(opened))
+            .map_err(|source| TableError::client(table, source)),
+    }
+}
+
+/// Waits until every worker has ended; hands requests to stop, and the first failure, on to them.
+fn collect<T>(
+    results: &Receiver<(usize, Result<T, TableError>)>,
+    count: usize,
+    stop: &AtomicBool,
+    halt: &AtomicBool,
+) -> Result<Vec<T>, TableError> {
+    let mut finished: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    let mut failure = None;
+    loop {
+        match results.recv_timeout(TICK) {
+            Ok((index, Ok(result))) => finished[index] = Some(result),
+            // The others end because of the first: it is the one to tell.
+            Ok((_, Err(error))) => _ = failure.get_or_insert(error),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if failure.is_some() || stop.load(Ordering::Relaxed) {
+            halt.store(true, Ordering::Relaxed);
+        }
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(finished.into_iter().flatten().collect()),
+    }
+}

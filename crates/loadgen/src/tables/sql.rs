@@ -1,0 +1,76 @@
+//! Statements about tables, as text.
+
+use super::Table;
+
+/// An identifier in backticks.
+pub fn quoted(identifier: &str) -> String {
+    format!("`{}`", identifier.replace('`', "``"))
+}
+
+/// Loads a table from what `from` says (`INFILE '/tmp/x'`); no columns stand for all of them.
+///
+/// Bytes are taken as they are, so it names no character set.
+pub fn load_data<'a>(
+    from: &str,
+    table: &str,
+    columns: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let table = quoted(table);
+    let columns = list(columns);
+    if columns.is_empty() {
+        return format!("LOAD DATA {from} INTO TABLE {table}");
+    }
+    format!("LOAD DATA {from} INTO TABLE {table} ({columns})")
+}
+
+/// The beginning of an INSERT, up to its first row.
+pub fn insert(table: &Table) -> String {
+    let columns = list(table.columns.iter().map(|column| column.name.as_str()));
+    format!("INSERT INTO {} ({columns}) VALUES ", quoted(&table.name))
+}
+
+/// Count and checksum of a table's rows, the same in every family and version.
+///
+/// CHECKSUM TABLE is not portable; the sum of the rows' CRC32 is, when numbers are compared as
+/// text, and text as bytes where the table's character set is not the connection's.
+pub fn checksum(table: &Table) -> String {
+    let columns: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| {
+            let name = quoted(&column.name);
+            if column.binary {
+                format!("CAST({name} AS BINARY)")
+            } else {
+                name
+            }
+        })
+        .collect();
+    format!(
+        "SELECT count(*), sum(crc32(concat_ws('\\t', {}))) FROM {}",
+        columns.join(", "),
+        quoted(&table.name)
+    )
+}
+
+fn list<'a>(columns: impl IntoIterator<Item = &'a str>) -> String {
+    let columns: Vec<String> = columns.into_iter().map(quoted).collect();
+    columns.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_statements() {
+        assert_eq!(
+            load_data("LOCAL INFILE 'nodes'", "nodes", ["id", "a`b"]),
+            "LOAD DATA LOCAL INFILE 'nodes' INTO TABLE `nodes` (`id`, `a``b`)"
+        );
+        assert_eq!(
+            load_data("INFILE '/tmp/x'", "nodes", []),
+            "LOAD DATA INFILE '/tmp/x' INTO TABLE `nodes`"
+        );
+    }
+}

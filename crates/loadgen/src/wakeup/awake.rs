@@ -1,0 +1,135 @@
+//! Keeps CPUs from halting: the kernel is asked to, and each CPU gets a thread that never sleeps.
+
+use std::fs::{File, OpenOptions};
+use std::hint;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+
+use serde::Serialize;
+
+use super::measure::pin_to;
+
+/// Who holds this file open with a number of microseconds in it bounds how long a CPU may take to
+/// wake (Linux, PM `QoS`); 0 keeps the idle loop polling.
+const LATENCY_REQUEST: &str = "/dev/cpu_dma_latency";
+
+/// What keeps the CPUs awake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct How {
+    /// The kernel took the request for no wake-up latency.
+    pub latency_request: bool,
+    /// CPUs with a thread of the idle class that never sleeps.
+    pub pollers: usize,
+}
+
+/// As long as it lives, no CPU of those it was made for halts.
+pub struct Awake {
+    how: How,
+    stop: Arc<AtomicBool>,
+    pollers: Vec<JoinHandle<()>>,
+    _latency_request: Option<File>,
+}
+
+impl Awake {
+    /// Asks the kernel, and starts a poller on each of the CPUs. The pollers run only where nothing
+    /// else wants to: their scheduling class is the idle one. Fails when that class is refused,
+    /// since pollers of the ordinary class would take CPU from the server.
+    pub fn keep(cpus: &[usize]) -> io::Result<Self> {
+        let latency_request = request_no_latency().ok();
+        let mut awake = Self {
+            how: How {
+                latency_request: latency_request.is_some(),
+                pollers: cpus.len(),
+            },
+            stop: Arc::new(AtomicBool::new(false)),
+            pollers: Vec::new(),
+            _latency_request: latency_request,
+        };
+        let (ready, outcomes) = channel();
+        for &cpu in cpus {
+            let (ready, stop) = (ready.clone(), Arc::clone(&awake.stop));
+            awake.pollers.push(thread::spawn(move || {
+                let outcome = pin_to(cpu).and_then(|()| become_idle_class());
+                let is_ready = outcome.is_ok();
+                let told = ready.send(outcome);
+                while is_ready && told.is_ok() && !stop.load(Ordering::Relaxed) {
+                    hint::spin_loop(); // leaves the core's resources to the other hyperthread
+                }
+            }));
+        }
+        for _ in cpus {
+            outcomes
+                .recv()
+                .map_err(|_| io::Error::other("a poller ended before it began"))??;
+        }
+        Ok(awake)
+    }
+
+    pub fn how(&self) -> How {
+        self.how
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for poller in self.pollers.drain(..) {
+            let _ = poller.join(); // it only spins; there is nothing in it to fail
+        }
+    }
+}
+
+fn request_no_latency() -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).open(LATENCY_REQUEST)?;
+    file.write_all(&0_i32.to_ne_bytes())?;
+    Ok(file)
+}
+
+/// Makes the calling thread one that runs only on an otherwise idle CPU.
+fn become_idle_class() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call only reads the parameters, which outlive it; 0 is the calling thread.
+    let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wakeup::measure::allowed_cpus;
+
+    /// The scheduling class of each thread of this process, as the kernel tells it.
+    fn idle_class_threads() -> usize {
+        std::fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+            .filter(|stat| {
+                let after_name = stat.rsplit(')').next().unwrap_or_default();
+                // Field 41 of the line; the name was the second.
+                after_name.split_whitespace().nth(41 - 3) == Some("5")
+            })
+            .count()
+    }
+
+    #[test]
+    fn pollers_are_of_the_idle_class_and_end() {
+        let cpus = allowed_cpus().unwrap();
+        let awake = Awake::keep(&cpus).unwrap();
+        assert_eq!(awake.how().pollers, cpus.len());
+        assert_eq!(idle_class_threads(), cpus.len());
+        drop(awake);
+        assert_eq!(idle_class_threads(), 0);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_an_error() {
+        assert!(Awake::keep(&[1023]).is_err());
+    }
+}

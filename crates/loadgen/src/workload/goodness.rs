@@ -1,0 +1,87 @@
+//! Tests of goodness of fit, for tests. They are wrong about a good generator in one of 10,000
+//! seeds, and the seeds are fixed: a test that passes once passes always.
+
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // small counts
+
+/// The standard normal's quantile at 1 - 1/10,000.
+const QUANTILE: f64 = 3.719;
+
+/// Pearson's test: the statistic must stay below the quantile of chi-square, which is had from
+/// the normal's by Wilson and Hilferty's approximation. Classes that expect less than 10 are one.
+pub fn assert_fits(observed: &[u64], expected: &[f64]) {
+    assert_eq!(observed.len(), expected.len());
+    let (mut statistic, mut classes) = (0.0, 0.0);
+    let (mut rest_observed, mut rest_expected) = (0.0, 0.0);
+    for (&observed, &expected) in observed.iter().zip(expected) {
+        let observed = observed as f64;
+        if expected < 10.0 {
+            rest_observed += observed;
+            rest_expected += expected;
+        } else {
+            statistic += (observed - expected).powi(2) / expected;
+            classes += 1.0;
+        }
+    }
+    if rest_expected >= 10.0 {
+        statistic += (rest_observed - rest_expected).powi(2) / rest_expected;
+        classes += 1.0;
+    } else {
+        let unlikely = rest_expected + 10.0 * (rest_expected + 1.0).sqrt();
+        assert!(
+            rest_observed <= unlikely,
+            "{rest_observed} where {rest_expected} is expected"
+        );
+    }
+    assert!(classes > 1.0, "there is nothing to compare");
+    let freedom: f64 = classes - 1.0;
+    let part = 2.0 / (9.0 * freedom);
+    let limit = freedom * (1.0 - part + QUANTILE * part.sqrt()).powi(3);
+    assert!(
+        statistic < limit,
+        "chi-square is {statistic:.1}, expected less than {limit:.1} at {freedom} degrees of freedom"
+    );
+}
+
+/// Each of `classes` numbers from 0 must come equally often.
+pub fn assert_uniform(classes: u64, draws: u32, mut draw: impl FnMut() -> u64) {
+    let mut observed = vec![0; classes as usize];
+    for _ in 0..draws {
+        observed[draw() as usize] += 1;
+    }
+    let expected = vec![f64::from(draws) / classes as f64; classes as usize];
+    assert_fits(&observed, &expected);
+}
+
+/// Two samples, counted by the same classes, must come from one distribution.
+pub fn assert_same(one: &[u64], other: &[u64]) {
+    let sum = |counts: &[u64]| counts.iter().sum::<u64>() as f64;
+    let (all_one, all_other) = (sum(one), sum(other));
+    let (mut statistic, mut classes) = (0.0, 0.0);
+    for (&a, &b) in one.iter().zip(other) {
+        if a + b < 20 {
+            continue; // too few to say anything
+        }
+        let (a, b) = (a as f64, b as f64);
+        let scaled = a * (all_other / all_one).sqrt() - b * (all_one / all_other).sqrt();
+        statistic += scaled.powi(2) / (a + b);
+        classes += 1.0;
+    }
+    let freedom: f64 = classes - 1.0;
+    let part = 2.0 / (9.0 * freedom);
+    let limit = freedom * (1.0 - part + QUANTILE * part.sqrt()).powi(3);
+    assert!(
+        statistic < limit,
+        "chi-square is {statistic:.1}, expected less than {limit:.1}"
+    );
+}
+
+#[test]
+fn a_bad_generator_is_found() {
+    let off_by_little = |observed: &[u64]| {
+        let expected = vec![1000.0; observed.len()];
+        std::panic::catch_unwind(|| assert_fits(observed, &expected)).is_err()
+    };
+    assert!(off_by_little(&[1150, 850, 1000, 1000]));
+    assert!(!off_by_little(&[1030, 970, 1010, 990]));
+    assert!(std::panic::catch_unwind(|| assert_same(&[1150, 850], &[1000, 1000])).is_err());
+}

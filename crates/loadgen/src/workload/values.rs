@@ -1,0 +1,355 @@
+//! Values by name: parameters, levels and built-in names, and the texts and numbers they fill.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::arithmetic;
+use super::definition::{Chosen, Number, Value};
+use crate::mistake::Mistake;
+
+/// The level that stands for all levels that are not named.
+const DEFAULT: &str = "default";
+
+/// What `{name}` stands for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values {
+    values: BTreeMap<String, Value>,
+}
+
+impl Values {
+    /// Explicit values win over a test's, and these over the defaults.
+    pub fn new(
+        defaults: &BTreeMap<String, Value>,
+        of_test: &BTreeMap<String, Value>,
+        explicit: &BTreeMap<String, Value>,
+    ) -> Self {
+        let values = [defaults, of_test, explicit]
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        Self { values }
+    }
+
+    /// These values and one more, which wins over one of the same name.
+    #[must_use]
+    pub fn with(&self, name: &str, value: Value) -> Self {
+        let mut values = self.values.clone();
+        values.insert(name.to_owned(), value);
+        Self { values }
+    }
+
+    /// `text` with its placeholders filled. Braces without a name between them are left alone.
+    pub fn fill(&self, text: &str, key: &str) -> Result<String, Mistake> {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, name, after)) = placeholder(rest) {
+            filled.push_str(before);
+            filled.push_str(&self.get(name, key)?.to_string());
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    /// A whole number: as it is, or the result of arithmetic.
+    pub fn integer(&self, number: &Number, key: &str) -> Result<i64, Mistake> {
+        match number {
+            Number::Integer(integer) => Ok(*integer),
+            Number::Float(float) => whole(*float)
+                .ok_or_else(|| Mistake::new(key, format!("{float} is not a whole number"))),
+            Number::Expression(expression) => {
+                arithmetic::evaluate(expression, &|name| self.operand(name, key))
+                    .map_err(|why| Mistake::new(key, format!("{expression:?} has no value: {why}")))
+            }
+        }
+    }
+
+    /// A whole number of a range.
+    pub fn integer_in(
+        &self,
+        number: &Number,
+        range: RangeInclusive<i64>,
+        key: &str,
+    ) -> Result<i64, Mistake> {
+        let value = self.integer(number, key)?;
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        let (low, high) = range.into_inner();
+        let wanted = match high {
+            i64::MAX => format!("{low} or more"),
+            _ => format!("{low} to {high}"),
+        };
+        let source = match number {
+            Number::Expression(expression) => format!(" ({expression})"),
+            _ => String::new(),
+        };
+        Err(Mistake::new(
+            key,
+            format!("{value}{source} is not {wanted}"),
+        ))
+    }
+
+    /// A number with a fraction: as it is, one value alone (`"{h}"`), or the result of integer
+    /// arithmetic.
+    pub fn real(&self, number: &Number, key: &str) -> Result<f64, Mistake> {
+        if let Number::Float(float) = number {
+            return Ok(*float);
+        }
+        if let Number::Expression(expression) = number
+            && let Some(("", name, "")) = placeholder(expression.trim())
+        {
+            let value = self.get(name, key)?;
+            return match value {
+                Value::Float(float) => Some(*float),
+                Value::Text(text) => text.trim().parse().ok(),
+                _ => None,
+            }
+            .map_or_else(|| self.integer(number, key).map(exact), Ok);
+        }
+        self.integer(number, key).map(exact)
+    }
+
+    /// The one that a value chooses: by its level, whose case does not matter, or `default`.
+    pub fn choose<'a, T>(&self, chosen: &'a Chosen<T>, key: &str) -> Result<&'a T, Mistake> {
+        let (by, levels) = match chosen {
+            Chosen::Always(always) => return Ok(always),
+            Chosen::By { by, levels } => (by, levels),
+        };
+        let level = self.get(by, &format!("{key}.by"))?.to_string();
+        levels
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(&level))
+            .map(|(_, one)| one)
+            .or_else(|| levels.get(DEFAULT))
+            .ok_or_else(|| {
+                let names: Vec<&str> = levels.keys().map(String::as_str).collect();
+                let names = names.join(", ");
+                let message = format!(
+                    "there is nothing for {by} = {level:?}, and no default; there are {names}"
+                );
+                Mistake::new(key, message)
+            })
+    }
+
+    /// The value of that name.
+    pub fn get(&self, name: &str, key: &str) -> Result<&Value, Mistake> {
+        self.values.get(name).ok_or_else(|| {
+            Mistake::unknown(key, "value", name, self.values.keys().map(String::as_str))
+        })
+    }
+
+    fn operand(&self, name: &str, key: &str) -> Result<i128, String> {
+        let value = self.get(name, key).map_err(|mistake| mistake.message)?;
+        let integer = match value {
+            Value::Integer(integer) => Some(*integer),
+            Value::Float(float) => whole(*float),
+            Value::Text(text) => text.trim().parse().ok(),
+            Value::Boolean(_) => None,
+        };
+        integer
+            .map(i128::from)
+            .ok_or_else(|| format!("{name} is {:?}, not a whole number", value.to_string()))
+    }
+}
+
+/// As it becomes a part of a statement.
+impl fmt::Display for Value {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean(boolean) => write!(out, "{boolean}"),
+            Self::Integer(integer) => write!(out, "{integer}"),
+            Self::Float(float) => write!(out, "{float}"),
+            Self::Text(text) => out.write_str(text),
+        }
+    }
+}
+
+/// The first `{name}` of a text, and what is before and after it.
+fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let mut from = 0;
+    loop {
+        let open = from + text[from..].find('{')?;
+        let inside = &text[open + 1..];
+        let length = inside
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(inside.len());
+        if length > 0 && inside[length..].starts_with('}') {
+            return Some((&text[..open], &inside[..length], &inside[length + 1..]));
+        }
+        from = open + 1;
+    }
+}
+
+/// Whether a text holds `{name}`.
+pub fn mentions(text: &str, name: &str) -> bool {
+    let mut rest = text;
+    while let Some((_, found, after)) = placeholder(rest) {
+        if found == name {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+#[allow(clippy::cast_possible_truncation)] // whole and within bounds is checked
+fn whole(float: f64) -> Option<i64> {
+    (float.fract() == 0.0 && float.abs() < 9.0e18).then_some(float as i64)
+}
+
+#[allow(clippy::cast_precision_loss)] // nobody writes fractions of more than 15 digits
+fn exact(integer: i64) -> f64 {
+    integer as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn values(pairs: &[(&str, Value)]) -> BTreeMap<String, Value> {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect()
+    }
+
+    fn some() -> Values {
+        let defaults = values(&[
+            ("table_size", Value::Integer(10_000)),
+            ("range_size", Value::Integer(100)),
+            ("engine", Value::Text("InnoDB".to_owned())),
+            ("h", Value::Float(0.2)),
+            ("tls", Value::Boolean(false)),
+            ("clients", Value::Text("8".to_owned())),
+        ]);
+        let of_test = values(&[
+            ("range_size", Value::Integer(10)),
+            ("table_size", Value::Integer(1)),
+        ]);
+        let explicit = values(&[("table_size", Value::Integer(500))]);
+        Values::new(&defaults, &of_test, &explicit)
+    }
+
+    fn expression(text: &str) -> Number {
+        Number::Expression(text.to_owned())
+    }
+
+    #[test]
+    fn explicit_values_win_over_a_tests_and_these_over_defaults() {
+        let text = "{engine} {table_size} {range_size} {h} {tls}";
+        assert_eq!(some().fill(text, "x").unwrap(), "InnoDB 500 10 0.2 false");
+    }
+
+    #[test]
+    fn braces_without_a_name_stay() {
+        let text = "JSON '{\"a\": {}}' {engine}{";
+        assert_eq!(
+            some().fill(text, "x").unwrap(),
+            "JSON '{\"a\": {}}' InnoDB{"
+        );
+    }
+
+    #[test]
+    fn a_value_is_not_filled_again() {
+        let values = some().with("a", Value::Text("{engine}".to_owned()));
+        assert_eq!(values.fill("{a}", "x").unwrap(), "{engine}");
+    }
+
+    #[test]
+    fn unknown_names_are_told_with_their_key() {
+        let mistake = some().fill("{table_sise}", "draws.id.high").unwrap_err();
+        assert_eq!(
+            mistake.to_string(),
+            r#"draws.id.high: there is no value "table_sise"; did you mean "table_size"?"#
+        );
+    }
+
+    #[test]
+    fn whole_numbers() {
+        let integer = |number| some().integer(&number, "k").map_err(|m| m.to_string());
+        assert_eq!(integer(expression("{table_size}/2+1")), Ok(251));
+        assert_eq!(integer(expression("{clients}*2")), Ok(16));
+        assert_eq!(integer(Number::Float(3.0)), Ok(3));
+        assert_eq!(
+            integer(Number::Float(0.5)),
+            Err("k: 0.5 is not a whole number".to_owned())
+        );
+        assert_eq!(
+            integer(expression("{engine}+1")),
+            Err(
+                r#"k: "{engine}+1" has no value: engine is "InnoDB", not a whole number"#
+                    .to_owned()
+            )
+        );
+        let range = some().integer_in(&expression("{range_size}-11"), 0..=i64::MAX, "k");
+        assert_eq!(
+            range.unwrap_err().to_string(),
+            "k: -1 ({range_size}-11) is not 0 or more"
+        );
+    }
+
+    #[test]
+    fn numbers_with_a_fraction() {
+        let real = |number| some().real(&number, "k").unwrap();
+        let numbers = [
+            expression("{h}"),
+            expression(" {table_size} "),
+            expression("{table_size}/3"),
+            Number::Float(1.5),
+        ];
+        assert_eq!(
+            format!("{:?}", numbers.map(real)),
+            "[0.2, 500.0, 166.0, 1.5]"
+        );
+        assert!(some().real(&expression("{tls}"), "k").is_err());
+    }
+
+    #[test]
+    fn levels_choose() {
+        let chosen = |by: &str, levels: &[(&str, i32)]| Chosen::By {
+            by: by.to_owned(),
+            levels: levels
+                .iter()
+                .map(|(name, one)| ((*name).to_owned(), *one))
+                .collect(),
+        };
+        let of = |chosen: Chosen<i32>| some().choose(&chosen, "x.sql").copied();
+        assert_eq!(of(Chosen::Always(7)), Ok(7));
+        assert_eq!(
+            of(chosen("engine", &[("innodb", 1), ("default", 2)])),
+            Ok(1)
+        );
+        assert_eq!(of(chosen("tls", &[("true", 1), ("default", 2)])), Ok(2));
+        assert_eq!(
+            of(chosen("engine", &[("MEMORY", 1)]))
+                .unwrap_err()
+                .to_string(),
+            r#"x.sql: there is nothing for engine = "InnoDB", and no default; there are MEMORY"#
+        );
+        assert!(
+            of(chosen("motor", &[]))
+                .unwrap_err()
+                .to_string()
+                .starts_with(r#"x.sql.by: there is no value "motor""#)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn placeholders_are_filled_wherever_they_stand(
+            parts in prop::collection::vec(("[^{}]{0,10}", prop::bool::ANY), 0..8)
+        ) {
+            let join = |value: &str| -> String {
+                let pieces = parts.iter().map(|(text, filled)| [text.as_str(), if *filled { value } else { "{ }" }]);
+                pieces.flatten().collect()
+            };
+            prop_assert_eq!(some().fill(&join("{engine}"), "x").unwrap(), join("InnoDB"));
+            let mentioned = parts.iter().any(|(_, filled)| *filled);
+            prop_assert_eq!(mentions(&join("{engine}"), "engine"), mentioned);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What the commands say without a server: mistakes, lists, merged histograms.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use predicates::str::contains;
+use serde_json::{Value, json};
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("millrace-load").unwrap();
+    command.args(arguments).env_remove("MYSQL_PWD");
+    command
+}
+
+/// Runs `bench` with options that it has to refuse.
+fn refused(options: &[&str]) -> String {
+    let mut arguments = vec!["bench", "--workload", "point-query"];
+    arguments.extend(options);
+    let assert = program(&arguments).assert().code(2);
+    let output = assert.get_output();
+    assert!(output.stdout.is_empty());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn every_mistake_in_the_options_is_named() {
+    let cases: [(&[&str], &str); 17] = [
+        (&["--time", "0"], "--time 0 without --events"),
+        (&["--time", "5", "--events", "10"], "leave the other out"),
+        (&["--time=-1"], "expected seconds"),
+        (&["--threads", "0"], "'--threads <N>'"),
+        (&["--connections", "many"], "invalid value 'many'"),
+        (&["--arrivals", "constant"], "say --rate too"),
+        (&["--late-limit", "1"], "say --rate too"),
+        (&["--rate=-5"], "expected transactions a second"),
+        (&["--warmup-time", "soon"], "expected seconds, or steady"),
+        (
+            &["--percentile", "99,101"],
+            "expected a number above 0 and up to 100",
+        ),
+        (&["--cpus", "3-1"], "\"3-1\" is no processor or range"),
+        (&["--socket", "/s", "--port", "3306"], "cannot be used with"),
+        (
+            &["--tls-ca", "/ca.pem"],
+            "--tls=verify-ca or --tls=verify-full only",
+        ),
+        (&["--mysql-ssl=verify_ca"], "--tls-ca:"),
+        (&["--set", "table_size"], "expected NAME=VALUE"),
+        (
+            &["--set", "table_size=many"],
+            "table_size is an integer, not \"many\"",
+        ),
+        (&["--set", "clients=3"], "that is what --threads is for"),
+    ];
+    for (options, expected) in cases {
+        let said = refused(options);
+        assert!(said.contains(expected), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn a_parameter_that_the_workload_lacks_is_refused_with_those_it_has() {
+    let said = refused(&["--set", "table_sise=1"]);
+    assert!(
+        said.contains("sysbench has no parameter table_sise"),
+        "{said}"
+    );
+    assert!(said.contains("table_size"), "{said}");
+    program(&["bench", "--workload", "key", "--table-size", "5"])
+        .assert()
+        .code(2)
+        .stderr(contains(
+            "--table-size: mysqlslap has no parameter table_size; it has",
+        ));
+}
+
+#[test]
+fn an_unknown_test_has_a_neighbour() {
+    program(&["bench", "--workload", "point-qery"])
+        .assert()
+        .code(2)
+        .stderr(contains(
+            "there is no test point-qery; did you mean point-query?",
+        ));
+}
+
+#[test]
+fn a_value_out_of_range_names_its_key() {
+    let said = refused(&["--set", "distribution=dice"]);
+    assert!(said.contains("distribution"), "{said}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_what_to_do() {
+    let assert = program(&[
+        "bench",
+        "--workload",
+        "point-query",
+        "--mysql-socket",
+        "/nowhere/s",
+    ])
+    .assert()
+    .code(1);
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("cannot connect to /nowhere/s"), "{said}");
+    assert!(said.contains("is --socket right?"), "{said}");
+}
+
+#[test]
+fn tests_are_listed_as_a_table_and_as_json() {
+    program(&["tests"])
+        .assert()
+        .success()
+        .stdout(contains("point-query"));
+    let output = program(&["tests", "--json"]).assert().success();
+    let tests: Vec<Value> = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    let test = tests
+        .iter()
+        .find(|test| test["name"] == "point-query")
+        .unwrap();
+    assert_eq!(test["workload"], "sysbench");
+    assert!(!test["title"].as_str().unwrap().is_empty());
+}
+
+/// A result of `count` transactions that took 1 ms each, as `run` writes it.
+fn result(directory: &Path, name: &str, count: u64) -> String {
+    let latencies = |count: u64| {
+        let mut latencies = millrace_load::engine::Latencies::default();
+        (0..count).for_each(|_| latencies.record(1_000_000));
+        serde_json::to_value(latencies).unwrap()
+    };
+    let record = |name: &str| json!({"name": name, "service": latencies(count), "response": null});
+    let event = json!({"type": "phase", "kind": "drive", "name": "measure",
+                       "transactions": [record("t")], "statements": [record("s")]});
+    let path = directory.join(name);
+    fs::write(&path, format!("{}\n{event}\n", json!({"type": "start"}))).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn histograms_of_several_files_are_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let (first, second) = (
+        result(directory.path(), "a", 3),
+        result(directory.path(), "b", 4),
+    );
+    let output = program(&[
+        "histogram",
+        "--json",
+        "--percentile",
+        "99.99",
+        &first,
+        &second,
+    ])
+    .assert()
+    .success();
+    let lines = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let merged: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(merged.len(), 2);
+    for (merged, of) in merged.iter().zip(["statement", "transaction"]) {
+        assert_eq!((&merged["of"], &merged["count"]), (&json!(of), &json!(7)));
+        assert_eq!(merged["percentiles_s"]["99.99"], json!(0.001));
+        assert!((merged["sum_s"].as_f64().unwrap() - 0.007).abs() < 1e-9);
+    }
+    program(&["histogram", "--histogram", &first])
+        .assert()
+        .success()
+        .stdout(contains("p99.9"))
+        .stdout(contains("****"));
+}
+
+#[test]
+fn files_that_are_no_results_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x");
+    for (text, expected) in [
+        ("no json", "this is not JSON"),
+        ("{}", "it has no result of a phase that drove clients"),
+        (
+            r#"{"type": "phase", "kind": "drive", "name": "m", "transactions": 1}"#,
+            "this is no result of this program",
+        ),
+    ] {
+        fs::write(&path, text).unwrap();
+        program(&["histogram", &path.display().to_string()])
+            .assert()
+            .code(2)
+            .stderr(contains(expected));
+    }
+    program(&["histogram", "/nowhere/x"])
+        .assert()
+        .code(2)
+        .stderr(contains("/nowhere/x"));
+}

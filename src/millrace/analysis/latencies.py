@@ -1,0 +1,107 @@
+"""Latencies from the histograms that attempts recorded, merged over what belongs together.
+
+Histograms are merged, never their percentiles. Response time (from the moment a request was to be
+sent) is recorded in open loop only; in closed loop, where a request is sent when the one before it
+is answered, it is the same as service time, which then stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from millrace.errors import HostProblem
+from millrace.stats import Histogram
+from millrace.stats.histogram import decode, merge
+from millrace.store.records import HistogramRecord, StoredAttempt
+
+Of = Literal["transaction", "statement"]
+Time = Literal["service", "response"]
+
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One transaction or statement over all finished trials of a treatment, in one kind of time.
+
+    ``mean_s`` is exact; the histogram is of ns.
+    """
+
+    of: Of
+    name: str
+    time: Time
+    mean_s: float
+    histogram: Histogram
+
+    @property
+    def count(self) -> int:
+        return self.histogram.count
+
+    def percentiles_s(self, percents: Sequence[float]) -> tuple[float, ...]:
+        return tuple(float(ns) / NS_PER_S for ns in self.histogram.percentiles(percents))
+
+    @property
+    def maximum_s(self) -> float:
+        return self.histogram.maximum / NS_PER_S
+
+
+def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogram | None:
+    """The histogram of all transactions (or statements) of ``attempts``; None without any.
+
+    Raises HostProblem for one that cannot be read.
+    """
+    wanted = [(a, h) for a in attempts for h in a.histograms if h.of == of and h.kind == time]
+    if not wanted and time == "response":
+        return merged(attempts, of=of, time="service")
+    found = _merge(wanted)
+    return found if found is not None and found.count else None
+
+
+def by_name(attempts: Sequence[StoredAttempt]) -> tuple[Latency, ...]:
+    """Each transaction's and statement's latencies over ``attempts``, those that have any, in the
+    order in which they were recorded, transactions first.
+
+    Raises HostProblem for a histogram that cannot be read.
+    """
+    alike: dict[tuple[Of, str, Time], list[tuple[StoredAttempt, HistogramRecord]]] = {}
+    for attempt in attempts:
+        for record in attempt.histograms:
+            alike.setdefault((record.of, record.name, record.kind), []).append((attempt, record))
+    found = []
+    for (of, name, time), records in sorted(
+        alike.items(), key=lambda item: item[0][0] != "transaction"
+    ):
+        histogram = _merge(records)
+        if histogram is not None and histogram.count:
+            total_s = sum(record.sum_s for _, record in records)
+            mean_s = total_s / sum(record.count for _, record in records)
+            found.append(Latency(of, name, time, mean_s, histogram))
+    return tuple(found)
+
+
+def _merge(records: Iterable[tuple[StoredAttempt, HistogramRecord]]) -> Histogram | None:
+    histograms = [_decoded(attempt, record) for attempt, record in records]
+    if not histograms:
+        return None
+    try:
+        return merge(histograms)
+    except ValueError as error:
+        raise HostProblem(
+            f"latencies cannot be merged: {error}",
+            remedy="measure again, with one version of the load generator for all trials",
+        ) from error
+
+
+def _decoded(attempt: StoredAttempt, record: HistogramRecord) -> Histogram:
+    try:
+        return _decode(record.encoded)
+    except ValueError as error:
+        raise HostProblem(
+            f"trial {attempt.trial_id}: the histogram of {record.name} ({record.kind} time) {error}"
+        ) from error
+
+
+_decode = lru_cache(maxsize=1024)(decode)  # each metric asks again; they are some 10 kB each

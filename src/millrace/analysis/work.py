@@ -1,0 +1,148 @@
+"""Whether two treatments did the same work, without which a speed says nothing.
+
+Two treatments whose transactions failed, were begun again or were left out at different rates
+(``millrace.stats.rates`` says what differs), or that carried out another number of transactions
+though the number was fixed, are not compared: the verdict is inconclusive, whichever the metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.stats import compare_rates
+from millrace.store.records import StoredAttempt, TrialRecord
+
+COUNT_TOLERANCE = 0.001  # of the transactions asked for; as small a part as a negligible rate
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class TrialWork:
+    """What one finished trial's clients did: counts of transactions.
+
+    ``transactions`` succeeded, ``errors`` ended in an error, ``retries`` counts those begun again.
+    ``skipped`` of ``scheduled`` were not sent, being too late (0 of 0 in closed loop).
+    """
+
+    block: int
+    transactions: int
+    errors: int = 0
+    retries: int = 0
+    late: int = 0
+    skipped: int = 0
+    scheduled: int = 0
+
+    @property
+    def tried(self) -> int:
+        """Transactions that ended, well or not."""
+        return self.transactions + self.errors
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A way in which work can be unequal; ``said`` is what happened to a share of the tries."""
+
+    hits: Callable[[TrialWork], int]
+    tries: Callable[[TrialWork], int]
+    said: str
+
+
+_KINDS = (
+    _Kind(lambda w: w.errors, lambda w: w.tried, "of the transactions ended in an error"),
+    _Kind(
+        lambda w: w.retries, lambda w: w.tried + w.retries, "of the transactions begun were retries"
+    ),
+    _Kind(lambda w: w.skipped, lambda w: w.scheduled, "of the scheduled transactions were skipped"),
+)
+
+
+def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
+    """What a finished trial did; None where no clients were driven."""
+    measured = {m.name: round(m.value) for m in attempt.measurements if m.role == "server"}
+    if "transactions" not in measured:
+        return None
+    scheduled, skipped = measured.get("scheduled", 0), measured.get("skipped", 0)
+    return TrialWork(
+        block=trial.block,
+        transactions=measured["transactions"],
+        errors=measured.get("errors", 0),
+        retries=measured.get("retries", 0),
+        late=measured.get("late", 0),
+        skipped=min(skipped, scheduled),
+        scheduled=scheduled,
+    )
+
+
+def operations_asked(spec: Mapping[str, Any]) -> int:
+    """How many transactions each trial of a run was to carry out; 0 where it ended by time."""
+    return int(spec.get("parameters", {}).get("operations") or 0)
+
+
+def unequal_work(
+    base: Sequence[TrialWork],
+    candidate: Sequence[TrialWork],
+    *,
+    names: tuple[str, str],
+    operations: int,
+) -> str:
+    """Why two treatments' work was not the same, in words with numbers; empty where it was.
+
+    Only blocks of which both have a trial count. ``names`` are the base's and the candidate's.
+    """
+    pairs = _pairs(base, candidate)
+    if not pairs:
+        return ""
+    of_base, of_candidate = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = [
+        *_different_rates(of_base, of_candidate, names),
+        *_different_counts(of_base, of_candidate, names, operations),
+    ]
+    return f"unequal work: {'; '.join(found)}" if found else ""
+
+
+def _pairs(
+    base: Collection[TrialWork], candidate: Collection[TrialWork]
+) -> list[tuple[TrialWork, TrialWork]]:
+    by_block = {work.block: work for work in candidate}
+    return [(work, by_block[work.block]) for work in base if work.block in by_block]
+
+
+def _different_rates(
+    base: Sequence[TrialWork], candidate: Sequence[TrialWork], names: tuple[str, str]
+) -> Iterator[str]:
+    happened = [kind for kind in _KINDS if any(kind.hits(work) for work in (*base, *candidate))]
+    for kind in happened:
+        compared = compare_rates(
+            [(kind.hits(work), kind.tries(work)) for work in base],
+            [(kind.hits(work), kind.tries(work)) for work in candidate],
+            alpha=_ALPHA / len(happened),  # Bonferroni: all of them together are wrong that rarely
+        )
+        if compared.differs:
+            yield (
+                f"{_percent(compared.candidate)} {kind.said} with {names[1]}, "
+                f"{_percent(compared.base)} with {names[0]}"
+            )
+
+
+def _different_counts(
+    base: Sequence[TrialWork],
+    candidate: Sequence[TrialWork],
+    names: tuple[str, str],
+    operations: int,
+) -> Iterator[str]:
+    """The first block in which a fixed number of transactions was not the same number."""
+    for one, other in zip(base, candidate, strict=True):
+        if operations and abs(one.tried - other.tried) > COUNT_TOLERANCE * operations:
+            yield (
+                f"{other.tried:,} of {operations:,} transactions were carried out with {names[1]} "
+                f"in block {one.block + 1}, {one.tried:,} with {names[0]}"
+            )
+            return
+
+
+def _percent(rate: float) -> str:
+    """``0 %``, ``0.021 %``, ``5.31 %``: a few significant digits, since rates are small."""
+    return f"{rate * 100:.3g} %"

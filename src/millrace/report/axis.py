@@ -1,0 +1,74 @@
+"""Axes of charts: where a value goes, in percent of the length, and which ticks are labelled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from millrace.stats import RatioEstimate
+
+WIDE = 2.5  # an axis of ratios that spans more has its ticks at halves and doubles
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A labelled position of an axis."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """Ratios on a logarithmic axis from ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, estimates: Sequence[RatioEstimate], margin: float) -> LogAxis:
+        """Wide enough for every interval, but not for one that dwarfs all estimates."""
+        core = [1 / (1 + margin), 1 + margin, *(e.ratio for e in estimates)]
+        reach = 2 * (math.log(max(core)) - math.log(min(core)))
+        lows = [e.low for e in estimates if e.low is not None]
+        highs = [e.high for e in estimates if e.high is not None]
+        low = max(min(core + lows), min(core) * math.exp(-reach))
+        high = min(max(core + highs), max(core) * math.exp(reach))
+        edge = 0.06 * (math.log(high) - math.log(low))
+        return cls(low * math.exp(-edge), high * math.exp(edge))
+
+    def at(self, ratio: float) -> float:
+        """The position of ``ratio`` in percent of the width, held within it."""
+        span = math.log(self.high) - math.log(self.low)
+        return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
+
+    def ticks(self) -> tuple[Tick, ...]:
+        """Even differences; on a wide axis, halves and doubles, which are even in logarithms."""
+        if self.high / self.low > WIDE:
+            first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
+            stride = max(1, math.ceil((last - first) / 6))
+            ratios = [2.0**power for power in range(first, last + 1) if power % stride == 0]
+        else:
+            step = nice((self.high - self.low) / 5)
+            first, last = math.ceil((self.low - 1) / step), math.floor((self.high - 1) / step)
+            ratios = [1 + number * step for number in range(first, last + 1)]
+        return tuple(Tick(self.at(r), _difference(r)) for r in ratios if self.low < r < self.high)
+
+
+def _difference(ratio: float) -> str:
+    """``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1, short."""
+    if ratio >= 8:
+        return f"×{ratio:,.0f}"
+    if ratio <= 1 / 8:
+        return f"÷{1 / ratio:,.0f}"
+    percent = round((ratio - 1) * 100, 3)
+    if percent == 0:
+        return "0"
+    return f"{'−' if percent < 0 else '+'}{abs(percent):.3g} %"
+
+
+def nice(step: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is not below ``step``."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))

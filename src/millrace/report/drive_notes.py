@@ -1,0 +1,166 @@
+"""What qualifies figures of driven clients: the work they did, and the state of host and server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from millrace.analysis.conditions import DriveConditions
+from millrace.analysis.model import RunAnalysis
+from millrace.report.formatting import counted, percent_text, seconds_text
+
+ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
+BUSY_CLIENT = 0.5  # of the host: from there on, the server may have waited for it
+CACHED = 0.001  # of page reads missing the buffer pool: up to that, the tables are in memory
+SHOWN = 6  # labels in one line
+
+
+def warnings(analysis: RunAnalysis) -> list[str]:
+    """What makes figures of driven clients less trustworthy, a sentence each."""
+    return [
+        *_about_unequal_work(analysis),
+        *_about_errors(analysis),
+        *_about_open_loop(analysis),
+        *_about_settling(analysis),
+        *_about_busy_client(analysis),
+    ]
+
+
+def conditions(analysis: RunAnalysis) -> list[str]:
+    """Under which conditions clients were driven: facts of the trials, a sentence each."""
+    return [
+        *_about_memory(analysis),
+        *_about_client(analysis),
+        *_about_sleeping_cpus(analysis),
+        *_about_templates(analysis),
+    ]
+
+
+def _about_unequal_work(analysis: RunAnalysis) -> list[str]:
+    unequal = [c for c in analysis.comparisons() if c.unequal]
+    if not unequal:
+        return []
+    number = counted(len(unequal), "comparison")
+    return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: the work was unequal"]
+
+
+def _about_errors(analysis: RunAnalysis) -> list[str]:
+    failed = []
+    for treatment in analysis.treatments:
+        tried = sum(work.tried for work in treatment.work)
+        errors = sum(work.errors for work in treatment.work)
+        if tried and errors > ERRORS_LIMIT * tried:
+            failed.append(f"{treatment.label} {percent_text(errors / tried)}")
+    return [f"transactions ended in an error: {_listed(failed)}"] if failed else []
+
+
+def _about_open_loop(analysis: RunAnalysis) -> list[str]:
+    """Where the schedule of an open loop was not kept."""
+    behind = []
+    for treatment in analysis.treatments:
+        scheduled = sum(work.scheduled for work in treatment.work)
+        late = sum(work.late for work in treatment.work)
+        skipped = sum(work.skipped for work in treatment.work)
+        if scheduled and late + skipped > ERRORS_LIMIT * scheduled:
+            behind.append(
+                f"{treatment.label} {percent_text(late / scheduled)} late, "
+                f"{percent_text(skipped / scheduled)} skipped"
+            )
+    return [f"not all of the schedule was kept: {_listed(behind)}"] if behind else []
+
+
+def _about_settling(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    unsettled = sum(each.unsettled for each in driven)
+    if not unsettled:
+        return []
+    limit = max(each.longest_settle_s or 0.0 for each in driven if each.unsettled)
+    trials = counted(sum(each.trials for each in driven), "trial")
+    line = f"{unsettled} of {trials} began to measure before the server had written back what was"
+    return [f"{line} left to write, after waiting {seconds_text(limit)} s"]
+
+
+def _about_busy_client(analysis: RunAnalysis) -> list[str]:
+    shares = {t.label: t.driven.client_share for t in analysis.treatments if t.driven is not None}
+    busy = [
+        f"{label} {percent_text(share)}"
+        for label, share in shares.items()
+        if share is not None and share > BUSY_CLIENT
+    ]
+    if not busy:
+        return []
+    return [f"the load generator took most of the host’s CPUs from the server: {_listed(busy)}"]
+
+
+def _about_memory(analysis: RunAnalysis) -> list[str]:
+    missed = _known(analysis, lambda driven: driven.missed)
+    if not missed:
+        return []
+    least, most = min(missed), max(missed)
+    if most <= CACHED:
+        rest = f" but {most * 100:.2g} %" if most else ""
+        return [f"the tables were in memory: the buffer pool served all page reads{rest}"]
+    said = _range(least, most, lambda share: f"{share * 100:.3g} %")
+    return [f"the buffer pool could not serve {said} of page reads: I/O takes part in the figures"]
+
+
+def _about_client(analysis: RunAnalysis) -> list[str]:
+    shares = _known(analysis, lambda driven: driven.client_share)
+    if not shares:
+        return []
+    said = _range(min(shares), max(shares), percent_text)
+    return [f"the load generator used {said} of the host’s CPU time"]
+
+
+def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
+    """How sleeping CPUs were dealt with, and why; a line a way."""
+    ways: dict[str, int] = {}
+    for treatment in analysis.treatments:
+        facts = next((i.facts.get("cpu_wakeup") for i in treatment.instances), None)
+        if isinstance(facts, Mapping):
+            way = _wakeup_text(facts)
+            ways[way] = ways.get(way, 0) + 1
+    if len(ways) == 1:
+        return list(ways)
+    total = counted(len(analysis.treatments), "treatment")
+    return [f"in {number} of {total}, {way}" for way, number in ways.items()]
+
+
+def _wakeup_text(facts: Mapping[str, Any]) -> str:
+    kept = "idle CPUs were kept awake" if facts.get("keep_awake") else "idle CPUs could sleep"
+    polled = "clients polled" if facts.get("busy_poll") else "clients did not poll"
+    text = f"{kept} and {polled}"
+    if facts.get("reason"):
+        text += f" ({facts['reason']})"
+    idle, awake = facts.get("idle_wakeup_us"), facts.get("awake_wakeup_us")
+    if isinstance(idle, int | float) and isinstance(awake, int | float):
+        text += f": a wake-up took {idle:.3g} µs from sleep, {awake:.3g} µs awake"
+    return text
+
+
+def _about_templates(analysis: RunAnalysis) -> list[str]:
+    saved = _known(analysis, lambda driven: driven.templates_saved_s)
+    if not saved:
+        return []
+    return [f"templates saved {seconds_text(sum(saved))} s of loading"]
+
+
+def _driven(analysis: RunAnalysis) -> list[DriveConditions]:
+    return [t.driven for t in analysis.treatments if t.driven is not None]
+
+
+def _known(analysis: RunAnalysis, figure: Callable[[DriveConditions], float | None]) -> list[float]:
+    return [value for each in _driven(analysis) if (value := figure(each)) is not None]
+
+
+def _range(least: float, most: float, text: Callable[[float], str]) -> str:
+    low, high = text(least), text(most)
+    return low if low == high else f"{low} to {high}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """All of them, or the first few and how many more there are."""
+    several = list(texts)
+    if len(several) <= SHOWN:
+        return ", ".join(several)
+    return f"{', '.join(several[:SHOWN])} and {len(several) - SHOWN} more"

@@ -1,0 +1,93 @@
+"""Latencies in a unit that fits them: 0.0000421 s is easier to read as 42.1 µs.
+
+Only reports that people read are scaled; JSON and CSV keep seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import Comparison, MetricSummary, RunAnalysis, TreatmentAnalysis
+from millrace.stats import Summary
+
+_UNITS = (("µs", 1e6, 1e-3), ("ms", 1e3, 1.0))  # unit, how many make a second, for less than
+
+_VALUES = (
+    "mean", "median", "geometric_mean", "low", "high", "minimum", "maximum", "lower_quartile",
+    "upper_quartile", "sd",
+)  # fmt: skip
+
+
+def readable(analysis: RunAnalysis) -> RunAnalysis:
+    """The analysis with every metric of seconds that are all below 1 s, and are times of a request
+    or a transaction, in ms or µs."""
+    scaled = {
+        metric.name: (replace(metric, unit=unit), factor)
+        for metric in analysis.metrics
+        if (found := _unit(metric, analysis)) is not None
+        for unit, factor in [found]
+    }
+    if not scaled:
+        return analysis
+
+    def of(metric: Metric) -> Metric:
+        return scaled[metric.name][0] if metric.name in scaled else metric
+
+    return replace(
+        analysis,
+        metrics=tuple(map(of, analysis.metrics)),
+        headline=of(analysis.headline),
+        time=None if analysis.time is None else of(analysis.time),
+        groups=tuple(
+            replace(
+                group,
+                treatments=tuple(_treatment(t, scaled) for t in group.treatments),
+                comparisons=tuple(_comparison(c, scaled) for c in group.comparisons),
+            )
+            for group in analysis.groups
+        ),
+    )
+
+
+def _unit(metric: Metric, analysis: RunAnalysis) -> tuple[str, float] | None:
+    """The unit for a metric and how many of it make a second; None where it keeps its own."""
+    is_of_one = metric.percentile is not None or metric.denominator == ("transactions",)
+    if metric.unit != "s" or not is_of_one:
+        return None
+    largest = max(
+        (
+            t.metrics[metric.name].summary.maximum
+            for t in analysis.treatments
+            if metric.name in t.metrics
+        ),
+        default=1.0,
+    )
+    return next(((unit, factor) for unit, factor, limit in _UNITS if largest < limit), None)
+
+
+def _treatment(
+    treatment: TreatmentAnalysis, scaled: Mapping[str, tuple[Metric, float]]
+) -> TreatmentAnalysis:
+    metrics = {
+        name: _summary(found, *scaled[name]) if name in scaled else found
+        for name, found in treatment.metrics.items()
+    }
+    return replace(treatment, metrics=metrics)
+
+
+def _summary(found: MetricSummary, metric: Metric, factor: float) -> MetricSummary:
+    values = {
+        name: value * factor
+        for name in _VALUES
+        if (value := getattr(found.summary, name)) is not None
+    }
+    summary: Summary = replace(found.summary, **values)
+    trials = tuple(replace(trial, value=trial.value * factor) for trial in found.trials)
+    return MetricSummary(metric, summary, trials)
+
+
+def _comparison(comparison: Comparison, scaled: Mapping[str, tuple[Metric, float]]) -> Comparison:
+    name = comparison.metric.name
+    return replace(comparison, metric=scaled[name][0]) if name in scaled else comparison

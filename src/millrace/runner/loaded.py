@@ -1,0 +1,88 @@
+"""The loaded data directory of a trial: restored from a template, made first if there is none."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from millrace.load import client as load
+from millrace.runner.work import Work
+from millrace.servers import templates
+from millrace.servers.instances import Instance
+from millrace.store.records import MeasurementRecord
+
+
+class LoadedData:
+    """What is in the data directory of ``instance``, and how it came there.
+
+    ``is_there`` says whether the tables are in it and its server is to be started; ``template`` is
+    what they can be restored from, None where it has to be made; ``is_kept`` is false where none
+    can be made, so that the trial goes on with what it loaded itself.
+    """
+
+    def __init__(self, instance: Instance, work: Work) -> None:
+        self._instance = instance
+        self._page_cache = work.values["page_cache"]
+        made_of = {**work.made_of, "versions": load.versions()}
+        self._key = templates.key(instance.server, instance.options, made_of, user=instance.runs_as)
+        self._restored: templates.Restored | None = None
+        self._not_kept: str | None = None
+        self._making_began: float | None = None
+        self.template = templates.find(self._key)
+        self.is_there = False
+        self.is_kept = True
+
+    def begin(self) -> None:
+        """The making of the data begins."""
+        self._making_began = time.monotonic()
+
+    def prepare(self, _limit_s: float) -> None:
+        """Have the running server leave nothing for the trials to do."""
+        try:
+            templates.prepare(self._instance)
+        except templates.NotKept as reason:
+            self._do_without(reason)
+
+    def save(self, _limit_s: float) -> None:
+        """Keep the data directory, whose server was stopped; it is empty then."""
+        assert self._making_began is not None
+        made_s = time.monotonic() - self._making_began
+        try:
+            self.template = templates.save(self._instance, self._key, {}, made_s=made_s)
+        except templates.NotKept as reason:
+            self._do_without(reason)
+            self.is_there = True
+
+    def restore(self, _limit_s: float) -> None:
+        """Fill the data directory from the template; one that is damaged is done without."""
+        assert self.template is not None
+        try:
+            self._restored = self._instance.restore(self.template, page_cache=self._page_cache)
+            self.is_there = True
+        except templates.Unusable as reason:
+            self._do_without(reason)
+            self.template = None
+
+    def _do_without(self, reason: Exception) -> None:
+        self.is_kept = False
+        self._not_kept = str(reason)
+
+    def facts(self) -> dict[str, Any]:
+        """How the data came there, for the record of the instance."""
+        if self.template is None or self._restored is None:
+            return {"template": None, "template_not_kept": self._not_kept}
+        return {
+            "template": self.template.name,
+            "template_restored_by": self._restored.how,
+            "page_cache": self._restored.page_cache,
+        }
+
+    def measurements(self) -> tuple[MeasurementRecord, ...]:
+        """What restoring took, and what it saved: the making of the data, unless it was made just
+        now."""
+        if self.template is None or self._restored is None:
+            return ()
+        restore = MeasurementRecord("template_restore_s", self._restored.seconds)
+        if self._making_began is not None:
+            return (restore,)
+        return (restore, MeasurementRecord("template_saved_s", self.template.made_s))

@@ -1,0 +1,38 @@
+"""The options that a treatment asks of its server."""
+
+from __future__ import annotations
+
+import psutil
+
+from millrace import workloads
+from millrace.experiment.levels import OPTION
+from millrace.experiment.model import Experiment, Level, Treatment
+from millrace.experiment.plan import chosen
+from millrace.servers import configurations
+from millrace.servers.model import Configuration
+
+
+def configuration_of(
+    experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
+) -> Configuration:
+    """The treatment's configuration for a server, its sizes scaled to the data and this host, and
+    the options that the experiment varies laid over it."""
+    workload = workloads.checked(experiment.workload)
+    resolved = configurations.resolve(
+        str(treatment.resolved["configuration"]),
+        family=family,
+        version=version,
+        definitions=experiment.configurations,
+        data_bytes=workload.data_bytes(chosen(experiment, treatment)),
+        host_memory_bytes=psutil.virtual_memory().total,
+    )
+    return configurations.laid_over(resolved, varied_options(treatment))
+
+
+def varied_options(treatment: Treatment) -> dict[str, Level]:
+    """The treatment's levels of server options, by the options' names."""
+    return {
+        name.removeprefix(OPTION): level
+        for name, level in treatment.resolved.items()
+        if name.startswith(OPTION)
+    }

@@ -1,0 +1,215 @@
+"""Copies a data directory as quickly as the disk allows, and as it was: owner, modes, holes.
+
+A file is cloned (FICLONE) where the file system shares blocks. Else its data is read and written
+past the page cache (O_DIRECT) by several threads, a part of a file at a time: the disk alone limits
+that, little is left dirty, and the copy is not in the page cache. Where the file system has no
+direct I/O, and for small files and small pieces, the same goes through the page cache. Holes (pages
+that transparent compression punched out) stay holes; where the original is allocated as a whole,
+the copy is too, before it is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_FICLONE = 0x40049409  # _IOW(0x94, 9, int), linux/fs.h
+_CANNOT_CLONE = frozenset(
+    (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
+)
+
+# Measured on a virtual disk: 1 to 8 threads and 1 to 4 MiB a request differ by less than the noise,
+# at a quarter of the CPU time of a copy through the page cache; that one takes three times as long
+# on a busy host, even where the copy is to be read in afterwards. Several are for real disks.
+_THREADS = 4
+_REQUEST_BYTES = 1 << 20
+_PART_BYTES = 32 << 20
+_SMALL_BYTES = 1 << 16  # direct I/O gains nothing on the hundreds of small files of old servers
+_PIECE_BYTES = 1 << 18  # nor on files that holes cut into pieces of less than this on average
+_ALIGNMENT = 4096
+
+_Range = tuple[int, int]  # start and end in bytes
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who is to own the copy; None leaves it to whoever copies."""
+
+    uid: int | None = None
+    gid: int | None = None
+
+    def take(self, path: Path) -> None:
+        """Give a file or directory to the owner."""
+        if self.uid is not None and self.gid is not None:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What was copied: the apparent bytes of all files; ``how`` is ``reflink`` where every file
+    shares the original's blocks, else ``copy``."""
+
+    how: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Ranges of a file's data, in order and at most _PART_BYTES together."""
+
+    original: Path
+    copy: Path
+    ranges: tuple[_Range, ...]
+    direct: bool
+
+
+@dataclass
+class _Job:
+    """What the threads of one copy share."""
+
+    owner: Owner
+    clones: bool = True
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
+    """Copy the directories and files of ``source`` into ``target``, which is there and empty.
+
+    Raises OSError. When it fails or is interrupted its threads have ended, and what they wrote is
+    left to the caller.
+    """
+    job = _Job(owner)
+    files: list[tuple[int, Path, Path]] = []
+    for name, directories, file_names in os.walk(source):
+        directory, into = Path(name), target / Path(name).relative_to(source)
+        for each in directories:
+            (into / each).mkdir()
+            _take_after(into / each, (directory / each).lstat(), owner)
+        files += [
+            ((directory / each).lstat().st_size, directory / each, into / each)
+            for each in file_names
+        ]
+    files.sort(key=lambda entry: entry[0], reverse=True)  # the longest work first
+    with ThreadPoolExecutor(_THREADS) as threads:
+        try:
+            parts = [part for _, original, copy in files for part in _begin(original, copy, job)]
+            running = [threads.submit(_copy_part, part, job.stopped) for part in parts]
+            for ended in wait(running, return_when=FIRST_EXCEPTION).done:
+                ended.result()
+        except BaseException:
+            job.stopped.set()
+            raise
+    return Copied("reflink" if job.clones else "copy", sum(entry[0] for entry in files))
+
+
+def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
+    """Make the copy, with owner, mode and size; what is left to be filled are the parts."""
+    with original.open("rb", buffering=0) as source, copy.open("xb", buffering=0) as target:
+        status = os.fstat(source.fileno())
+        _take_after(copy, status, job.owner)
+        if job.clones and _cloned(source.fileno(), target.fileno()):
+            return
+        job.clones = False
+        os.ftruncate(target.fileno(), status.st_size)
+        if status.st_size == 0:
+            return
+        if status.st_blocks * 512 >= status.st_size > _SMALL_BYTES:
+            os.posix_fallocate(target.fileno(), 0, status.st_size)
+        ranges = list(data_ranges(source.fileno(), status.st_size))
+    data_bytes = sum(end - start for start, end in ranges)
+    direct = data_bytes > _SMALL_BYTES and data_bytes // len(ranges) > _PIECE_BYTES
+    for each in _parts(ranges):
+        yield _Part(original, copy, each, direct)
+
+
+def data_ranges(descriptor: int, size: int) -> Iterator[_Range]:
+    """Where a file holds data, by the file system's own account; holes lie between."""
+    position = 0
+    while position < size:
+        try:
+            start = os.lseek(descriptor, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole is left
+                return
+            raise
+        position = min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
+        yield start - start % _ALIGNMENT, position
+
+
+def _parts(ranges: list[_Range]) -> Iterator[tuple[_Range, ...]]:
+    """Ranges cut and gathered into parts of equal work."""
+    part: list[_Range] = []
+    room = _PART_BYTES
+    for start, end in ranges:
+        at = start
+        while at < end:
+            cut = min(end, at + room)
+            part.append((at, cut))
+            room -= cut - at
+            at = cut
+            if room <= 0:
+                yield tuple(part)
+                part, room = [], _PART_BYTES
+    if part:
+        yield tuple(part)
+
+
+def _cloned(source: int, target: int) -> bool:
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as error:
+        if error.errno in _CANNOT_CLONE:
+            return False
+        raise
+    return True
+
+
+def _copy_part(part: _Part, stopped: threading.Event) -> None:
+    with (
+        _opened(part.original, os.O_RDONLY, direct=part.direct) as source,
+        _opened(part.copy, os.O_WRONLY, direct=part.direct) as target,
+        _opened(part.copy, os.O_WRONLY, direct=False) as tail,
+        mmap.mmap(-1, _REQUEST_BYTES) as buffer,  # aligned, as direct I/O wants it
+        memoryview(buffer) as view,
+    ):
+        for start, end in part.ranges:
+            offset = start
+            while offset < end and not stopped.is_set():
+                wanted = min(_REQUEST_BYTES, end - offset)
+                padded = -(-wanted // _ALIGNMENT) * _ALIGNMENT
+                with view[:padded] as room:
+                    got = min(os.preadv(source, [room], offset), wanted)
+                if got == 0:
+                    raise OSError(errno.EIO, "it became shorter while it was copied", part.original)
+                # The last bytes of a file may be no whole block, which direct I/O cannot write.
+                whole = got - got % _ALIGNMENT
+                with view[: whole or got] as found:
+                    offset += os.pwritev(target if whole else tail, [found], offset)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | (os.O_DIRECT if direct else 0))
+    except OSError as error:
+        if not direct or error.errno != errno.EINVAL:
+            raise
+        descriptor = os.open(path, flags | os.O_CLOEXEC)  # no direct I/O on this file system
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _take_after(path: Path, original: os.stat_result, owner: Owner) -> None:
+    owner.take(path)
+    path.chmod(stat.S_IMODE(original.st_mode))

@@ -1,0 +1,211 @@
+"""Reading HdrHistograms (format V2, plain or zlib-compressed, in base64) and what they say.
+
+The format is the one of the HdrHistogram project (Gil Tene), described in its Java class
+``AbstractHistogram``: a header, then the counts of the slots as zig-zag LEB128 integers of at most
+9 bytes, where a negative one stands for so many empty slots. Slots are exact up to a number of
+significant digits and a unit, so a value is known as a range of *equivalent* values.
+
+A percentile is HdrHistogram's: the highest value equivalent to the smallest recorded one that is
+not exceeded by so many percent of all (the inverse of the empirical distribution, Hyndman and Fan
+1996, type 1). It is a value that was measured, up to a slot's width, and never an average of two.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+_PLAIN, _COMPRESSED = 0x1C849303, 0x1C849304
+_KIND = 0xFFFFFF0F  # the bits of a cookie that tell the format: the rest is the size of a word
+_HEADER = struct.Struct(">IIIIQQd")
+_COMPRESSED_HEADER = struct.Struct(">II")
+_LONGEST_BYTES = 1 << 26  # far above any real histogram; compressed data may claim anything
+_LONGEST_VARINT = 8  # bytes; a ninth is only there for counts of 2^55 and more
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How values fall into slots: exact to ``digits`` significant digits, in units of ``lowest``
+    (rounded down to a power of two), up to ``highest``."""
+
+    lowest: int
+    highest: int
+    digits: int
+
+    @property
+    def unit(self) -> int:
+        """Power of two that is the width of the narrowest slots."""
+        return self.lowest.bit_length() - 1
+
+    @property
+    def half(self) -> int:
+        """Power of two that is half the number of slots of the first bucket; each further bucket
+        has as many slots as that, each twice as wide as before."""
+        exact_up_to: int = 2 * 10**self.digits
+        return (exact_up_to - 1).bit_length() - 1
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are."""
+        buckets, reach = 1, 1 << (self.half + 1 + self.unit)
+        while reach <= self.highest:
+            buckets, reach = buckets + 1, reach << 1
+        return (buckets + 1) << self.half
+
+    def bounds(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The lowest and the highest value of each slot."""
+        bucket = np.maximum((slots >> self.half) - 1, 0)
+        within = slots - (bucket << self.half)
+        shift = bucket + self.unit
+        low = within << shift
+        return low, low + (np.int64(1) << shift) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of values, such as latencies in ns.
+
+    ``slots`` are those that hold any, ascending, shape (n,); ``counts`` how many each holds.
+    """
+
+    layout: Layout
+    slots: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def mean(self) -> float:
+        """Mean of the slots' middles, which are off by half a slot at most; 0 when empty."""
+        if not len(self.slots):
+            return 0.0
+        low, high = self.layout.bounds(self.slots)
+        middles = low + (high - low + 1) // 2
+        return float(np.average(middles.astype(np.float64), weights=self.counts))
+
+    @property
+    def maximum(self) -> int:
+        """The highest value equivalent to the largest recorded one; 0 when empty."""
+        return int(self.layout.bounds(self.slots[-1:])[1][0]) if len(self.slots) else 0
+
+    def percentile(self, percent: float) -> int:
+        """The value that ``percent`` (above 0, at most 100) of all do not exceed.
+
+        Raises ValueError for another number, and where nothing was recorded.
+        """
+        return int(self.percentiles([percent])[0])
+
+    def percentiles(self, percents: Iterable[float]) -> NDArray[np.int64]:
+        """``percentile`` of each of ``percents``, in one pass."""
+        total = self.count
+        if not total:
+            raise ValueError("an empty histogram has no percentile")
+        ranks = [_rank(percent, total) for percent in percents]
+        places = np.searchsorted(np.cumsum(self.counts), np.asarray(ranks, dtype=np.int64))
+        return self.layout.bounds(self.slots[places])[1]
+
+
+def _rank(percent: float, total: int) -> int:
+    """How many values are at or below the percentile, in exact arithmetic on its decimal form."""
+    if not 0 < percent <= 100:
+        raise ValueError(f"a percentile is above 0 and at most 100, not {percent:g}")
+    return math.ceil(Fraction(str(percent)) * total / 100)
+
+
+def merge(histograms: Iterable[Histogram]) -> Histogram:
+    """All values of ``histograms``, which must have the same layout, in one; exact.
+
+    Raises ValueError for none, or for different layouts.
+    """
+    several = list(histograms)
+    layouts = {histogram.layout for histogram in several}
+    if len(layouts) != 1:
+        raise ValueError("histograms of different layouts" if layouts else "no histogram to merge")
+    slots, places = np.unique(
+        np.concatenate([histogram.slots for histogram in several]), return_inverse=True
+    )
+    counts = np.zeros(len(slots), dtype=np.int64)
+    np.add.at(counts, places, np.concatenate([histogram.counts for histogram in several]))
+    return Histogram(layouts.pop(), slots, counts)
+
+
+def decode(encoded: str) -> Histogram:
+    """The histogram in a base64 text; ValueError says what is wrong with it."""
+    try:
+        content = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"is not base64 ({error})") from error
+    if len(content) >= _COMPRESSED_HEADER.size:
+        cookie, length = _COMPRESSED_HEADER.unpack_from(content)
+        if cookie & _KIND == _COMPRESSED & _KIND:
+            content = _inflated(content[_COMPRESSED_HEADER.size :], length)
+    return _decode_plain(content)
+
+
+def _inflated(content: bytes, length: int) -> bytes:
+    if len(content) != length:
+        raise ValueError(f"holds {len(content)} bytes, not the {length} it tells")
+    unpacker = zlib.decompressobj()
+    try:
+        inflated = unpacker.decompress(content, _LONGEST_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"cannot be decompressed ({error})") from error
+    if not unpacker.eof:
+        raise ValueError("its compressed data do not end")
+    return inflated
+
+
+def _decode_plain(content: bytes) -> Histogram:
+    if len(content) < _HEADER.size:
+        raise ValueError(f"is cut short: {len(content)} bytes")
+    cookie, length, offset, digits, lowest, highest, ratio = _HEADER.unpack_from(content)
+    if cookie & _KIND != _PLAIN & _KIND:
+        raise ValueError(f"is no HdrHistogram of format V2 (cookie {cookie:#x})")
+    if offset or ratio != 1.0:
+        raise ValueError("holds shifted or fractional values, which are not read here")
+    if not (digits <= 5 and lowest >= 1 and 2 * lowest <= highest < 1 << 62):
+        raise ValueError(f"cannot be: {digits} digits from {lowest} to {highest}")
+    payload = content[_HEADER.size :]
+    if len(payload) != length:
+        raise ValueError(f"holds {len(payload)} bytes of counts, not the {length} it tells")
+    layout = Layout(lowest, highest, digits)
+    return Histogram(layout, *_filled(_integers(payload), layout.slots))
+
+
+def _integers(payload: bytes) -> NDArray[np.int64]:
+    """Zig-zag LEB128 integers: 7 bits a byte, the lowest first, the top bit set in all but the
+    last byte."""
+    octets = np.frombuffer(payload, dtype=np.uint8)
+    ends = np.flatnonzero(octets < 0x80)
+    if len(octets) and (not len(ends) or ends[-1] != len(octets) - 1):
+        raise ValueError("its last count is cut short")
+    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    lengths = ends - starts + 1
+    if len(lengths) and lengths.max() > _LONGEST_VARINT:
+        raise ValueError("holds a count of 2^55 or more")
+    values = np.zeros(len(ends), dtype=np.int64)
+    for place in range(int(lengths.max(initial=0))):
+        longer = lengths > place
+        bits = octets[starts[longer] + place].astype(np.int64) & 0x7F
+        values[longer] |= bits << (7 * place)
+    return (values >> 1) ^ -(values & 1)
+
+
+def _filled(integers: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The slots that hold something and their counts, from counts and numbers of empty slots."""
+    steps = np.where(integers < 0, -integers, 1)
+    if steps.max(initial=0) > slots or int(steps.sum()) > slots:
+        raise ValueError(f"holds counts of more than its {slots} slots")
+    filled = integers > 0
+    return (np.cumsum(steps) - steps)[filled], integers[filled]

@@ -1,0 +1,60 @@
+"""An attempt's histograms as one file beside the store: a JSON list of HistogramRecords.
+
+They are kept and read as they came from the load generator; only the analysis decodes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from millrace.errors import HostProblem
+from millrace.store.artefacts import Artefacts
+from millrace.store.records import AttemptResult, HistogramRecord, StoredAttempt, StoredRun
+
+KIND = "histograms"
+ROLE = "client"
+
+_RECORDS = TypeAdapter(tuple[HistogramRecord, ...])
+
+
+def as_artefact(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
+    """The (kind, role, bytes) to be kept for an attempt; nothing for one without histograms."""
+    if result.histograms:
+        yield KIND, ROLE, _RECORDS.dump_json(result.histograms)
+
+
+def parse(content: bytes) -> tuple[HistogramRecord, ...]:
+    """The records in a file's bytes; ValueError says what is wrong with them."""
+    try:
+        return _RECORDS.validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
+    """``stored`` with the histograms of its attempts, read from their files."""
+    return replace(
+        stored,
+        attempts=tuple(
+            replace(attempt, histograms=_of_attempt(attempt, artefacts))
+            for attempt in stored.attempts
+        ),
+    )
+
+
+def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> tuple[HistogramRecord, ...]:
+    found: list[HistogramRecord] = []
+    for artefact in attempt.artefacts:
+        if artefact.kind == KIND:
+            try:
+                found += parse(artefacts.read(artefact.sha256))
+            except ValueError as error:
+                raise HostProblem(
+                    f"{artefacts.path(artefact.sha256)}: holds no histograms ({error})"
+                ) from error
+    return tuple(found)

@@ -1,0 +1,95 @@
+"""Factors and parameters that a workload has without saying so, because of what it does.
+
+They are merged into the definition when it is loaded, so that the stored definition is complete. A
+workload that defines a factor or a parameter of the same name keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.workloads.definition import DRIVE
+
+_LOADED = "load_tables"
+_MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
+
+_CONNECTING: dict[str, Any] = {
+    "transport": {"default": "socket", "choices": ["socket", "tcp"]},
+    "tls": {"default": False, "choices": [False, True]},
+}
+
+_LOADING: dict[str, Any] = {
+    "data_seed": {"kind": "integer", "default": 1, "minimum": 0, "maximum": _MAX_SEED},
+    "load_method": {
+        "kind": "text",
+        "default": "auto",
+        "choices": ["auto", "local", "multi_row", "single_row"],
+    },
+    # Connections that load; 0 is one for each table, as far as the host has CPUs.
+    "load_threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
+    "settle_s": {"kind": "number", "default": 600, "minimum": 0},
+}
+
+_DRIVING_FACTORS: dict[str, Any] = {
+    "clients": {"default": 1, "free": True, "minimum": 1, "maximum": 100_000},
+    "protocol": {"default": "prepared", "choices": ["prepared", "text"]},
+    # Transactions a second of all clients together; 0 is a closed loop.
+    "rate": {"default": 0, "kind": "number", "free": True, "minimum": 0},
+    "arrivals": {"default": "poisson", "choices": ["poisson", "constant"]},
+}
+
+_SWITCH = ["auto", "on", "off"]
+
+_DRIVING: dict[str, Any] = {
+    "time_s": {"kind": "number", "default": 30, "minimum": 0.1},
+    # Transactions of all clients together; 0 ends by time.
+    "operations": {"kind": "integer", "default": 0, "minimum": 0},
+    "warmup_s": {"kind": "number", "default": 5, "minimum": 0},
+    # A request that would start later than this after its time is skipped; 0 is no limit.
+    "late_limit_s": {"kind": "number", "default": 0, "minimum": 0},
+    # Threads of the load generator; 0 is chosen by it.
+    "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
+    "client_cpus": {
+        "kind": "text",
+        "default": "",
+        "pattern": r"(\d+(-\d+)?(,\d+(-\d+)?)*)?",
+        "wanted": 'numbers of CPUs such as "0" or "1-3,5", or "" for any',
+    },
+    "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
+    "keep_awake": {"kind": "text", "default": "auto", "choices": _SWITCH},
+    "fits": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
+    "template": {"kind": "text", "default": "on", "choices": ["on", "off"]},
+    # Where a restored data directory is when its server starts: on the disk, or also in memory, for
+    # servers that read through the page cache.
+    "page_cache": {"kind": "text", "default": "cold", "choices": ["cold", "warm"]},
+}
+
+
+def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition with what its phases imply."""
+    kinds = {phase.get("kind") for phase in definition.get("phases", ())}
+    factors: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
+    if _LOADED in kinds or DRIVE in kinds:
+        factors |= _CONNECTING
+        parameters |= _LOADING
+    if DRIVE in kinds:
+        tests = list(definition.get("tests", {}))
+        factors |= {"test": {"default": definition.get("default_test"), "choices": tests}}
+        factors |= _DRIVING_FACTORS
+        parameters |= _DRIVING
+    if not factors:
+        return dict(definition)
+    own_factors, own_parameters = definition.get("factors", {}), definition.get("parameters", {})
+    return {
+        **definition,
+        "factors": {
+            **{name: each for name, each in factors.items() if name not in own_parameters},
+            **own_factors,
+        },
+        "parameters": {
+            **{name: each for name, each in parameters.items() if name not in own_factors},
+            **own_parameters,
+        },
+    }

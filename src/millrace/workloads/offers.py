@@ -1,0 +1,153 @@
+"""What a workload offers an experiment to choose: factors, which vary, and parameters, which all
+trials share."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Level = str | int | float | bool
+Kind = Literal["text", "integer", "number", "boolean"]
+
+# Free levels become a part of statements as they are.
+_FREE_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+FREE_LEVEL = "a letter, then letters, digits and _, at most 64 in all"
+
+_KINDS: dict[type, Kind] = {str: "text", bool: "boolean", int: "integer", float: "number"}
+_IN_WORDS = {
+    "text": "text in quotes",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+}
+
+
+class Part(BaseModel):
+    """A part of a definition: every key is known, no value is converted."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class WorkloadFactor(Part):
+    """Something an experiment may vary.
+
+    ``choices`` are all the levels there are; a ``free`` factor takes any of the default's kind: a
+    name, because only the server knows which exist (``engine``; names that differ only in case are
+    the same there), or a number from ``minimum`` to ``maximum``. ``kind`` is the default's unless
+    said: a factor whose kind is ``number`` takes integers too.
+    """
+
+    default: Level
+    kind: Kind | None = None
+    choices: list[Level] = Field(default=[])
+    free: bool = False
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+
+    @model_validator(mode="after")
+    def _free_or_choices(self) -> Self:
+        if self.free == bool(self.choices):
+            raise ValueError("a factor is either free or has choices")
+        if self.kind_of_level in ("text", "boolean") and (self.minimum, self.maximum) != (
+            None,
+            None,
+        ):
+            raise ValueError("only numbers have a minimum and a maximum")
+        if self.choices and self.default not in self.choices:
+            raise ValueError(f"the default {self.default!r} is not among the choices")
+        if (wanted := self.complaint(self.default)) is not None:
+            raise ValueError(f"the default {self.default!r} is not {wanted}")
+        return self
+
+    @property
+    def kind_of_level(self) -> Kind:
+        return self.kind or _KINDS[type(self.default)]
+
+    @property
+    def caseless(self) -> bool:
+        """Whether names that differ only in case are the same level."""
+        return self.free and self.kind_of_level == "text"
+
+    def complaint(self, level: object) -> str | None:
+        """What an acceptable level is, when ``level`` is not one; None when it is."""
+        kind = self.kind_of_level
+        if not _is_of(kind, level):
+            return _IN_WORDS[kind] + _between(self.minimum, self.maximum)
+        if not self.free:
+            known = any(type(level) is type(each) and level == each for each in self.choices)
+            return None if known else f"one of {', '.join(str(each) for each in self.choices)}"
+        if isinstance(level, str):
+            return None if _FREE_LEVEL.fullmatch(level) else FREE_LEVEL
+        if _is_outside(level, self.minimum, self.maximum):
+            return _IN_WORDS[kind] + _between(self.minimum, self.maximum)
+        return None
+
+    def canonical(self, level: Level) -> Level:
+        """The one spelling of a level: where any number is taken, 8.0 is 8."""
+        if self.kind_of_level == "number" and isinstance(level, float) and level.is_integer():
+            return int(level)
+        return level
+
+
+class Parameter(Part):
+    """A value an experiment sets once for all its trials; without ``default`` it must be set.
+
+    A text may be restricted to ``choices``, or to a ``pattern`` that ``wanted`` says in words.
+    """
+
+    kind: Literal["integer", "number", "text"]
+    default: int | float | str | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    choices: list[str] = Field(default=[])
+    pattern: str | None = None
+    wanted: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.kind != "text" and (self.choices or self.pattern is not None):
+            raise ValueError("only a text has choices or a pattern")
+        if (self.pattern is None) != (self.wanted is None):
+            raise ValueError("a pattern needs 'wanted', which says it in words")
+        if self.default is not None and (wanted := self.complaint(self.default)) is not None:
+            raise ValueError(f"the default {self.default!r} is not {wanted}")
+        return self
+
+    def complaint(self, value: object) -> str | None:
+        """What an acceptable value is, when ``value`` is not one; None when it is."""
+        wanted = _IN_WORDS[self.kind] + _between(self.minimum, self.maximum)
+        if not _is_of(self.kind, value) or _is_outside(value, self.minimum, self.maximum):
+            return wanted
+        if self.choices and value not in self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.pattern is not None and not re.fullmatch(self.pattern, str(value)):
+            return self.wanted
+        return None
+
+
+def _is_of(kind: Kind, value: object) -> bool:
+    match kind:
+        case "text":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            return is_number and not (isinstance(value, float) and not isfinite(value))
+
+
+def _is_outside(value: object, minimum: float | None, maximum: float | None) -> bool:
+    return isinstance(value, int | float) and (
+        (minimum is not None and value < minimum) or (maximum is not None and value > maximum)
+    )
+
+
+def _between(minimum: float | None, maximum: float | None) -> str:
+    return (f" from {minimum}" if minimum is not None else "") + (
+        f" to {maximum}" if maximum is not None else ""
+    )

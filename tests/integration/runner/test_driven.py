@@ -1,0 +1,204 @@
+"""Trials whose clients are driven, on real servers: templates, what is counted, what is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.runner.measuring import Announce, TrialInput
+from millrace.runner.trial import carry_out_trial
+from millrace.runner.work import Work
+from millrace.servers import processes
+from millrace.servers.model import AttachedServer, FittedOptions, Option
+from millrace.store.records import AttemptResult
+from tests.conftest import InstanceOf, ServerOf
+from tests.unit.workloads.small import driving
+
+pytestmark = pytest.mark.integration
+
+SERVERS = ["mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"]
+QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_templates(own_places: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates"))
+        yield
+
+
+def trial(
+    server_of: ServerOf,
+    name: str,
+    options: FittedOptions | None = None,
+    announce: Announce = lambda _event: None,
+    **chosen: Any,
+) -> AttemptResult:
+    given = TrialInput(
+        name="test/1",
+        server=server_of(name),
+        options=options or FittedOptions("default", ()),
+        work=Work(driving(), {**QUICK, **chosen}),
+        expected=None,
+        data_file=None,
+    )
+    return carry_out_trial(given, announce)
+
+
+def measured(result: AttemptResult) -> dict[str, float]:
+    return {each.name: each.value for each in result.measurements}
+
+
+def step_names(result: AttemptResult) -> list[str]:
+    return [step.name for step in result.steps]
+
+
+def series(result: AttemptResult) -> list[dict[str, Any]]:
+    [content] = [content for kind, _, content in result.artefacts if kind == "series"]
+    return [json.loads(line) for line in content.splitlines()]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) -> None:
+    first = trial(server_of, name, clients=2)
+    assert first.outcome == "finished", first.reason
+    driven = ["restore", "start", "record", "warm", "fits", "settle", "measure", "stop", "sizes"]
+    assert step_names(first) == [
+        "prepare", "initialise", "start", "database", "load", "verify", "analyse",
+        "keep", "stop", "save",
+        *driven,
+    ]  # fmt: skip
+    # Another test on the same data, over TCP.
+    again = trial(server_of, name, clients=2, test="pair", transport="tcp", protocol="text")
+    assert again.outcome == "finished", again.reason
+    assert step_names(again) == ["prepare", *driven]
+    assert measured(again)["template_saved_s"] > 0
+    assert "template_saved_s" not in measured(first)
+
+    for result in (first, again):
+        found = measured(result)
+        [transactions] = [each for each in result.histograms if each.of == "transaction"]
+        assert found["transactions"] == transactions.count > 0
+        assert found["errors"] == 0
+        assert found["server_user_s"] + found["server_system_s"] > 0
+        assert found["buffer_pool_read_requests"] >= found["statements"] / 4
+        assert found["load_generator_user_s"] > 0
+        assert found["mean_gap_s"] > 0
+        assert found["table_allocated_bytes"] > 0
+        marks = [event["mark"] for event in series(result) if event["type"] == "mark"]
+        assert marks == ["connected", "warmup_started", "measure_started", "measure_ended"]
+    # BEGIN, SELECT, UPDATE, COMMIT; one row each.
+    found = measured(again)
+    assert found["statements"] == 4 * found["transactions"]
+    assert found["rows_read"] == found["rows_affected"] == found["transactions"]
+
+
+@pytest.mark.parametrize("chosen", [{"engine": "MEMORY"}, {"template": "off"}])
+def test_what_cannot_be_kept_is_loaded_by_each_trial(
+    server_of: ServerOf, chosen: dict[str, Any]
+) -> None:
+    result = trial(server_of, "mysql-5.6.24", operations=500, clients=4, **chosen)
+    assert result.outcome == "finished", result.reason
+    assert step_names(result) == [
+        "prepare", "initialise", "start", "record", "database", "load", "verify", "analyse",
+        "warm",
+        "fits", "settle", "measure", "stop", "sizes",
+    ]  # fmt: skip
+    found = measured(result)
+    assert found["transactions"] == 500
+    assert "template_restore_s" not in found
+
+
+def test_an_open_loop_is_counted(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", rate=200, arrivals="constant", clients=2)
+    assert result.outcome == "finished", result.reason
+    found = measured(result)
+    assert found["scheduled"] == pytest.approx(200, abs=2)
+    assert {each.kind for each in result.histograms} == {"service", "response"}
+
+
+def test_a_run_that_is_to_be_io_bound_and_cannot_be_is_refused(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", fits="io_bound")
+    assert (result.outcome, result.failed_step) == ("failed", "fits")
+    assert "the run is to be I/O-bound, but the tables take" in (result.reason or "")
+    assert "set innodb_buffer_pool_size lower" in (result.reason or "")
+
+
+def test_a_run_that_is_to_be_cached_and_cannot_be_is_refused(server_of: ServerOf) -> None:
+    small = FittedOptions("small", (Option("innodb_buffer_pool_size", "5M", False, "small"),))
+    result = trial(server_of, "mysql-5.6.24", small, fits="cached", table_size=20_000)
+    assert (result.outcome, result.failed_step) == ("failed", "fits")
+    assert "set innodb_buffer_pool_size higher" in (result.reason or "")
+
+
+def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", fits="cached")
+    assert result.outcome == "finished", result.reason
+    [instance] = result.instances
+    assert instance.facts["residency"] == "cached"
+    assert instance.facts["unsettled"] == []
+    assert instance.facts["template_restored_by"] in ("reflink", "copy")
+    assert measured(result)["settled"] == 1
+
+
+def test_what_clients_did_before_their_server_was_killed_is_kept(server_of: ServerOf) -> None:
+    seconds: list[float] = []
+
+    def kill(event: Mapping[str, Any]) -> None:
+        if event["event"] == "interval" and event.get("part") == "measure":
+            seconds.append(event["t_s"])
+            [account] = processes.running()
+            for process in account.live_processes():
+                os.kill(process.pid, signal.SIGKILL)
+
+    result = trial(server_of, "mysql-5.6.24", announce=kill, time_s=60.0)
+    assert seconds
+    assert (result.outcome, result.failed_step) == ("failed", "measure")
+    assert "SIGKILL" in (result.reason or "")
+    assert any(event["type"] == "interval" for event in series(result))
+    assert "partial" in measured(result)
+    assert any(each.count for each in result.histograms)
+
+
+@pytest.mark.parametrize("transport", ["socket", "tcp"])
+def test_encrypted_clients(server_of: ServerOf, transport: str) -> None:
+    result = trial(server_of, "mysql-9.7.4", tls=True, transport=transport)
+    assert result.outcome == "finished", result.reason
+    assert measured(result)["bytes_received"] > 0
+    plain = trial(server_of, "mysql-5.6.24", tls=True, transport=transport)
+    assert (plain.outcome, plain.failed_step) == ("failed", "connect")
+    assert "TLS" in (plain.reason or "")
+
+
+def test_an_attached_server_gets_its_database_and_loses_it(
+    server_of: ServerOf, instance_of: InstanceOf
+) -> None:
+    with instance_of("mariadb-10.11.19") as instance:
+        dsn = f"mysql://{instance.user}:{instance.password}@/?socket={instance.socket}"
+        attached = AttachedServer("theirs", "mariadb", dsn)
+        given = TrialInput(
+            name="test/1",
+            server=attached,
+            options=FittedOptions("default", ()),
+            work=Work(driving(), {**QUICK, "settle_s": 2}),
+            expected=None,
+            data_file=None,
+        )
+        result = carry_out_trial(given, lambda _event: None)
+        assert result.outcome == "finished", result.reason
+        assert step_names(result) == [
+            "prepare", "record", "database", "load", "verify", "analyse",
+        "warm", "fits", "settle",
+            "measure", "drop",
+        ]  # fmt: skip
+        found = measured(result)
+        assert found["transactions"] > 0
+        assert "server_user_s" not in found
+        assert "buffer_pool_read_requests" in found
+        assert not [row for row in instance.query("SHOW DATABASES") if "millrace" in str(row[0])]

@@ -1,0 +1,152 @@
+"""Templates of real servers: the oldest and newest of both families, and those in between."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import TrialFailed
+from millrace.servers import instances, templates
+from millrace.servers.instances import Instance
+from millrace.servers.templates import NotKept
+from tests.conftest import Fitted, InstanceOf, ServerOf
+
+pytestmark = pytest.mark.integration
+
+REDO = {"innodb_log_file_size": "24M"}
+CAPACITY = {"innodb_redo_log_capacity": "32M"}
+BINARY_LOG = {"log_bin": "binlog", "server_id": "1"}
+CASES = [
+    ("mysql-5.5.9", {}),
+    ("mysql-5.5.9", REDO),
+    ("mysql-5.6.24", {**REDO, **BINARY_LOG, "innodb_page_size": "8k"}),
+    ("mysql-5.7.22", {"innodb_buffer_pool_filename": "pool", "innodb_undo_tablespaces": "2"}),
+    ("mysql-8.0.12", REDO),
+    ("mysql-9.7.4", {}),
+    ("mysql-9.7.4", {**CAPACITY, "innodb_page_size": "4k"}),
+    ("mariadb-10.1.8", REDO),
+    ("mariadb-10.11.19", {**BINARY_LOG, "innodb_undo_tablespaces": "3"}),
+    ("mariadb-11.8.9", REDO),
+]
+
+ROWS = 3_000
+
+
+def load(instance: Instance) -> None:
+    instance.query("CREATE DATABASE d")
+    instance.query(
+        "CREATE TABLE d.t (id int PRIMARY KEY, k int, c varchar(200), KEY (k)) ENGINE=InnoDB"
+    )
+    draw = random.Random(1)
+    rows = ",".join(f"({i}, {draw.randrange(ROWS)}, '{i:0>180}')" for i in range(ROWS))
+    instance.query(f"INSERT INTO d.t VALUES {rows}")
+    instance.query("UPDATE d.t SET k = k + 1")
+    instance.query("DELETE FROM d.t WHERE id % 5 = 0")
+    instance.query("CREATE TABLE d.m (id int PRIMARY KEY) ENGINE=MyISAM")
+    instance.query("INSERT INTO d.m VALUES (7)")
+
+
+def found_in(instance: Instance) -> list[tuple[str | None, ...]]:
+    return [
+        *instance.query("SELECT count(*), sum(k), sum(crc32(c)) FROM d.t"),
+        *instance.query("SELECT count(k), sum(k) FROM d.t FORCE INDEX (k)"),
+        *instance.query("SELECT id FROM d.m"),
+        *instance.query("CHECK TABLE d.t"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_a_restored_server_is_as_the_loaded_one_was(
+    server_of: ServerOf, fitted: Fitted, name: str, options: dict[str, str]
+) -> None:
+    server, given = server_of(name), fitted(**options)
+    with instances.create(server, given) as instance:
+        wanted = templates.key(server, given, {"rows": ROWS}, user=instance.runs_as)
+        assert templates.find(wanted) is None
+        instance.initialise(120)
+        instance.start(60)
+        load(instance)
+        expected = found_in(instance)
+        templates.prepare(instance)
+        instance.stop(120)
+        made = templates.save(instance, wanted, {"rows": ROWS}, made_s=1)
+        instance.restore(made)
+        contents = {path.name for path in instance.data_dir.iterdir()}
+        instance.start(60)
+        assert found_in(instance) == expected
+        instance.kill()  # the template must not see what its copies go through
+    with instances.create(server, given) as instance:
+        template = templates.find(wanted)
+        assert template == made
+        restored = instance.restore(made)
+        assert restored.bytes == made.bytes
+        assert {path.name for path in instance.data_dir.iterdir()} == contents
+        assert instance.data_dir.stat().st_uid == (instance.data_dir / "d").stat().st_uid
+        instance.start(60)
+        assert found_in(instance) == expected
+        assert instance.trouble() is None
+        log = instance.log_tail(1000)
+        assert "ib_buffer_pool" not in "".join(ln for ln in log.splitlines() if "ERROR" in ln)
+        assert "crash recovery" not in log.lower()
+        instance.query("INSERT INTO d.t VALUES (-1, 1, 'new')")
+        instance.stop(120)
+    templates.remove(made.name)
+
+
+def test_no_binary_log_of_the_loading_is_kept(server_of: ServerOf, fitted: Fitted) -> None:
+    server, nothing = server_of("mysql-9.7.4"), fitted()
+    with instances.create(server, nothing) as instance:
+        instance.initialise(120)
+        instance.start(60)
+        load(instance)
+        before = sum(path.stat().st_size for path in instance.data_dir.glob("binlog.0*"))
+        templates.prepare(instance)
+        instance.stop(120)
+        after = sum(path.stat().st_size for path in instance.data_dir.glob("binlog.0*"))
+    assert before > 100_000
+    assert after < 1_000
+
+
+def test_a_running_server_is_not_saved(instance_of: InstanceOf) -> None:
+    with instance_of("mysql-5.7.22") as instance:
+        wanted = templates.key(instance.server, instance.options, {}, user=instance.runs_as)
+        with pytest.raises(ValueError, match="runs"):
+            templates.save(instance, wanted, {}, made_s=1)
+
+
+def test_tables_in_memory_have_no_template(instance_of: InstanceOf) -> None:
+    with instance_of("mariadb-10.11.19") as instance:
+        instance.query("CREATE DATABASE d")
+        templates.prepare(instance)
+        instance.query("CREATE TABLE d.m (id int) ENGINE=MEMORY")
+        with pytest.raises(NotKept, match=r"d\.m is a MEMORY table"):
+            templates.prepare(instance)
+
+
+def test_a_template_of_another_size_of_redo_is_not_taken(
+    server_of: ServerOf, fitted: Fitted
+) -> None:
+    server = server_of("mysql-5.5.9")
+    keys = {templates.key(server, fitted(**o), {}, user="me").name for o in ({}, REDO)}
+    assert len(keys) == 2
+
+
+def test_a_truncated_template_does_not_reach_a_server(server_of: ServerOf, fitted: Fitted) -> None:
+    server, nothing = server_of("mysql-5.7.22"), fitted()
+    with instances.create(server, nothing) as instance:
+        wanted = templates.key(server, nothing, {"of": "truncated"}, user=instance.runs_as)
+        instance.initialise(120)
+        made = templates.save(instance, wanted, {}, made_s=1)
+        file: Path = made.data_dir / "ibdata1"
+        os.truncate(file, file.stat().st_size // 2)
+        with pytest.raises(templates.Unusable, match="ibdata1 was changed"):
+            instance.restore(made)
+        assert templates.find(wanted) is None
+        instance.initialise(120)
+        instance.start(60)
+        assert instance.version().startswith("5.7.22")
+        with pytest.raises(TrialFailed):
+            instance.query("SELECT nothing")

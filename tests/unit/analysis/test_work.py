@@ -1,0 +1,153 @@
+"""Unequal work is never called a speed difference, in whichever metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.judge import judge
+from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.analysis.work import TrialWork, operations_asked, unequal_work
+from millrace.report.sentences import answer, sentence
+from tests.unit.analysis.builders import Fails
+from tests.unit.analysis.query_runs import (
+    TIME_S,
+    Levels,
+    QueryRun,
+    Values,
+    nothing_else,
+    usual_rate,
+)
+
+NAMES = ("mysql-5.6.24", "mysql-8.0.12")
+
+
+def side(
+    *, errors: int = 0, retries: int = 0, skipped: int = 0, tries: int = 100_000
+) -> list[TrialWork]:
+    return [
+        TrialWork(block, tries - errors, errors, retries, 0, skipped, tries) for block in range(3)
+    ]
+
+
+def two_servers(
+    also: Callable[[Levels, int], Values] = nothing_else, **changes: object
+) -> RunAnalysis:
+    run = QueryRun(NAMES, ("point-query",), (8,), 5, also=also, **changes)  # type: ignore[arg-type]
+    return judge(run.build())
+
+
+def of_candidate(name: str, value: float) -> Callable[[Levels, int], Values]:
+    """The measurement ``name`` in the candidate's trials, as a share of their transactions."""
+    return lambda levels, block: {name: value + block} if levels["server"] == NAMES[1] else {}
+
+
+def test_a_difference_of_equal_work_is_a_regression() -> None:
+    comparisons = two_servers().comparisons()
+    assert [c.verdict for c in comparisons] == ["regression"]
+    assert comparisons[0].unequal == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "said"),
+    [
+        ("errors", 40_000, "of the transactions ended in an error with mysql-8.0.12"),
+        ("retries", 40_000, "of the transactions begun were retries with mysql-8.0.12"),
+    ],
+)
+def test_unequal_work_is_inconclusive_in_every_metric(name: str, share: float, said: str) -> None:
+    analysis = two_servers(of_candidate(name, share))
+    for metric in analysis.metrics:
+        (comparison,) = analysis.comparisons(metric)
+        assert comparison.verdict == "inconclusive"
+        assert comparison.reason.startswith("unequal work: ")
+        assert said in comparison.reason
+        assert "0 % with mysql-5.6.24" in comparison.reason
+        told = sentence(comparison, analysis)
+        assert "inconclusive, unequal work: " in told
+        assert "are wanted" not in told, "more blocks would not help"
+    assert "gave" in answer(analysis), "told as what these trials did, not as what a server does"
+
+
+def test_skipped_requests_of_an_open_loop_are_unequal_work() -> None:
+    analysis = two_servers(of_candidate("skipped", 9_000), open_loop=True)
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "inconclusive"
+    assert "6 % of the scheduled transactions were skipped with mysql-8.0.12" in comparison.reason
+
+
+def test_equal_error_rates_leave_the_verdict() -> None:
+    analysis = two_servers(lambda levels, _block: {"errors": 0.02 * TIME_S * usual_rate(levels)})
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "regression"
+
+
+def test_few_errors_leave_the_verdict() -> None:
+    (comparison,) = two_servers(of_candidate("errors", 50)).comparisons()
+    assert comparison.verdict == "regression"
+
+
+def test_failed_stays_failed() -> None:
+    def fails(levels: Levels, _block: int) -> Fails | None:
+        return Fails("measure", "the server went away") if levels["server"] == NAMES[1] else None
+
+    analysis = two_servers(of_candidate("errors", 40_000), fails=fails)
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "failed"
+    assert comparison.unequal == ""
+
+
+def test_too_few_blocks_stay_without_a_verdict() -> None:
+    run = QueryRun(NAMES, ("point-query",), (8,), 2, also=of_candidate("errors", 400_000)).build()
+    (comparison,) = judge(run).comparisons()
+    assert comparison.verdict is None
+    assert comparison.unequal != ""
+
+
+def fixed_number(short: float) -> Comparison:
+    """A run of 50,000 transactions a trial, ``short`` of them missing in a candidate's."""
+
+    def also(levels: Levels, block: int) -> Values:
+        missing = short if levels["server"] == NAMES[1] and block == 1 else 0
+        duration = 2.0 if levels["server"] == NAMES[1] else 1.5
+        return {"transactions": 50_000 - missing, "measure_duration_s": duration + block / 100}
+
+    (comparison,) = two_servers(also, parameters={"operations": 50_000}).comparisons()
+    return comparison
+
+
+def test_a_fixed_number_of_transactions_must_be_the_same() -> None:
+    assert fixed_number(0).verdict == "regression"
+    assert fixed_number(8).verdict == "regression", "clients may end within a transaction"
+    unequal = fixed_number(900)
+    assert unequal.verdict == "inconclusive"
+    assert (
+        "49,100 of 50,000 transactions were carried out with mysql-8.0.12 in block 2, "
+        "50,000 with mysql-5.6.24"
+    ) in unequal.reason
+
+
+def test_only_blocks_of_both_count() -> None:
+    base = side()
+    worse = [replace(work, errors=20_000, transactions=80_000) for work in side()]
+    other_blocks = [replace(work, block=work.block + 10) for work in worse]
+    assert unequal_work(base, worse, names=NAMES, operations=0)
+    assert unequal_work(base, other_blocks, names=NAMES, operations=0) == ""
+    assert unequal_work(base, [], names=NAMES, operations=0) == ""
+
+
+def test_every_way_is_told() -> None:
+    said = unequal_work(side(), side(errors=3_000, skipped=5_000), names=NAMES, operations=0)
+    assert said == (
+        "unequal work: 3 % of the transactions ended in an error with mysql-8.0.12, "
+        "0 % with mysql-5.6.24; 5 % of the scheduled transactions were skipped with "
+        "mysql-8.0.12, 0 % with mysql-5.6.24"
+    )
+
+
+def test_operations_are_those_of_the_parameters() -> None:
+    assert operations_asked({}) == 0
+    assert operations_asked({"parameters": {"operations": 0}}) == 0
+    assert operations_asked({"parameters": {"operations": 1_000}}) == 1_000

@@ -1,0 +1,230 @@
+"""Experiments whose clients are driven: tests, numbers of clients, switches, server options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace import workloads
+from millrace.errors import InvalidInput, Mistake
+from millrace.experiment.estimate import Needs, estimate
+from millrace.experiment.model import Experiment
+from millrace.experiment.plan import chosen, expand
+from millrace.runner.wanted import configuration_of
+from tests.unit.experiment.files import read_text
+from tests.unit.workloads.small import driving
+
+FILE = """\
+name = "small"
+workload = "small"
+
+[factors]
+server = ["mysql-5.6.24", "mariadb-10.11.19"]
+test = ["point", "one"]
+clients = [1, 8]
+
+[compare]
+base = "mysql-5.6.24"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _a_small_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workload of these tests in the place of the shipped ones."""
+    shipped = workloads.load
+
+    def load(name: str) -> Any:
+        return driving() if name == "small" else shipped(name)
+
+    monkeypatch.setattr(workloads, "names", lambda: ("load-data", "small"))
+    monkeypatch.setattr(workloads, "load", load)
+    monkeypatch.setattr(
+        workloads, "of_test", lambda test: "small" if test in driving()["tests"] else None
+    )
+
+
+def with_lines(*lines: str) -> str:
+    return FILE.replace("\n[compare]", "\n".join((*lines, "", "[compare]")))
+
+
+def mistakes_of(directory: Path, text: str) -> list[Mistake]:
+    with pytest.raises(InvalidInput) as raised:
+        read_text(directory, text)
+    return list(raised.value.mistakes)
+
+
+def levels_of(experiment: Experiment, name: str) -> tuple[Any, ...]:
+    return next(factor.levels for factor in experiment.factors if factor.name == name)
+
+
+def test_what_clients_imply_may_be_varied(tmp_path: Path) -> None:
+    text = with_lines(
+        'protocol = ["text", "prepared"]',
+        'transport = ["tcp", "socket"]',
+        "tls = [true, false]",
+        "rate = [0, 100.0, 0.5]",
+        'arrivals = ["constant"]',
+        "[parameters]",
+        "time_s = 0.5",
+        'client_cpus = "0-1"',
+    )
+    experiment = read_text(tmp_path, text)
+    assert levels_of(experiment, "clients") == (1, 8)
+    assert levels_of(experiment, "tls") == (True, False)
+    assert [repr(level) for level in levels_of(experiment, "rate")] == ["0", "100", "0.5"]
+    assert experiment.parameters["time_s"] == 0.5
+    assert experiment.parameters["warmup_s"] == 5
+    # Its default depends on the test, so it stays open.
+    assert "range_size" not in experiment.parameters
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "expected"),
+    [
+        ("rate = [-1]", "factors.rate[0]", "a number from 0"),
+        ("rate = [nan]", "factors.rate[0]", "a number from 0"),
+        ("rate = [1, 1.0]", "factors.rate[1]", "each level once; give an alias"),
+        ("tls = [1]", "factors.tls[0]", "true or false"),
+        ('tls = ["on"]', "factors.tls[0]", "true or false"),
+        ('protocol = ["txt"]', "factors.protocol[0]", "one of prepared, text"),
+        ("options.innodb_page_size = [4096, 4096]", "factors.options.innodb_page_size[1]", None),
+        ("options.port = [1]", "factors.options.port[0]", "no such line"),
+        ('options."a b" = [1]', "factors.options.a b[0]", "letters, digits and underscores"),
+        ("options.log-bin = [true]", "factors.options.log-bin[0]", "options.log_bin"),
+        (
+            "options.skip_log_bin = [true]",
+            "factors.options.skip_log_bin[0]",
+            "options.log_bin, true for on and false for off",
+        ),
+        ("options.loose_x = [1]", "factors.options.loose_x[0]", "options.x"),
+        ("options.x = []", "factors.options.x", 'a list such as ["one", "another"]'),
+        ("options.x = 5", "factors.options.x", 'a list such as ["one", "another"]'),
+    ],
+)
+def test_wrong_levels(tmp_path: Path, line: str, where: str, expected: str | None) -> None:
+    found = mistakes_of(tmp_path, with_lines(line))
+    assert [mistake.where for mistake in found] == [where]
+    assert expected is None or found[0].expected == expected
+
+
+@pytest.mark.parametrize("level", ["0", "true", "1.5", '"8"', "100001"])
+def test_clients_are_counted(tmp_path: Path, level: str) -> None:
+    [found] = mistakes_of(tmp_path, FILE.replace("[1, 8]", f"[{level}]"))
+    assert found.where == "factors.clients[0]"
+    assert found.expected == "an integer from 1 to 100000"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("time_s = 0", "a number from 0.1"),
+        ('load_method = "fast"', "one of auto, local, multi_row, single_row"),
+        ('client_cpus = "1-"', 'numbers of CPUs such as "0" or "1-3,5", or "" for any'),
+        ('busy_poll = "yes"', "one of auto, on, off"),
+    ],
+)
+def test_wrong_parameters(tmp_path: Path, line: str, expected: str) -> None:
+    [found] = mistakes_of(tmp_path, with_lines("[parameters]", line))
+    assert found.expected == expected
+
+
+def test_a_test_is_no_workload(tmp_path: Path) -> None:
+    [found] = mistakes_of(tmp_path, FILE.replace('workload = "small"', 'workload = "point"'))
+    assert found.message == "'point' is a test of the workload small"
+    assert found.expected == 'workload = "small", and test = ["point"] in [factors]'
+
+
+def test_an_unknown_test_gets_the_nearest(tmp_path: Path) -> None:
+    [found] = mistakes_of(tmp_path, FILE.replace('"point"', '"pont"'))
+    assert (found.where, found.nearest) == ("factors.test[0]", "point")
+
+
+@pytest.mark.parametrize(
+    ("lines", "factor", "base"),
+    [
+        ((), "clients", "8"),
+        (("tls = [false, true]",), "tls", "false"),
+        (("options.innodb_page_size = [4096, 16384]",), "options.innodb_page_size", "16384"),
+        (("options.log_bin = [false, true]",), "options.log_bin", "false"),
+    ],
+)
+def test_any_factor_may_be_compared(
+    tmp_path: Path, lines: tuple[str, ...], factor: str, base: str
+) -> None:
+    compare = f'factor = "{factor}"\nbase = {base}'
+    experiment = read_text(tmp_path, with_lines(*lines).replace('base = "mysql-5.6.24"', compare))
+    assert experiment.compare.factor == factor
+    assert str(experiment.compare.base).lower() == base
+
+
+@pytest.mark.parametrize(
+    ("factor", "base", "where"),
+    [
+        ("clients", "true", "compare.base"),  # true is not 1
+        ("clients", "2", "compare.base"),
+        ("options.x", "1", "compare.factor"),
+    ],
+)
+def test_a_base_is_a_level(tmp_path: Path, factor: str, base: str, where: str) -> None:
+    text = FILE.replace('base = "mysql-5.6.24"', f'factor = "{factor}"\nbase = {base}')
+    assert [mistake.where for mistake in mistakes_of(tmp_path, text)] == [where]
+
+
+def test_options_are_laid_over_the_configuration(tmp_path: Path) -> None:
+    text = with_lines(
+        'configuration = ["mine"]',
+        "[factors.options]",
+        "innodb_flush_neighbors = [0]",
+        "log_bin = [true, false]",
+        "innodb_page_size = [4096]",
+    ) + (
+        "[configurations.mine.options]\nserver_id = 1\nskip_log_bin = true\n"
+        "innodb_flush_neighbors = 1\n"
+    )
+    plan = expand(read_text(tmp_path, text), seed=1)
+    assert len(plan.treatments) == 2 * 2 * 2 * 2
+    found = {}
+    for treatment in plan.treatments:
+        asked = configuration_of(plan.experiment, treatment, family="mysql", version="5.6.24")
+        assert asked.name == "mine"
+        options = {option.name: option.value for option in asked.options}
+        assert options["innodb_flush_neighbors"] == "0"
+        assert options["innodb_page_size"] == "4096"
+        assert options["server_id"] == "1"
+        found[treatment.resolved["options.log_bin"]] = {"log_bin", "skip_log_bin"} & options.keys()
+        varied = [option for option in asked.options if option.layer == "factor"]
+        assert all(option.optional for option in varied)
+        assert len(varied) == 3
+    assert found == {True: {"log_bin"}, False: {"skip_log_bin"}}
+
+
+def test_a_scale_varies_options_and_tests_too(tmp_path: Path) -> None:
+    text = FILE + (
+        "[scales.few]\ntable_size = 10\ntime_s = 1\n"
+        'factors.test = ["pair"]\nfactors.options.innodb_page_size = [4096]\n'
+    )
+    experiment = read_text(tmp_path, text, scale="few")
+    assert levels_of(experiment, "test") == ("pair",)
+    assert levels_of(experiment, "options.innodb_page_size") == (4096,)
+    [treatment, *_] = expand(experiment, seed=1).treatments
+    decided = chosen(experiment, treatment)
+    assert (decided["test"], decided["clients"], decided["table_size"]) == ("pair", 1, 10)
+    assert "options.innodb_page_size" not in decided
+    assert "server" not in decided
+
+
+def test_the_estimate_knows_tables_and_times(tmp_path: Path) -> None:
+    def at(**parameters: Any) -> Any:
+        lines = [f"{name} = {value}" for name, value in parameters.items()]
+        plan = expand(read_text(tmp_path, with_lines("[parameters]", *lines)), seed=1)
+        needs = {each.id: Needs(0, binary_log=False) for each in plan.treatments}
+        return estimate(plan, needs=needs, host_free_bytes=0)
+
+    small, large, longer = at(), at(table_size=1_000_000), at(time_s=60)
+    trials = small.n_trials
+    assert longer.time_s - small.time_s == pytest.approx(trials * 30)
+    assert large.time_s > small.time_s
+    # 2 tables; 119 characters of c, id and k, and what InnoDB and an index add.
+    assert 2e6 * 150 < large.peak_disk_bytes < 2e6 * 300

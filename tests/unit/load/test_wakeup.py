@@ -1,0 +1,47 @@
+"""The load generator's word on sleeping CPUs; needs the program, no server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import HostProblem
+from millrace.load import wakeup
+
+
+def idle_class_threads() -> int:
+    """Threads of this host in the idle scheduling class (5) that belong to the load generator."""
+    found = 0
+    for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue  # ended meanwhile
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        found += name == "millrace-load" and rest.split()[38] == "5"
+    return found
+
+
+def test_each_cpu_is_measured() -> None:
+    measured = wakeup.measure()
+    assert {cpu.cpu for cpu in measured} == os.sched_getaffinity(0)
+    assert all(cpu.idle_us > 0 and cpu.awake_us > 0 for cpu in measured)
+
+
+def test_pollers_live_as_long_as_the_block() -> None:
+    before = idle_class_threads()
+    with wakeup.kept_awake() as how:
+        assert how.pollers == len(os.sched_getaffinity(0))
+        assert idle_class_threads() == before + how.pollers
+    assert idle_class_threads() == before
+
+
+def test_a_program_that_cannot_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = tmp_path / "millrace-load"
+    refusing.write_text("#!/bin/sh\necho 'cannot keep CPUs awake: no' >&2; exit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("MILLRACE_LOAD", str(refusing))
+    with pytest.raises(HostProblem, match="cannot keep CPUs awake: no"), wakeup.kept_awake():
+        pass

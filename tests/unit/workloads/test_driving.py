@@ -1,0 +1,161 @@
+"""Workloads with tables and tests: what their phases imply, their contradictions, their size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace import workloads
+from millrace.errors import InvalidInput
+from millrace.workloads.tables import evaluated
+from tests.unit.workloads.small import driving
+
+
+def test_what_its_phases_imply_is_part_of_the_definition() -> None:
+    definition = driving()
+    workload = workloads.checked(definition)
+    assert workload.drives
+    assert workload.factors["test"].choices == ["point", "pair", "one"]
+    assert workload.factors["test"].default == "point"
+    assert {"clients", "protocol", "transport", "tls", "rate", "arrivals"} < workload.factors.keys()
+    assert {"time_s", "operations", "fits", "settle_s", "data_seed"} < workload.parameters.keys()
+    assert workloads.completed(definition) == definition
+    load_data = workloads.load("load-data")
+    assert workloads.completed(load_data) == load_data
+    assert "clients" not in load_data["factors"]
+
+
+def test_loading_alone_implies_no_clients() -> None:
+    metrics = {
+        "rate": {
+            "title": "rows/s", "unit": "rows/s", "direction": "higher", "numerator": ["rows"],
+            "denominator": ["load_duration_s"], "primary": True,
+        }
+    }  # fmt: skip
+    bare = {key: value for key, value in driving().items() if key not in ("tests", "default_test")}
+    loading = workloads.completed(
+        {
+            **bare,
+            "factors": {"load_method": {"default": "local", "choices": ["local", "multi_row"]}},
+            "parameters": {"table_size": {"kind": "integer"}, "tables": {"kind": "integer"}},
+            "phases": [{"name": "load", "kind": "load_tables"}],
+            "metrics": metrics,
+        }
+    )
+    workload = workloads.checked(loading)
+    assert not workload.drives
+    assert workload.factors.keys() == {"transport", "tls", "load_method"}
+    # What the workload varies itself is no parameter of all trials.
+    assert "load_method" not in workload.parameters
+    assert "data_seed" in workload.parameters
+
+
+def test_a_workload_keeps_what_it_defines_itself() -> None:
+    own = {"kind": "number", "default": 60, "minimum": 1}
+    definition = driving(parameters={**driving()["parameters"], "time_s": own})
+    assert workloads.checked(definition).parameters["time_s"].default == 60
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {**driving(), **changes}
+
+
+PERCENTILE = driving()["metrics"]["p99"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tables": {}}, "either data or tables"),
+        ({"data": workloads.load("load-data")["data"]}, "either data or tables"),
+        ({"tests": {}}, "tests and a phase of kind 'drive' belong together"),
+        ({"default_test": "pont"}, "default_test 'pont' is none of the tests"),
+        ({"tests": {"point": {"title": "x", "values": {"y": 1}}}}, "no factor or parameter 'y'"),
+        ({"tests": {"point": {}}}, "tests.point.title: Field required"),
+        (
+            {"phases": [*driving()["phases"], {"name": "more", "kind": "drive"}]},
+            "at most one phase of kind 'drive'",
+        ),
+        ({"phases": [{"name": "load", "kind": "load_data"}]}, "the workload has no data"),
+        ({"phases": [{"name": "load", "kind": "lod_tables"}]}, "Input should be 'sql'"),
+        ({"metrics": {"x": {**PERCENTILE, "of": None}}}, "needs 'of' and 'time'"),
+        ({"metrics": {"x": {**PERCENTILE, "numerator": ["y"]}}}, "a numerator or a percentile"),
+        ({"metrics": {"x": {**PERCENTILE, "denominator": ["y"]}}}, "has no denominator"),
+        ({"metrics": {"x": {**PERCENTILE, "unit": "ms"}}}, "in s, and lower is better"),
+        ({"metrics": {"x": {**PERCENTILE, "percentile": 0}}}, "greater than 0"),
+        (
+            {"parameters": {**driving()["parameters"], "clients": {"kind": "integer"}}},
+            "clients is a factor and a parameter",
+        ),
+        ({"factors": {"x": {"default": 5, "free": True, "minimum": 9}}}, "an integer from 9"),
+        ({"factors": {"x": {"default": "a", "free": True, "minimum": 9}}}, "only numbers have"),
+        ({"parameters": {"x": {"kind": "integer", "choices": ["a"]}}}, "only a text has"),
+        ({"parameters": {"x": {"kind": "text", "pattern": "a"}}}, "needs 'wanted'"),
+        ({"parameters": {"x": {"kind": "text", "default": "c", "choices": ["a"]}}}, "one of a"),
+    ],
+)
+def test_a_definition_that_contradicts_itself_is_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        workloads.checked(changed(**changes))
+    assert message in str(refused.value)
+
+
+def test_values_come_from_the_experiment_the_test_or_the_defaults() -> None:
+    workload = workloads.checked(driving())
+    assert workload.test_values() == {"range_size"}
+    assert workload.values({})["range_size"] == 100
+    assert workload.values({"test": "one"})["range_size"] == 7
+    assert workload.values({"test": "one", "range_size": 1})["range_size"] == 1
+
+
+def test_the_volume_of_tables() -> None:
+    workload = workloads.checked(driving())
+    volume = workload.volume({"tables": 3, "table_size": 1_000})
+    assert volume.rows == 3_000
+    # id, k and c with 4, 4 and 119 characters, and a separator after each.
+    assert volume.sent_bytes == 3_000 * (5 + 5 + 120)
+    assert volume.sent_bytes < volume.disk_bytes < 2 * volume.sent_bytes
+    assert workload.data_bytes({"tables": 3, "table_size": 1_000}) == volume.sent_bytes
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(0, 10**6))
+def test_arithmetic_over_values(size: int, divisor: int, more: int) -> None:
+    values = {"size": size, "divisor": divisor, "more": more}
+    assert evaluated("{size}/{divisor}+{more}", values) == size // divisor + more
+    assert evaluated("({size}+{more})*2-1", values) == (size + more) * 2 - 1
+    assert evaluated(f"-{more}", values) == -more
+    assert evaluated(size, values) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "{size}{size}", "__import__('os')", "1/0", "2**9", "'a'"]
+)
+def test_nothing_but_arithmetic(text: str) -> None:
+    with pytest.raises(ValueError, match="is not arithmetic over values"):
+        evaluated(text, {"size": 5})
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "wanted"),
+    [
+        ("clients", 8, None),
+        ("clients", 0, "an integer from 1 to 100000"),
+        ("clients", True, "an integer from 1 to 100000"),
+        ("clients", 8.0, "an integer from 1 to 100000"),
+        ("rate", 8.5, None),
+        ("rate", float("inf"), "a number from 0"),
+        ("tls", True, None),
+        ("tls", 1, "true or false"),
+        ("protocol", "text", None),
+        ("protocol", "Text", "one of prepared, text"),
+        ("engine", "MyISAM", None),
+        ("engine", 'x"', "a letter, then letters, digits and _, at most 64 in all"),
+    ],
+)
+def test_a_factor_says_what_it_wants(factor: str, level: object, wanted: str | None) -> None:
+    assert workloads.checked(driving()).factors[factor].complaint(level) == wanted
