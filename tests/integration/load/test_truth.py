@@ -116,7 +116,8 @@ def test_the_same_seed_gives_the_same_statements(instance: Instance, protocol: s
         driving.ask(instance, "TRUNCATE mysql.general_log")
         driving.ask(instance, "SET GLOBAL log_output = 'TABLE'")
         driving.ask(instance, "SET GLOBAL general_log = 1")
-        phase = drive("loose", transactions=200, protocol=protocol, threads=threads)
+        # So many that a thread cannot do them all before the others begin.
+        phase = drive("loose", transactions=3000, protocol=protocol, threads=threads)
         done = run(specification(by_socket(instance), phase, seed=seed))
         driving.ask(instance, "SET GLOBAL general_log = 0")
         assert done.status == 0, done.said

@@ -44,7 +44,8 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
         assert "innodb_max_dirty_pages_pct" in result.hurried
         assert (result.first.dirty_pages or 0) > 100
         assert (result.last.dirty_pages or 0) <= 16
-        assert result.last.purged is True
+        # 5.5 stays behind by a transaction or two when nothing is left to purge.
+        assert result.last.purged or (result.last.history or 0) <= 16, result.last
         after = instance.effective()
         for variable in result.hurried:
             assert after[variable] == before[variable]
@@ -83,6 +84,8 @@ def test_what_a_test_reads_from_is_told(instance_of: InstanceOf, name: str) -> N
     for pool_size in ("128M", "8M"):
         with instance_of(name, innodb_buffer_pool_size=pool_size) as instance:
             make_work(instance)
+            # Purge asks for pages too, of which few have to be fetched.
+            assert quiesce.quiesce(instance, limit_s=120).settled
             instance.query("ANALYZE TABLE d.t")
             instance.query("SELECT count(length(c)) FROM d.t FORCE INDEX (PRIMARY)")
             tables = residency.table_sizes(instance, "d")
