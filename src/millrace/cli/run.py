@@ -103,7 +103,7 @@ def _prepare(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.
         treatments,
         expected,
         stack.enter_context(data_file),
-        cpu_wakeup.control_of(works, earlier),
+        cpu_wakeup.rule_of(works, plan.experiment.compare.factor, earlier),
     )
 
 

@@ -128,14 +128,11 @@ def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
 
 def _wakeup_text(facts: Mapping[str, Any]) -> str:
     kept = "idle CPUs were kept awake" if facts.get("keep_awake") else "idle CPUs could sleep"
-    polled = "clients polled" if facts.get("busy_poll") else "clients did not poll"
+    polled = "clients polled" if facts.get("polled") else "clients did not poll"
     text = f"{kept} and {polled}"
-    if facts.get("reason"):
-        text += f" ({facts['reason']})"
-    idle, awake = facts.get("idle_wakeup_us"), facts.get("awake_wakeup_us")
-    if isinstance(idle, int | float) and isinstance(awake, int | float):
-        text += f": a wake-up took {idle:.3g} µs from sleep, {awake:.3g} µs awake"
-    return text
+    if facts.get("on_cpus"):
+        text += f" on CPU {', '.join(map(str, facts['on_cpus']))}"
+    return f"{text} ({facts['reason']})"
 
 
 def _about_templates(analysis: RunAnalysis) -> list[str]:

@@ -1,9 +1,14 @@
-"""Whether a run keeps the CPUs awake and its clients polling: decided once, before the first trial.
+"""Whether a trial keeps the CPUs awake and its clients polling: one rule for the whole run, decided
+before the first trial.
 
 On an idle virtual machine a halted CPU takes tens of microseconds to run again. With few clients
 that delay is in every operation, the same for all servers, and hides a part of their difference;
-whether it is there at all depends on who else uses the host. The decision holds for the whole run,
-so that it never differs inside a block.
+whether it is there at all depends on who else uses the host. Both remedies take CPU time, which
+nobody misses where there is a CPU for each client and one for the server beside it, and which the
+server lacks where there is not: pollers of the idle class are given turns by current kernels too
+(on 2 CPUs, 8 clients with keep_awake had two thirds of the throughput they had without). So the
+rule goes by the number of clients and nothing else. Trials that differ in it are never compared
+with each other unless clients are what is compared, and then the largest number decides for all.
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ from typing import Any, Literal
 
 from millrace.errors import MillraceError
 from millrace.load import wakeup
-from millrace.load.wakeup import CpuWakeup
+from millrace.load.results import DriveResult
+from millrace.load.wakeup import CpuWakeup, KeptAwake
 from millrace.runner.work import Work
 from millrace.store.records import StoredRun
 
@@ -31,93 +37,133 @@ WORTH_AVOIDING_US = 3.0
 
 @dataclass(frozen=True)
 class Control:
-    """What a run does about sleeping CPUs, and why. The latencies are those of the slowest CPU,
-    medians in microseconds; None where they could not be measured."""
+    """What a trial does about sleeping CPUs, and why.
+
+    ``client_cpus`` are those that polling clients get for themselves; None leaves them where the
+    experiment says. The latencies are those of the slowest CPU, medians in microseconds; None where
+    they could not be measured.
+    """
 
     keep_awake: bool
     busy_poll: bool
+    client_cpus: tuple[int, ...] | None
     reason: str
     idle_wakeup_us: float | None
     awake_wakeup_us: float | None
 
-    def as_data(self) -> dict[str, Any]:
-        """The control as plain data, kept with each trial."""
-        return asdict(self)
 
-    @classmethod
-    def of_data(cls, data: Mapping[str, Any]) -> Control:
-        """The control that ``as_data`` gave."""
-        return cls(**data)
+@dataclass(frozen=True)
+class Rule:
+    """How a run decides for its trials: what the experiment says and what was measured.
+
+    ``cpus`` are those this process may use. ``clients`` stands for every trial's number of clients
+    where that number is what the experiment compares.
+    """
+
+    keep_awake: Setting
+    busy_poll: Setting
+    idle_us: float | None
+    awake_us: float | None
+    cpus: tuple[int, ...]
+    clients: int | None = None
+
+    def control(self, clients: int) -> Control:
+        """What is done in a trial with so many clients."""
+        clients = self.clients or clients
+        lost_us = 0.0
+        if self.idle_us is not None and self.awake_us is not None:
+            lost_us = self.idle_us - self.awake_us
+        sleeps = lost_us >= WORTH_AVOIDING_US
+        room = 2 * clients <= len(self.cpus)
+        helps = sleeps and room
+        awake = helps if self.keep_awake == "auto" else self.keep_awake == "on"
+        polls = helps if self.busy_poll == "auto" else self.busy_poll == "on"
+        reasons = [self._found()]
+        if sleeps and not room and "auto" in (self.keep_awake, self.busy_poll):
+            n_cpus = len(self.cpus)
+            reasons.append(f"clients = {clients} leaves none of the {n_cpus} CPUs to spare")
+        if self.keep_awake != "auto":
+            reasons.append(f'the experiment says keep_awake = "{self.keep_awake}"')
+        if self.busy_poll != "auto":
+            reasons.append(f'the experiment says busy_poll = "{self.busy_poll}"')
+        # Else the kernel may put client and server on one CPU, and in one trial more than another.
+        own_cpus = self.cpus[-clients:] if polls and room else None
+        return Control(awake, polls, own_cpus, "; ".join(reasons), self.idle_us, self.awake_us)
+
+    def _found(self) -> str:
+        if self.idle_us is None or self.awake_us is None:
+            return "how long a CPU takes to wake could not be measured"
+        return (
+            f"a sleeping CPU takes {self.idle_us:.0f} µs to run again, "
+            f"one kept awake {self.awake_us:.0f} µs"
+        )
 
 
-def control_of(works: Collection[Work], earlier: StoredRun | None) -> Control | None:
-    """The control of a run that does ``works``: that of its ``earlier`` trials where it has any,
-    else decided by what is measured now; None where no clients are driven."""
+def rule_of(works: Collection[Work], compared: str, earlier: StoredRun | None) -> Rule | None:
+    """The rule of a run that does ``works``, by what was measured when its ``earlier`` trials
+    began, else by what is measured now; None where no clients are driven.
+
+    ``compared`` is the factor whose levels are compared.
+    """
     driving = [work for work in works if work.workload.drives]
     if not driving:
         return None
-    for attempt in earlier.attempts if earlier is not None else ():
-        for instance in attempt.instances:
-            if FACT in instance.facts:
-                return Control.of_data(instance.facts[FACT])
-    try:
-        measured = wakeup.measure()
-    except MillraceError:
-        measured = ()
+    idle_us, awake_us = _earlier(earlier) or _measured()
     values = driving[0].values  # parameters, which all treatments share
-    return decide(
+    most_clients = max(int(work.values["clients"]) for work in driving)
+    return Rule(
         values["keep_awake"],
         values["busy_poll"],
-        measured,
-        most_clients=max(int(work.values["clients"]) for work in driving),
-        n_cpus=len(os.sched_getaffinity(0)),
+        idle_us,
+        awake_us,
+        tuple(sorted(os.sched_getaffinity(0))),
+        most_clients if compared == "clients" else None,
     )
 
 
 @contextlib.contextmanager
-def in_force(control: Control | None) -> Iterator[None]:
-    """Keep the CPUs awake while the block runs, if the control says so."""
-    with contextlib.ExitStack() as opened:
-        if control is not None and control.keep_awake:
-            opened.enter_context(wakeup.kept_awake())
-        yield
+def in_force(control: Control | None) -> Iterator[KeptAwake | None]:
+    """Keep the CPUs awake while the block runs, if the control says so; gives how."""
+    if control is None or not control.keep_awake:
+        yield None
+        return
+    with wakeup.kept_awake() as how:
+        yield how
 
 
-def decide(
-    keep_awake: Setting,
-    busy_poll: Setting,
-    measured: Sequence[CpuWakeup],
-    *,
-    most_clients: int,
-    n_cpus: int,
-) -> Control:
-    """Decide for a run whose treatments have at most ``most_clients`` clients.
-
-    ``measured`` is empty where wake-ups could not be measured; automatic settings are then off.
-    """
-    idle_us = max((cpu.idle_us for cpu in measured), default=None)
-    awake_us = max((cpu.awake_us for cpu in measured), default=None)
-    lost_us = idle_us - awake_us if idle_us is not None and awake_us is not None else None
-    found = _found(idle_us, awake_us)
-    sleeps = lost_us is not None and lost_us >= WORTH_AVOIDING_US
-    awake = sleeps if keep_awake == "auto" else keep_awake == "on"
-    # A polling client has a CPU of its own all the time; the server must have as many beside it.
-    room = 2 * most_clients <= n_cpus
-    polls = sleeps and not awake and room if busy_poll == "auto" else busy_poll == "on"
-    reasons = [found]
-    if keep_awake == "auto":
-        verb = "are kept awake" if awake else "may sleep"
-        reasons.append(f"CPUs {verb}")
-    else:
-        reasons.append(f'the experiment says keep_awake = "{keep_awake}"')
-    if busy_poll != "auto":
-        reasons.append(f'the experiment says busy_poll = "{busy_poll}"')
-    elif polls:
-        reasons.append("clients poll instead of sleeping")
-    return Control(awake, polls, "; ".join(reasons), idle_us, awake_us)
+def told(
+    control: Control, awake: KeptAwake | None = None, driven: DriveResult | None = None
+) -> dict[str, Any]:
+    """The fact about a trial that keeps its control, and what came of it once it is known: how the
+    CPUs were kept awake, whether the clients polled and on which CPUs they were."""
+    fact = asdict(control)
+    if awake is not None:
+        fact["kept_awake_by"] = asdict(awake)
+    if driven is not None:
+        fact["polled"] = driven.details["busy_poll"]
+        fact["on_cpus"] = driven.details["cpus"]
+    return {FACT: fact}
 
 
-def _found(idle_us: float | None, awake_us: float | None) -> str:
-    if idle_us is None or awake_us is None:
-        return "how long a CPU takes to wake could not be measured"
-    return f"a sleeping CPU takes {idle_us:.0f} µs to run again, one kept awake {awake_us:.0f} µs"
+def slowest(measured: Sequence[CpuWakeup]) -> tuple[float | None, float | None]:
+    """The slowest CPU's wake-up from sleep and when kept awake, in microseconds."""
+    return (
+        max((cpu.idle_us for cpu in measured), default=None),
+        max((cpu.awake_us for cpu in measured), default=None),
+    )
+
+
+def _earlier(run: StoredRun | None) -> tuple[float | None, float | None] | None:
+    for attempt in run.attempts if run is not None else ():
+        for instance in attempt.instances:
+            facts: Mapping[str, Any] | None = instance.facts.get(FACT)
+            if facts is not None:
+                return facts["idle_wakeup_us"], facts["awake_wakeup_us"]
+    return None
+
+
+def _measured() -> tuple[float | None, float | None]:
+    try:
+        return slowest(wakeup.measure())
+    except MillraceError:
+        return None, None

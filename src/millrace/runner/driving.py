@@ -94,7 +94,7 @@ class Driving:
         ended = quiesce.quiesce(self.instance, limit_s=self._settle_limit_s())
         self.measurements.append(MeasurementRecord("settle_duration_s", ended.duration_s))
         self.measurements.append(MeasurementRecord("settled", int(ended.settled)))
-        self._note({"unsettled": list(ended.unsettled)})
+        self.note({"unsettled": list(ended.unsettled)})
 
     def _settle_limit_s(self) -> float:
         wanted_s = float(self.work.values["settle_s"])
@@ -104,7 +104,7 @@ class Driving:
         """Record how the tables were read while clients were driven. Raises TrialFailed where that
         is not what the run wants."""
         found = residency.judge(self._tables, before, after)
-        self._note({"residency": found.verdict, "residency_why": found.why})
+        self.note({"residency": found.verdict, "residency_why": found.why})
         wanted = self.work.values["fits"]
         if wanted in ("any", found.verdict) or found.verdict == "any":
             return
@@ -115,7 +115,8 @@ class Driving:
             remedy=f"set innodb_buffer_pool_size {lower}, or load {more} rows",
         )
 
-    def _note(self, facts: dict[str, Any]) -> None:
+    def note(self, facts: dict[str, Any]) -> None:
+        """Add facts to the record of the server."""
         recorded = self.instances[-1]
         self.instances[-1] = replace(recorded, facts={**recorded.facts, **facts})
 

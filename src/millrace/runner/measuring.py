@@ -151,10 +151,11 @@ def measure(
         counters = None
         if driving is not None:
             counters = opened.enter_context(counters_of(driving.instance))
-        opened.enter_context(cpu_wakeup.in_force(given.control))
-        polls = given.control is not None and given.control.busy_poll
-        run_spec = phases.spec(work.measuring, work, connection, data_file, busy_poll=polls)
+        awake = opened.enter_context(cpu_wakeup.in_force(given.control))
+        run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
         result = _measured(run_spec, found, listener, counters, limit_s)
+    if driving is not None and given.control is not None:
+        driving.note(cpu_wakeup.told(given.control, awake, result.driven()))
     if given.expected is not None:
         yields.verify(work.workload, result, given.expected)
         found.measurements.extend(yields.data_measurements(given.expected))
@@ -279,12 +280,12 @@ def instance_record(
             *(_option_record(left) for left in fitted.left_out),
         ),
         effective=effective,
-        facts={**facts, **_controls(given.control), "load_average_1min": load_1min},
+        facts={
+            **facts,
+            **({} if given.control is None else cpu_wakeup.told(given.control)),
+            "load_average_1min": load_1min,
+        },
     )
-
-
-def _controls(control: Control | None) -> dict[str, Any]:
-    return {} if control is None else {cpu_wakeup.FACT: control.as_data()}
 
 
 def _option_record(asked: Option | LeftOut) -> OptionRecord:

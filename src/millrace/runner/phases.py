@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millrace.load import spec as load
+from millrace.runner.cpu_wakeup import Control
 from millrace.runner.limits import phase_limit_s
 from millrace.runner.work import DataFile, Work
 from millrace.workloads.definition import DataSet, Phase
@@ -20,19 +21,20 @@ def spec(
     work: Work,
     connection: load.Connection,
     data_file: DataFile | None = None,
-    *,
-    busy_poll: bool = False,
+    control: Control | None = None,
 ) -> load.RunSpec:
-    """The load generator's spec for some phases of a trial."""
+    """The load generator's spec for some phases of a trial; ``control`` is for driven clients."""
     return load.RunSpec(
         connection=connection,
         session=UTC_SESSION,
-        phases=tuple(_phase(phase, work, data_file, busy_poll=busy_poll) for phase in phases),
+        phases=tuple(_phase(phase, work, data_file, control) for phase in phases),
         tables=work.tables,
     )
 
 
-def _phase(phase: Phase, work: Work, data_file: DataFile | None, *, busy_poll: bool) -> load.Phase:
+def _phase(
+    phase: Phase, work: Work, data_file: DataFile | None, control: Control | None
+) -> load.Phase:
     within_s = phase_limit_s(phase, work)
     match phase.kind:
         case "load_data":
@@ -50,7 +52,7 @@ def _phase(phase: Phase, work: Work, data_file: DataFile | None, *, busy_poll: b
         case "sql":
             return load.Statement(phase.name, phase.statements(work.values), within_s)
         case "drive":
-            return _drive(phase, work, within_s, busy_poll=busy_poll)
+            return _drive(phase, work, within_s, control)
         case _:
             return _of_tables(phase, work, within_s)
 
@@ -74,9 +76,10 @@ def _data(work: Work) -> DataSet:
     return work.workload.data
 
 
-def _drive(phase: Phase, work: Work, limit_s: float, *, busy_poll: bool) -> load.Drive:
+def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) -> load.Drive:
     values = work.values
     operations = int(values["operations"])
+    asked_cpus = cpus(str(values["client_cpus"]))
     return load.Drive(
         name=phase.name,
         test=str(values["test"]),
@@ -89,8 +92,8 @@ def _drive(phase: Phase, work: Work, limit_s: float, *, busy_poll: bool) -> load
         transactions=operations or None,
         threads=int(values["threads"]),
         retry=_RETRIED_ERRORS,
-        busy_poll=busy_poll,
-        cpus=cpus(str(values["client_cpus"])),
+        busy_poll=control is not None and control.busy_poll,
+        cpus=asked_cpus or (control.client_cpus if control is not None else None),
     )
 
 

@@ -20,7 +20,7 @@ from millrace.errors import HostProblem, Interrupted, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.load import client as load
 from millrace.runner import ownership
-from millrace.runner.cpu_wakeup import Control
+from millrace.runner.cpu_wakeup import Rule
 from millrace.runner.measuring import TrialInput
 from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import DataFile, Work
@@ -53,14 +53,14 @@ class PreparedTreatment:
 
 @dataclass(frozen=True)
 class RunInput:
-    """All that a run needs; ``treatments`` are by treatment id. ``control`` is what is done about
-    sleeping CPUs, None where no clients are driven."""
+    """All that a run needs; ``treatments`` are by treatment id. ``rule`` decides what is
+    done about sleeping CPUs, None where no clients are driven."""
 
     plan: Plan
     treatments: Mapping[str, PreparedTreatment]
     expected: load.DataChecksum | None
     data_file: DataFile | None
-    control: Control | None = None
+    rule: Rule | None = None
 
 
 def new_run_record(
@@ -177,14 +177,16 @@ def carry_out(
 
 def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
     treatment = given.treatments[trial.treatment.id]
+    work = treatment.work
+    rule = given.rule if work.workload.drives else None
     return TrialInput(
         name=name,
         server=treatment.server,
         options=treatment.options,
-        work=treatment.work,
+        work=work,
         expected=given.expected,
-        data_file=given.data_file if treatment.work.reads_a_file else None,
-        control=given.control if treatment.work.workload.drives else None,
+        data_file=given.data_file if work.reads_a_file else None,
+        control=None if rule is None else rule.control(int(work.values["clients"])),
     )
 
 

@@ -22,7 +22,8 @@ from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_els
 
 TWO = ("mysql-5.6.24", "mysql-8.0.12")
 WAKEUP = {
-    "keep_awake": True, "busy_poll": False, "reason": "automatic: waking takes longer than 10 µs",
+    "keep_awake": True, "busy_poll": True, "client_cpus": [1], "polled": True, "on_cpus": [1],
+    "reason": "a sleeping CPU takes 52 µs to run again, one kept awake 4 µs",
     "idle_wakeup_us": 52.31, "awake_wakeup_us": 4.06,
 }  # fmt: skip
 
@@ -174,11 +175,13 @@ def test_what_templates_saved_and_the_client_took_are_told() -> None:
 
 def test_how_sleeping_cpus_were_dealt_with_is_told_with_the_reason() -> None:
     assert note(few(wakeup=WAKEUP), "awake") == (
-        "idle CPUs were kept awake and clients did not poll (automatic: waking takes longer than "
-        "10 µs): a wake-up took 52.3 µs from sleep, 4.06 µs awake"
+        "idle CPUs were kept awake and clients polled on CPU 1 (a sleeping CPU takes 52 µs to run "
+        "again, one kept awake 4 µs)"
     )
-    off = {"keep_awake": False, "busy_poll": True, "reason": "asked for"}
-    assert note(few(wakeup=off), "sleep") == "idle CPUs could sleep and clients polled (asked for)"
+    # What was asked of many clients was not done.
+    off = {"keep_awake": False, "busy_poll": True, "polled": False, "reason": "asked for"}
+    said = "idle CPUs could sleep and clients did not poll (asked for)"
+    assert note(few(wakeup=off), "sleep") == said
 
 
 def test_constants_are_told_in_words() -> None:

@@ -2,51 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.load.wakeup import CpuWakeup
-from millrace.runner.cpu_wakeup import WORTH_AVOIDING_US, Setting, decide
+from millrace.runner.cpu_wakeup import WORTH_AVOIDING_US, Rule, Setting, slowest
 
-SLEEPY = (CpuWakeup(0, 20.0, 18.0), CpuWakeup(1, 48.0, 19.0))
-ALERT = (CpuWakeup(0, 5.0, 4.5), CpuWakeup(1, 4.0, 4.0))
+SLEEPY = Rule("auto", "auto", 48.0, 19.0, (0, 1))
+ALERT = replace(SLEEPY, idle_us=5.0, awake_us=4.5)
 
 
-def test_cpus_that_wake_late_are_kept_awake() -> None:
-    control = decide("auto", "auto", SLEEPY, most_clients=32, n_cpus=2)
-    assert control.keep_awake
-    assert not control.busy_poll
+def test_the_slowest_cpu_counts() -> None:
+    assert slowest((CpuWakeup(0, 20.0, 18.0), CpuWakeup(1, 48.0, 19.0))) == (48.0, 19.0)
+    assert slowest(()) == (None, None)
+
+
+def test_a_client_that_has_a_cpu_to_itself_polls_on_it_and_the_others_are_kept_awake() -> None:
+    control = SLEEPY.control(1)
+    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (True, True, (1,))
     assert "takes 48 µs to run again, one kept awake 19 µs" in control.reason
-    assert "are kept awake" in control.reason
+    wide = replace(SLEEPY, cpus=tuple(range(8)))
+    assert wide.control(3).client_cpus == (5, 6, 7)
+
+
+def test_many_clients_leave_no_cpu_to_spare() -> None:
+    control = SLEEPY.control(8)
+    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (False, False, None)
+    assert "clients = 8 leaves none of the 2 CPUs to spare" in control.reason
 
 
 def test_cpus_that_wake_at_once_are_left_alone() -> None:
-    control = decide("auto", "auto", ALERT, most_clients=1, n_cpus=8)
-    assert not control.keep_awake
-    assert not control.busy_poll
-    assert "may sleep" in control.reason
+    control = replace(ALERT, cpus=tuple(range(8))).control(1)
+    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (False, False, None)
 
 
-@pytest.mark.parametrize(("clients", "polls"), [(1, True), (2, False)])
-def test_clients_poll_where_cpus_must_sleep_and_there_is_room(clients: int, polls: bool) -> None:
-    control = decide("off", "auto", SLEEPY, most_clients=clients, n_cpus=2)
-    assert not control.keep_awake
-    assert control.busy_poll is polls
+def test_where_clients_are_compared_one_number_decides_for_all() -> None:
+    rule = replace(SLEEPY, clients=8)
+    assert rule.control(1) == rule.control(8)
+    assert not rule.control(1).keep_awake
 
 
 def test_what_the_experiment_says_holds() -> None:
-    control = decide("on", "on", ALERT, most_clients=64, n_cpus=2)
+    control = replace(ALERT, keep_awake="on", busy_poll="on").control(64)
     assert control.keep_awake
     assert control.busy_poll
+    assert control.client_cpus is None
     assert 'keep_awake = "on"' in control.reason
     assert 'busy_poll = "on"' in control.reason
 
 
 def test_without_a_measurement_nothing_is_done_by_itself() -> None:
-    control = decide("auto", "auto", (), most_clients=1, n_cpus=8)
+    control = replace(SLEEPY, idle_us=None, awake_us=None).control(1)
     assert (control.keep_awake, control.busy_poll) == (False, False)
-    assert control.idle_wakeup_us is None
     assert "could not be measured" in control.reason
 
 
@@ -54,19 +64,24 @@ settings = st.sampled_from(["auto", "on", "off"])
 latencies = st.floats(0.1, 1e4)
 
 
-@given(
-    settings, settings, st.lists(st.tuples(latencies, latencies), max_size=8), st.integers(1, 64)
-)
-def test_the_settings_that_are_no_auto_always_hold(
-    keep_awake: Setting, busy_poll: Setting, measured: list[tuple[float, float]], clients: int
+@given(settings, settings, latencies, latencies, st.integers(1, 64), st.integers(1, 64))
+def test_settings_hold_and_nothing_is_taken_from_a_server(
+    keep_awake: Setting, busy_poll: Setting, idle: float, awake: float, clients: int, n_cpus: int
 ) -> None:
-    found = [CpuWakeup(cpu, idle, awake) for cpu, (idle, awake) in enumerate(measured)]
-    control = decide(keep_awake, busy_poll, found, most_clients=clients, n_cpus=8)
-    if keep_awake != "auto":
-        assert control.keep_awake is (keep_awake == "on")
-    elif control.keep_awake:
-        assert control.idle_wakeup_us is not None
-        assert control.awake_wakeup_us is not None
-        assert control.idle_wakeup_us - control.awake_wakeup_us >= WORTH_AVOIDING_US
-    if busy_poll != "auto":
-        assert control.busy_poll is (busy_poll == "on")
+    control = Rule(keep_awake, busy_poll, idle, awake, tuple(range(n_cpus))).control(clients)
+    for setting, done in ((keep_awake, control.keep_awake), (busy_poll, control.busy_poll)):
+        if setting != "auto":
+            assert done is (setting == "on")
+        elif done:
+            assert idle - awake >= WORTH_AVOIDING_US
+            assert 2 * clients <= n_cpus
+    if control.client_cpus is not None:
+        assert control.busy_poll
+        assert len(control.client_cpus) == clients <= n_cpus / 2
+
+
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Setting) -> None:
+    reason = replace(SLEEPY, keep_awake=setting).control(8).reason
+    assert f'keep_awake = "{setting}"' in reason
+    assert "to spare" in reason  # busy_poll is automatic
