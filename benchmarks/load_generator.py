@@ -5,7 +5,8 @@
 The tools take turns against one running server: in every turn each tool runs each cell once, in
 another order each time, so that drift of the machine meets all of them. A ratio is the geometric
 mean over the turns of one tool's figure by another's of the same turn, with Student's t interval.
-The floor is an epoll loop of one thread that sends ready packets and understands nothing.
+The floor is an epoll loop of one thread that sends ready packets and understands nothing. While
+there is one connection the CPUs are kept awake, for every tool.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import random
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from benchmarks.load_tools import (
     install,
 )
 from millrace.load.client import versions
+from millrace.load.wakeup import kept_awake
 from millrace.servers import install as servers
 from millrace.servers import instances
 from millrace.servers.instances import Instance
@@ -130,22 +132,34 @@ def _take_turns(bench: Bench, cells: Sequence[Cell], turns: int, seconds: int) -
     for turn in range(turns):
         for number, cell in enumerate(cells):
             _progress(f"turn {turn + 1} of {turns}, {number + 1} of {len(cells)}: {cell}")
-            tools: dict[str, Callable[[Cell], Figures]] = {
-                SYSBENCH: bench.sysbench,
-                FLOOR: bench.floor,
-                MILLRACE: bench.millrace,
-            }
-            names = list(tools)
-            order.shuffle(names)
-            for name in names:
-                runs[cell].setdefault(name, []).append(tools[name](cell))
-            if cell.protocol == TEXT:
-                # As long as the others, if it is as fast as sysbench; a share for each client.
-                wanted = runs[cell][SYSBENCH][0].queries_per_s * seconds
-                queries = max(1, round(wanted / cell.connections)) * cell.connections
-                runs[cell].setdefault(SLAP, []).append(bench.mysqlslap(cell, queries))
+            for name in _order(cell, order, sysbench_first=turn == 0):
+                # A client alone waits for sleeping CPUs most of the time, whatever it is.
+                with kept_awake() if cell.connections == 1 else nullcontext():
+                    run = _run(bench, name, cell, runs[cell], seconds)
+                runs[cell].setdefault(name, []).append(run)
     _progress("")
     return runs
+
+
+def _order(cell: Cell, order: random.Random, *, sysbench_first: bool) -> list[str]:
+    names = [FLOOR, MILLRACE, *((SLAP,) if cell.protocol == TEXT else ())]
+    if sysbench_first:  # it tells how much mysqlslap, which knows no time, is to do
+        order.shuffle(names)
+        return [SYSBENCH, *names]
+    names.append(SYSBENCH)
+    order.shuffle(names)
+    return names
+
+
+def _run(
+    bench: Bench, name: str, cell: Cell, earlier: dict[str, list[Figures]], seconds: int
+) -> Figures:
+    if name == SLAP:
+        # As long as the others, if it is as fast as sysbench; a share for each client.
+        wanted = earlier[SYSBENCH][0].queries_per_s * seconds
+        return bench.mysqlslap(cell, max(1, round(wanted / cell.connections)) * cell.connections)
+    tools = {SYSBENCH: bench.sysbench, FLOOR: bench.floor, MILLRACE: bench.millrace}
+    return tools[name](cell)
 
 
 def _progress(text: str) -> None:
