@@ -167,6 +167,11 @@ def run_sysbench(instance: Instance, case: Case) -> None:
 
 
 def run_millrace(instance: Instance, case: Case) -> None:
+    load_sbtest(instance, case.tables, case.rows)
+
+
+def load_sbtest(instance: Instance, tables: int, rows: int) -> None:
+    """Load sysbench's tables into the database sbtest with millrace-load."""
     specification = {
         "version": 2,
         "connection": {
@@ -178,7 +183,7 @@ def run_millrace(instance: Instance, case: Case) -> None:
         "session": [],
         "workload": {"tables": {"sbtest": SBTEST}},
         "defaults": {},
-        "values": {"tables": case.tables, "table_size": case.rows},
+        "values": {"tables": tables, "table_size": rows},
         "seed": 1,
         "phases": [{"name": "load", "kind": "load_tables", "limit_s": 3600}],
     }

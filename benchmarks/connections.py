@@ -1,0 +1,119 @@
+"""What do 10,000 connections of one process cost?
+
+One row by primary key, as fast as the connections together can, by 10 to 10,000 connections of one
+millrace-load. Printed: the largest memory it had, its CPU time a query, and the queries a second.
+The numbers take turns, in another order each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import statistics
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.table_loading import load_sbtest
+from millrace.load.client import find_load_generator
+from millrace.servers import install, instances
+from millrace.servers.instances import Instance
+from millrace.servers.model import FittedOptions, Option
+
+NUMBERS = (10, 100, 1_000, 10_000)
+ROWS = 100_000
+# A pool of threads: the server would need a thread for each connection otherwise.
+OPTIONS = {
+    "max_connections": "10100",
+    "thread_handling": "pool-of-threads",
+    "open_files_limit": "20000",
+    "innodb_buffer_pool_size": "512M",
+    "back_log": "10000",
+}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run: bytes of memory, seconds of CPU a query, queries a second."""
+
+    memory: float
+    cpu_s: float
+    queries_per_s: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--server", default="mariadb-10.11.19", metavar="NAME", help="[%(default)s]"
+    )
+    parser.add_argument("--turns", type=int, default=3, help="runs of each number [%(default)s]")
+    arguments = parser.parse_args()
+    applied = tuple(Option(name, value, False, "benchmark") for name, value in OPTIONS.items())
+    turns: dict[int, list[Turn]] = {number: [] for number in NUMBERS}
+    server = install.install(arguments.server)
+    with instances.create(server, FittedOptions("benchmark", applied)) as instance:
+        instance.initialise(limit_s=120)
+        instance.start(limit_s=60)
+        try:
+            instance.query("CREATE DATABASE sbtest")
+            load_sbtest(instance, 1, ROWS)
+            order = random.Random(1)
+            for _ in range(arguments.turns):
+                for number in order.sample(NUMBERS, len(NUMBERS)):
+                    turns[number].append(_turn(instance, number))
+        finally:
+            instance.kill()
+    print(f"{arguments.server}, {arguments.turns} turns; medians, lowest and highest")
+    print(f"{'connections':>11} {'memory, MB':>24} {'CPU a query, µs':>24} {'queries/s':>28}")
+    for number, found in turns.items():
+        memory = _text([turn.memory / 1e6 for turn in found], 0)
+        cpu = _text([turn.cpu_s * 1e6 for turn in found], 1)
+        queries = _text([turn.queries_per_s for turn in found], 0)
+        print(f"{number:>11,} {memory:>24} {cpu:>24} {queries:>28}")
+
+
+def _turn(instance: Instance, number: int) -> Turn:
+    command = [
+        str(find_load_generator()), "bench", "--workload=point-query", f"--threads={number}",
+        f"--table-size={ROWS}", "--time=3", "--warmup-time=1", "--report-interval=1", "--json=-",
+        f"--socket={instance.socket}", f"--user={instance.user}",
+        f"--password={instance.password}", "--database=sbtest",
+    ]  # fmt: skip
+    events: list[dict[str, Any]] = []
+    memory = 0
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            events.append(json.loads(line))
+            memory = max(memory, _peak(process.pid))
+    driven = next(event for event in events if event["type"] == "phase")
+    count = driven["transactions"][0]["count"]
+    client = driven["client"]
+    return Turn(
+        memory=memory,
+        cpu_s=(client["user_s"] + client["system_s"]) / count,
+        queries_per_s=count / driven["duration_s"],
+    )
+
+
+def _peak(pid: int) -> int:
+    """The most memory that a process has had, in bytes; 0 when it has ended.
+
+    Not what the kernel tells of an ended child, which counts in the parent's at the fork.
+    """
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) * 1024 if found else 0
+
+
+def _text(values: list[float], digits: int) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
+
+
+if __name__ == "__main__":
+    main()
