@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from millrace import paths
-from millrace.cli.console import out, print_json
+from millrace.cli.console import out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.store_option import store_option
 from millrace.experiment.estimate import Estimate, require_space
@@ -76,27 +77,34 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
     parameters = ", ".join(f"{key} {value}" for key, value in _telling(experiment).items())
     compare, margin = experiment.compare, f"{experiment.margin * 100:.3g} %"
     keep = f" (--seed {plan.seed} keeps this order)" if seed_is_ours else ""
+    varied = [factor for factor in experiment.factors if len(factor.levels) > 1]
+    held = [f"{each.name} {each.levels[0]}" for each in experiment.factors if each not in varied]
     for name, text in (
         ("scale", f"{experiment.scale}: {parameters}" if parameters else experiment.scale),
         (
             "compared",
             f"{compare.factor}, base {compare.base}, margin {margin}",
         ),
+        *((("held", ", ".join(held)),) if held else ()),
         ("trials", f"{len(plan.treatments)} treatments x {experiment.blocks} blocks"),
         ("seed", f"{plan.seed}{keep}"),
     ):
         out.print(f"{name:<10}{text}", markup=False)
+    out.print()
+    print_table(_trial_table(plan, [factor.name for factor in varied]))
+    out.print()
+
+
+def _trial_table(plan: Plan, varied: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("trial", "block"):
         table.add_column(heading, justify="right")
-    for heading in (*(factor.name for factor in experiment.factors), "id"):
-        table.add_column(heading, no_wrap=True)
+    for heading in (*varied, "id"):
+        table.add_column(heading, overflow="fold")
     for trial in plan.trials:
-        levels = [escape(str(level)) for level in trial.treatment.levels.values()]
+        levels = [escape(str(trial.treatment.levels[name])) for name in varied]
         table.add_row(str(trial.position + 1), str(trial.block + 1), *levels, trial.id)
-    out.print()
-    out.print(table)
-    out.print()
+    return table
 
 
 def _telling(experiment: Experiment) -> dict[str, Any]:
