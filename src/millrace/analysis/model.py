@@ -172,11 +172,16 @@ class VariablesComparison:
     diff: VariablesDiff
 
 
+def factor_text(factor: str) -> str:
+    """A factor as reports call it: a server option by its own name."""
+    return factor.removeprefix("options.")
+
+
 def level_text(factor: str, level: Level) -> str:
     """A level to stand among those of other factors: ``InnoDB``, ``clients 8``, ``tls on``."""
     if isinstance(level, bool):
-        return f"{factor} {'on' if level else 'off'}"
-    return level if isinstance(level, str) else f"{factor} {level}"
+        return f"{factor_text(factor)} {'on' if level else 'off'}"
+    return level if isinstance(level, str) else f"{factor_text(factor)} {level}"
 
 
 @dataclass(frozen=True)

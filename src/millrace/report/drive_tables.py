@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from millrace.analysis.latencies import Latency, Of
-from millrace.analysis.model import Group, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.model import Group, RunAnalysis, TreatmentAnalysis, factor_text
 from millrace.report.formatting import MISSING, count_text, latency_text, percent_text
 from millrace.report.tables import Column, Row, Section, Table
 
@@ -29,7 +29,7 @@ def latency_table(analysis: RunAnalysis, of: Of) -> Table | None:
     if not sections:
         return None
     columns = (
-        Column(analysis.factor, numeric=False),
+        Column(factor_text(analysis.factor), numeric=False),
         Column(of, numeric=False, drop=2),
         Column("time", numeric=False),
         *(Column(title, drop=1 if title == "count" else 0) for title in titles),
@@ -95,7 +95,10 @@ def cost_table(analysis: RunAnalysis) -> Table | None:
         )
         for group in analysis.groups
     )
-    columns = (Column(analysis.factor, numeric=False), *(Column(title) for title, _ in figures))
+    columns = (
+        Column(factor_text(analysis.factor), numeric=False),
+        *(Column(title) for title, _ in figures),
+    )
     return Table("What a transaction cost", columns, sections)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis, factor_text
 from millrace.report.axis import WIDE, LogAxis, Tick
 from millrace.report.formatting import percent_text
 from millrace.report.matrix import row_label, sections
@@ -107,7 +107,8 @@ def _relative_chart(heading: str, groups: Sequence[Group], plot: _Plot) -> LineC
     return LineChart(
         heading=heading,
         description=(
-            f"{subject}{metric.title} relative to {analysis.base_text}, by {analysis.factor}"
+            f"{subject}{metric.title} relative to {analysis.base_text}, "
+            f"by {factor_text(analysis.factor)}"
         ),
         across=tuple(Tick(at, level) for level, at in plot.places.items()),
         up=tuple(Tick(100 - tick.at, tick.label) for tick in axis.ticks()),

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis, level_text
+from millrace.analysis.model import (
+    Comparison,
+    Group,
+    RunAnalysis,
+    TreatmentAnalysis,
+    factor_text,
+    level_text,
+)
 from millrace.report.formatting import MISSING, ratio_text, value_text
 from millrace.report.sentences import sentence, verdict_text
 
@@ -70,7 +77,7 @@ def is_large(analysis: RunAnalysis) -> bool:
 def matrix(analysis: RunAnalysis, metric: Metric) -> Matrix:
     """The comparisons in ``metric``; columns and rows in the experiment's order."""
     levels = list(dict.fromkeys(t.level for t in analysis.treatments))
-    corner = " · ".join(_row_factors(analysis)) or analysis.factor
+    corner = " · ".join(_row_factors(analysis)) or factor_text(analysis.factor)
     return Matrix(
         title=f"{metric.title} relative to {analysis.base_text}",
         corner=corner,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, RunAnalysis, level_text
+from millrace.analysis.model import Comparison, RunAnalysis, factor_text, level_text
 from millrace.analysis.verdict import margin_text
 from millrace.report.formatting import counted, percent_text, ratio_text
 from millrace.stats import RatioEstimate
@@ -36,7 +36,8 @@ def answer(analysis: RunAnalysis) -> str:
     """The run's question answered in one or two sentences, about the headline metric."""
     comparisons = analysis.comparisons()
     if not comparisons:
-        return f"Nothing was compared: {analysis.base_text} is the only level of {analysis.factor}."
+        factor = factor_text(analysis.factor)
+        return f"Nothing was compared: {analysis.base_text} is the only level of {factor}."
     if all(comparison.estimate is None for comparison in comparisons):
         reasons = {first_line(comparison.reason) for comparison in comparisons}
         return f"No comparison could be made: {'; '.join(sorted(reasons))}."
@@ -49,7 +50,8 @@ def answer(analysis: RunAnalysis) -> str:
 def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     """One comparison in full: effect, ratio, interval, blocks, verdict and what it lacks."""
     held = held_text(comparison, analysis)
-    base, candidate = str(comparison.base), str(comparison.candidate)
+    factor = analysis.factor
+    base, candidate = (level_text(factor, each) for each in (comparison.base, comparison.candidate))
     estimate = comparison.estimate
     if comparison.only_base_failed:
         return (
@@ -127,7 +129,7 @@ def _wanted(comparison: Comparison, margin: float) -> str:
 
 def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     """``mysql-5.7.22 gives 9.8 % fewer rows/s (regression)``."""
-    name = f"{comparison.candidate}{held_text(comparison, analysis)}"
+    name = f"{level_text(analysis.factor, comparison.candidate)}{held_text(comparison, analysis)}"
     if comparison.only_base_failed:
         return f"{name} has nothing to be compared with (the base failed)"
     if comparison.estimate is None:
@@ -168,7 +170,7 @@ def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
 
     largest = max(comparisons, key=size)
     ratio = largest.estimate.ratio if largest.estimate else 1.0
-    name = f"{largest.candidate}{held_text(largest, analysis)}"
+    name = f"{level_text(analysis.factor, largest.candidate)}{held_text(largest, analysis)}"
     return f"{name} {effect(ratio, largest.metric)}"
 
 

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, Group, MetricSummary, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.model import (
+    Comparison,
+    Group,
+    MetricSummary,
+    RunAnalysis,
+    TreatmentAnalysis,
+    factor_text,
+)
 from millrace.report.formatting import (
     MISSING,
     bytes_text,
@@ -65,7 +72,7 @@ def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) ->
     unit = spread_of.unit
     rate = (Column(metric.unit),) if time is not None else ()
     columns = (
-        Column(analysis.factor, numeric=False),
+        Column(factor_text(analysis.factor), numeric=False),
         Column(f"average, {unit}", drop=1),
         Column(f"median, {unit}", drop=3),
         *rate,
@@ -228,7 +235,7 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
     if not sections:
         return None
     columns = (
-        Column(analysis.factor, numeric=False),
+        Column(factor_text(analysis.factor), numeric=False),
         Column(f"measured here, {metric.unit}", drop=2),
         Column("% of base"),
         Column(f"published ({study.name})", numeric=False),
@@ -257,7 +264,7 @@ def sizes_table(analysis: RunAnalysis) -> Table | None:
     titles = [name.removesuffix("_bytes").replace("_", " ") for name in names]
     return Table(
         "Size on disk",
-        (Column(analysis.factor, numeric=False), *(Column(title) for title in titles)),
+        (Column(factor_text(analysis.factor), numeric=False), *(Column(title) for title in titles)),
         tuple(
             Section(
                 group.label,
@@ -288,7 +295,10 @@ def steps_table(analysis: RunAnalysis) -> Table:
             cells = [seconds_text(times[name]) if name in times else MISSING for name in names]
             rows.append(Row((str(treatment.level), *cells), is_base=treatment.is_base))
         sections.append(Section(group.label, tuple(rows)))
-    columns = (Column(analysis.factor, numeric=False), *(Column(name) for name in names))
+    columns = (
+        Column(factor_text(analysis.factor), numeric=False),
+        *(Column(name) for name in names),
+    )
     return Table("Time of each step, s (mean)", columns, tuple(sections))
 
 
@@ -297,7 +307,7 @@ def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
     blocks = range(analysis.run.blocks)
     waits = any(treatment.generator_wait is not None for treatment in analysis.treatments)
     columns = (
-        Column(analysis.factor, numeric=False),
+        Column(factor_text(analysis.factor), numeric=False),
         *(Column(f"block {block + 1}") for block in blocks),
         *((Column("waited for rows, % of load"),) if waits else ()),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable
 
 from rich import box
@@ -23,6 +24,7 @@ from millrace.report.tables import Row, Section, Table, published_table, results
 from millrace.report.terminal_matrix import STYLES, draw_matrix
 from millrace.report.units import readable
 
+HEAD = 8  # characters of a line of a head that is broken into several
 WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits
 
 
@@ -59,12 +61,14 @@ def as_text(analysis: RunAnalysis) -> str:
 
 
 def _show_table(table: Table, console: Console) -> None:
-    """The table; where the terminal is narrow, with heads in two lines and fewer columns, then with
-    cells broken at spaces, at last anywhere. No cell is cut."""
+    """The table; where the terminal is narrow, with heads in several lines, then fewer columns,
+    then cells broken at spaces, at last anywhere. No cell is cut."""
     unlimited = console.options.update_width(10_000)
     kept = list(range(len(table.columns)))
     drawn = _draw(table, kept, stacked=False)
-    for limit in sorted({column.drop for column in table.columns} - {0}, reverse=True):
+    everything = max(column.drop for column in table.columns) + 1
+    drops = sorted({column.drop for column in table.columns} - {0}, reverse=True)
+    for limit in (everything, *drops):
         if console.measure(drawn, options=unlimited).maximum <= console.width:
             break
         kept = [n for n, column in enumerate(table.columns) if column.drop < limit]
@@ -121,9 +125,11 @@ def _draw(
     for number in kept:
         column = table.columns[number]
         cells = [row.cells[number] for section in table.sections for row in section.rows]
+        if number == kept[0]:
+            cells += [section.heading for section in table.sections]
         whole = not any(breaks(cell) for cell in cells)
         drawn.add_column(
-            Text("\n".join(column.title.rsplit(" ", 1)) if stacked else column.title),
+            Text("\n".join(_stack(column.title)) if stacked else column.title),
             justify="right" if column.numeric else "left",
             overflow="fold",
             no_wrap=whole,
@@ -133,6 +139,12 @@ def _draw(
     for section in table.sections:
         _add_section(drawn, section, kept)
     return drawn
+
+
+def _stack(title: str) -> list[str]:
+    """A head in lines that are no longer than its longest word, or a word of usual length."""
+    longest = max(map(len, title.split()))
+    return textwrap.wrap(title, max(longest, HEAD))
 
 
 def _add_section(drawn: RichTable, section: Section, kept: list[int]) -> None:
