@@ -37,11 +37,12 @@ def conditions(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_unequal_work(analysis: RunAnalysis) -> list[str]:
-    unequal = [c for c in analysis.comparisons() if c.unequal]
+    unequal = [c for c in analysis.comparisons() if c.unequal and c.verdict == "inconclusive"]
     if not unequal:
         return []
     number = counted(len(unequal), "comparison")
-    return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: the work was unequal"]
+    why = "the work was unequal, or could not be shown to be equal"
+    return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: {why}"]
 
 
 def _about_errors(analysis: RunAnalysis) -> list[str]:

@@ -167,7 +167,7 @@ class ComparisonPart(_Part):
 
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
-    two did not do the same work, and is null where they did.
+    two did not do the same work, or are not shown to have done, and is null where they are.
     """
 
     base: Level
