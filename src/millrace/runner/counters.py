@@ -50,8 +50,8 @@ def cpu_time(pid: int) -> CpuTime:
 
 
 def cpu_between(before: CpuTime, after: CpuTime) -> tuple[float, float]:
-    """User and system seconds between two readings of one process: the ticks (10 ms) decide how the
-    time is shared between the two, the nanoseconds how much it is; less than a tick is user time."""
+    """User and system seconds between two readings of one process: nanoseconds say how many, ticks
+    (10 ms) of which kind; less than a tick is user time."""
     user_s, system_s = after.user_s - before.user_s, after.system_s - before.system_s
     ticked_s = user_s + system_s
     total_s = (after.total_ns - before.total_ns) / 1e9

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from millrace.load import spec as load
 from millrace.runner.limits import phase_limit_s
 from millrace.runner.work import DataFile, Work
+from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
 
 UTC_SESSION = ("SET time_zone = '+00:00'",)
@@ -90,7 +91,7 @@ def _drive(phase: Phase, work: Work, limit_s: float, *, busy_poll: bool) -> load
         threads=int(values["threads"]),
         retry=_RETRIED_ERRORS,
         busy_poll=busy_poll,
-        cpus=cpus(str(values["client_cpus"])),
+        cpus=cpu_numbers(str(values["client_cpus"])),
     )
 
 
@@ -100,17 +101,6 @@ def _pacing(work: Work) -> load.Closed | load.Open:
     if not rate:
         return load.Closed()
     return load.Open(rate, values["arrivals"], float(values["late_limit_s"]) or None)
-
-
-def cpus(text: str) -> tuple[int, ...] | None:
-    """The CPUs that a text such as ``0,2-3`` names; None, for all, when it is empty."""
-    if not text:
-        return None
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
 
 
 def count_sql(data: DataSet) -> str:

@@ -50,12 +50,7 @@ _DRIVING: dict[str, Any] = {
     "late_limit_s": {"kind": "number", "default": 0, "minimum": 0},
     # Threads of the load generator; 0 is chosen by it.
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
-    "client_cpus": {
-        "kind": "text",
-        "default": "",
-        "pattern": r"(\d+(-\d+)?(,\d+(-\d+)?)*)?",
-        "wanted": 'numbers of CPUs such as "0" or "1-3,5", or "" for any',
-    },
+    "client_cpus": {"kind": "cpus", "default": ""},
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "keep_awake": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "fits": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},

@@ -178,9 +178,3 @@ def test_driving_gets_its_time_and_more() -> None:
     ):
         given = driven(**chosen)
         assert limits.limit_s(given.measuring, given) > least_s
-
-
-def test_cpus_in_words() -> None:
-    assert phases.cpus("") is None
-    assert phases.cpus("3") == (3,)
-    assert phases.cpus("0-2,7,1") == (0, 1, 2, 7)

@@ -93,7 +93,7 @@ PERCENTILE = driving()["metrics"]["p99"]
         ({"factors": {"x": {"default": 5, "free": True, "minimum": 9}}}, "an integer from 9"),
         ({"factors": {"x": {"default": "a", "free": True, "minimum": 9}}}, "only numbers have"),
         ({"parameters": {"x": {"kind": "integer", "choices": ["a"]}}}, "only a text has"),
-        ({"parameters": {"x": {"kind": "text", "pattern": "a"}}}, "needs 'wanted'"),
+        ({"parameters": {"x": {"kind": "cpus", "default": "3-1"}}}, "is not numbers of CPUs"),
         ({"parameters": {"x": {"kind": "text", "default": "c", "choices": ["a"]}}}, "one of a"),
     ],
 )
