@@ -110,14 +110,21 @@ class WorkPart(_Part):
 class ConditionsPart(_Part):
     """Under which conditions clients were driven, over the finished trials. Null: not measured.
 
-    `missed` is the share of page reads that the buffer pool could not serve, `client_share` the
+    `missed` is the share of page reads that the buffer pool could not serve; `reads` counts trials
+    by `cached`, `io_bound`, `between`, or `any` where it does not matter; `not_kept` counts those
+    that no template could be kept for. The `_why` are those of the first. `client_share` is the
     load generator's of the host's CPUs. CPU times and switches are those of a transaction.
     """
 
     trials: int
     unsettled: int
     longest_settle_s: float | None
+    unsettled_why: str | None
     missed: float | None
+    reads: dict[str, int]
+    between_why: str | None
+    not_kept: int
+    not_kept_why: str | None
     templates_saved_s: float | None
     client_s: float | None
     server_s: float | None
