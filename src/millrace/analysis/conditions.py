@@ -20,7 +20,8 @@ class DriveConditions:
     ``longest_settle_s``; ``unsettled_why`` says what went on in the first. ``missed`` is the share
     of page reads that the buffer pool could not serve, ``reads`` counts trials by what the runner
     made of theirs (cached, io_bound, between; any where it does not matter), and ``between_why``
-    has the figures of the first that was a bit of both. ``not_kept`` trials loaded their tables
+    has the figures of the first that was a bit of both. ``unsteady`` trials began to measure though
+    they were to warm up until throughput was steady. ``not_kept`` trials loaded their tables
     themselves, since no template could be kept, as ``not_kept_why`` says. ``templates_saved_s`` is
     what restoring instead of loading saved in all. CPU times are of the measured part, a
     transaction; ``client_share`` is the load generator's share of the host's CPUs. None where it
@@ -34,6 +35,7 @@ class DriveConditions:
     missed: float | None
     reads: Mapping[str, int]
     between_why: str | None
+    unsteady: int
     not_kept: int
     not_kept_why: str | None
     templates_saved_s: float | None
@@ -72,6 +74,7 @@ def drive_conditions(
         missed=_ratio(_sum(driven, "buffer_pool_reads"), _sum(driven, "buffer_pool_read_requests")),
         reads=dict(Counter(read for a in driven if (read := _fact(a, "residency")))),
         between_why=_fact(between[0], "residency_why") if between else None,
+        unsteady=sum(_measured(attempt, "warmup_steady") == 0 for attempt in driven),
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
         templates_saved_s=_saved(driven),

@@ -21,6 +21,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *_about_errors(analysis),
         *_about_open_loop(analysis),
         *_about_settling(analysis),
+        *_about_warmup(analysis),
         *_about_reads(analysis),
         *_about_busy_client(analysis),
     ]
@@ -79,6 +80,14 @@ def _about_settling(analysis: RunAnalysis) -> list[str]:
     line = f"{unsettled} of {_trials(driven)} began to measure before the server had written back"
     line += f" what was left to write, after waiting {seconds_text(limit)} s"
     return [line + _first(each.unsettled_why for each in driven)]
+
+
+def _about_warmup(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    unsteady = sum(each.unsteady for each in driven)
+    if not unsteady:
+        return []
+    return [f"{unsteady} of {_trials(driven)} began to measure before their throughput was steady"]
 
 
 def _about_reads(analysis: RunAnalysis) -> list[str]:

@@ -111,8 +111,9 @@ class ConditionsPart(_Part):
     """Under which conditions clients were driven, over the finished trials. Null: not measured.
 
     `missed` is the share of page reads that the buffer pool could not serve; `reads` counts trials
-    by `cached`, `io_bound`, `between`, or `any` where it does not matter; `not_kept` counts those
-    that no template could be kept for. The `_why` are those of the first. `client_share` is the
+    by `cached`, `io_bound`, `between`, or `any` where it does not matter; `unsteady` counts those
+    whose warm-up gave up waiting for steady throughput, `not_kept` those that no template could be
+    kept for. The `_why` are those of the first. `client_share` is the
     load generator's of the host's CPUs. CPU times and switches are those of a transaction.
     """
 
@@ -123,6 +124,7 @@ class ConditionsPart(_Part):
     missed: float | None
     reads: dict[str, int]
     between_why: str | None
+    unsteady: int
     not_kept: int
     not_kept_why: str | None
     templates_saved_s: float | None

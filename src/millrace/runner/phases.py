@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millrace.load import spec as load
-from millrace.runner.limits import phase_limit_s
+from millrace.runner.limits import phase_limit_s, warms_until_steady, warmup_s
 from millrace.runner.work import DataFile, Work
 from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
@@ -85,7 +85,8 @@ def _drive(phase: Phase, work: Work, limit_s: float, *, busy_poll: bool) -> load
         limit_s=limit_s,
         protocol=values["protocol"],
         pacing=_pacing(work),
-        warmup_s=float(values["warmup_s"]),
+        warmup_s=warmup_s(work),
+        until_steady=warms_until_steady(work),
         time_s=None if operations else float(values["time_s"]),
         transactions=operations or None,
         threads=int(values["threads"]),

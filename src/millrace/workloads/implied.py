@@ -45,6 +45,8 @@ _DRIVING: dict[str, Any] = {
     "time_s": {"kind": "number", "default": 30, "minimum": 0.1},
     # Transactions of all clients together; 0 ends by time.
     "operations": {"kind": "integer", "default": 0, "minimum": 0},
+    # By time, for as long as ``warmup_s`` says, or until throughput is steady.
+    "warmup": {"kind": "text", "default": "time", "choices": ["time", "steady"]},
     "warmup_s": {"kind": "number", "default": 5, "minimum": 0},
     # A request that would start later than this after its time is skipped; 0 is no limit.
     "late_limit_s": {"kind": "number", "default": 0, "minimum": 0},

@@ -147,6 +147,12 @@ def test_trials_that_had_not_settled_are_told() -> None:
     assert line.endswith("after waiting 600.0 s")
 
 
+def test_trials_that_were_not_steady_are_told() -> None:
+    line = note(few(of_8_0({"warmup_steady": 0.0})), "steady")
+    assert line == "3 of 6 trials began to measure before their throughput was steady"
+    assert not any("steady" in line for line in notes.warnings(few(of_8_0({"warmup_steady": 1.0}))))
+
+
 def test_a_load_generator_that_took_most_of_the_host_is_told() -> None:
     line = note(few(of_8_0({"load_generator_user_s": 40.0})), "took most of")
     assert "mysql-8.0.12" in line
