@@ -33,6 +33,7 @@ def compare_with_base(
             candidate.work,
             names=(str(base.level), str(candidate.level)),
             operations=operations,
+            margin=margin,
         )
         for candidate in candidates
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
+from typing import Any
 
 from millrace.store.records import HostRecord, StoredAttempt, StoredRun
 
@@ -15,16 +17,27 @@ class DriveConditions:
     """Under which conditions a treatment's clients were driven, over its finished trials.
 
     ``unsettled`` of ``trials`` began to measure before all was written back, within a limit of
-    ``longest_settle_s``. ``missed`` is the share of page reads that the buffer pool could not
-    serve. ``templates_saved_s`` is what restoring instead of loading saved in all. CPU times are
-    of the measured part, a transaction; ``client_share`` is the load generator's share of the
-    host's CPUs. None where it was not measured.
+    ``longest_settle_s``; ``unsettled_why`` says what went on in the first. ``missed`` is the share
+    of page reads that the buffer pool could not serve, ``reads`` counts trials by what the runner
+    made of theirs (cached, io_bound, between; any where it does not matter), and ``between_why``
+    has the figures of the first that was a bit of both. ``unsteady`` trials began to measure though
+    they were to warm up until throughput was steady. ``not_kept`` trials loaded their tables
+    themselves, since no template could be kept, as ``not_kept_why`` says. ``templates_saved_s`` is
+    what restoring instead of loading saved in all. CPU times are of the measured part, a
+    transaction; ``client_share`` is the load generator's share of the host's CPUs. None where it
+    was not measured.
     """
 
     trials: int
     unsettled: int
     longest_settle_s: float | None
+    unsettled_why: str | None
     missed: float | None
+    reads: Mapping[str, int]
+    between_why: str | None
+    unsteady: int
+    not_kept: int
+    not_kept_why: str | None
     templates_saved_s: float | None
     client_s: float | None
     server_s: float | None
@@ -48,11 +61,22 @@ def drive_conditions(
         driven, "load_generator_voluntary_switches", "load_generator_involuntary_switches"
     )
     server_s = _sum(driven, "server_user_s", "server_system_s")
+    unsettled = [attempt for attempt in driven if _measured(attempt, "settled") == 0]
+    between = [attempt for attempt in driven if _fact(attempt, "residency") == "between"]
+    not_kept = [why for a in driven if (why := _fact(a, "template_not_kept"))]
     return DriveConditions(
         trials=len(driven),
-        unsettled=sum(_measured(attempt, "settled") == 0 for attempt in driven),
+        unsettled=len(unsettled),
         longest_settle_s=max(_each(driven, "settle_duration_s"), default=None),
+        unsettled_why=", ".join(_fact(unsettled[0], "unsettled") or ()) or None
+        if unsettled
+        else None,
         missed=_ratio(_sum(driven, "buffer_pool_reads"), _sum(driven, "buffer_pool_read_requests")),
+        reads=dict(Counter(read for a in driven if (read := _fact(a, "residency")))),
+        between_why=_fact(between[0], "residency_why") if between else None,
+        unsteady=sum(_measured(attempt, "warmup_steady") == 0 for attempt in driven),
+        not_kept=len(not_kept),
+        not_kept_why=not_kept[0] if not_kept else None,
         templates_saved_s=_saved(driven),
         client_s=_ratio(client_s, _sum(driven, "transactions")),
         server_s=_ratio(server_s, _sum(driven, "transactions")),
@@ -132,6 +156,12 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
         added = datetime.fromisoformat(extension["utc"])
         seen.append(len({blocks[trial_id] for when, trial_id in ended if when <= added}))
     return tuple(dict.fromkeys(number for number in seen if number))
+
+
+def _fact(attempt: StoredAttempt, name: str) -> Any:
+    """What the runner noted of the server's instance; None where it did not."""
+    server = (instance for instance in attempt.instances if instance.role == "server")
+    return next((instance.facts.get(name) for instance in server), None)
 
 
 def _measured(attempt: StoredAttempt, name: str) -> float | None:

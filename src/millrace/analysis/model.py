@@ -125,7 +125,7 @@ class Comparison:
     ``base_failed`` and ``candidate_failed`` count failed trials; ``lost`` says them in words, which
     also end the first line of ``reason``, and is empty without any. ``only_base_failed`` tells a
     verdict of failed that is the base's alone. ``unequal`` says in which way the two did not do the
-    same work, in any metric, and is empty where they did.
+    same work, or are not shown to have done, in any metric, and is empty where they are.
     """
 
     base_id: str

@@ -1,8 +1,10 @@
 """Whether two treatments did the same work, without which a speed says nothing.
 
-Two treatments whose transactions failed, were begun again or were left out at different rates
-(``millrace.stats.rates`` says what differs), or that carried out another number of transactions
-though the number was fixed, are not compared: the verdict is inconclusive, whichever the metric.
+Two treatments whose transactions failed, were begun again or were left out at rates that are not
+shown to be equal (``millrace.stats.rates`` says what is), or that carried out another number of
+transactions though the number was fixed, are not compared: the verdict is inconclusive, whichever
+the metric. Equal is within half of the margin, so that no difference of speed that matters can be
+made of work that was not done, and within 1 percentage point at most.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.stats import compare_rates
+from millrace.stats.rates import NEGLIGIBLE
 from millrace.store.records import StoredAttempt, TrialRecord
 
-COUNT_TOLERANCE = 0.001  # of the transactions asked for; as small a part as a negligible rate
+COUNT_TOLERANCE = NEGLIGIBLE  # of the transactions asked for
+MOST_TOLERATED = 0.01
 
 _ALPHA = 0.05
 
@@ -87,8 +91,10 @@ def unequal_work(
     *,
     names: tuple[str, str],
     operations: int,
+    margin: float,
 ) -> str:
-    """Why two treatments' work was not the same, in words with numbers; empty where it was.
+    """Why two treatments' work was not the same, or cannot be shown to be, in words with numbers;
+    empty where it was.
 
     Only blocks of which both have a trial count. ``names`` are the base's and the candidate's.
     """
@@ -96,11 +102,18 @@ def unequal_work(
     if not pairs:
         return ""
     of_base, of_candidate = ([pair[side] for pair in pairs] for side in (0, 1))
-    found = [
-        *_different_rates(of_base, of_candidate, names),
-        *_different_counts(of_base, of_candidate, names, operations),
-    ]
-    return f"unequal work: {'; '.join(found)}" if found else ""
+    tolerance = max(NEGLIGIBLE, min(margin / 2, MOST_TOLERATED))
+    different, unknown = _rates(of_base, of_candidate, names, tolerance)
+    different += _different_counts(of_base, of_candidate, names, operations)
+    if different:
+        return f"unequal work: {'; '.join([*different, *unknown])}"
+    if unknown:
+        points = f"{tolerance * 100:.2g} percentage point{'' if tolerance == 0.01 else 's'}"
+        return (
+            f"work not shown to be equal: {'; '.join(unknown)}; equal is within {points}, "
+            f"which more blocks may show"
+        )
+    return ""
 
 
 def _pairs(
@@ -110,21 +123,29 @@ def _pairs(
     return [(work, by_block[work.block]) for work in base if work.block in by_block]
 
 
-def _different_rates(
-    base: Sequence[TrialWork], candidate: Sequence[TrialWork], names: tuple[str, str]
-) -> Iterator[str]:
+def _rates(
+    base: Sequence[TrialWork],
+    candidate: Sequence[TrialWork],
+    names: tuple[str, str],
+    tolerance: float,
+) -> tuple[list[str], list[str]]:
+    """The rates that differ, and those that are not shown to be equal."""
+    different: list[str] = []
+    unknown: list[str] = []
     happened = [kind for kind in _KINDS if any(kind.hits(work) for work in (*base, *candidate))]
     for kind in happened:
         compared = compare_rates(
             [(kind.hits(work), kind.tries(work)) for work in base],
             [(kind.hits(work), kind.tries(work)) for work in candidate],
+            tolerance=tolerance,
             alpha=_ALPHA / len(happened),  # Bonferroni: all of them together are wrong that rarely
         )
-        if compared.differs:
-            yield (
+        if compared.shown != "equal":
+            (different if compared.shown == "different" else unknown).append(
                 f"{_percent(compared.candidate)} {kind.said} with {names[1]}, "
                 f"{_percent(compared.base)} with {names[0]}"
             )
+    return different, unknown
 
 
 def _different_counts(

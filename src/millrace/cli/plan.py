@@ -38,6 +38,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     experiment = choice.read()
     seed = secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed
     plan = expand(experiment, seed=seed)
+    prepare.refuse_missing_cpus(experiment)
     prepare.refuse_attached(plan)
     measured = None
     if store.exists():

@@ -51,6 +51,7 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bo
         if not chosen.is_new:
             waiting &= runner.waiting_trials(opened, run, plan, retry_failed=retry_failed)
         if waiting:
+            prepare.refuse_missing_cpus(plan.experiment)
             prepare.refuse_attached(plan)
             estimate = estimate_or_refuse(plan, opened)
             given = _prepare(stack, plan, None if chosen.is_new else opened.load_run(run.id))

@@ -32,6 +32,7 @@ UNDO_ROW_BYTES = 25
 TABLE_ROWS_PER_S = 60_000
 TRANSACTIONS_PER_S = 5_000
 SETTLE_S = 3.0
+STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
 # Left free on the disk, so that other programs and the results store go on.
 RESERVE_BYTES = 500_000_000
 
@@ -132,7 +133,8 @@ def _driving_s(values: Mapping[str, Any]) -> float:
     measured_s = float(values["time_s"])
     if operations:
         measured_s = operations / (rate or TRANSACTIONS_PER_S)
-    return float(values["warmup_s"]) + SETTLE_S + measured_s
+    warmup_s = STEADY_S if values["warmup"] == "steady" else float(values["warmup_s"])
+    return warmup_s + SETTLE_S + measured_s
 
 
 def _trial_bytes(workload: Workload, values: Mapping[str, Any], needs: Needs) -> int:

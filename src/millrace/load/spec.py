@@ -179,9 +179,10 @@ class Open:
 
 @dataclass(frozen=True)
 class Drive:
-    """A phase in which ``clients`` repeat a test's transactions, ``warmup_s`` unmeasured, then for
-    ``time_s`` or, where that is None, until ``transactions`` were made in all. A transaction that
-    ends with one of the ``retry`` codes is begun again."""
+    """A phase in which ``clients`` repeat a test's transactions, ``warmup_s`` unmeasured (or
+    ``until_steady`` throughput, so long at most), then for ``time_s`` or, where that is None, until
+    ``transactions`` were made in all. A transaction that ends with one of the ``retry`` codes is
+    begun again."""
 
     name: str
     test: str
@@ -190,6 +191,7 @@ class Drive:
     protocol: Literal["prepared", "text"] = "prepared"
     pacing: Closed | Open = Closed()
     warmup_s: float = 0.0
+    until_steady: bool = False
     time_s: float | None = None
     transactions: int | None = None
     threads: int = 0
@@ -205,6 +207,9 @@ class Drive:
         end: dict[str, Any] = {"kind": "time", "seconds": self.time_s}
         if self.transactions is not None:
             end = {"kind": "operations", "transactions": self.transactions}
+        warmup: dict[str, Any] = {"kind": "time", "seconds": self.warmup_s}
+        if self.until_steady:
+            warmup = {"kind": "steady", "limit_s": self.warmup_s}
         return {
             "kind": "drive",
             "test": self.test,
@@ -212,7 +217,7 @@ class Drive:
             "threads": self.threads,
             "protocol": self.protocol,
             "pacing": self.pacing._plain(),
-            "warmup": {"kind": "time", "seconds": self.warmup_s},
+            "warmup": warmup,
             "end": end,
             "retry": list(self.retry),
             "busy_poll": self.busy_poll,

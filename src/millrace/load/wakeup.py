@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -38,8 +39,10 @@ class KeptAwake:
     pollers: int
 
 
+@functools.cache
 def measure() -> tuple[CpuWakeup, ...]:
-    """Measure each CPU this process may use, one after the other, for about a second in all.
+    """Measure each CPU this process may use, one after the other, for about a second in all; only
+    once, so that what is found about a host and what is decided by it are the same.
 
     Raises HostProblem where that cannot be done.
     """

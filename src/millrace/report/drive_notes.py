@@ -11,7 +11,6 @@ from millrace.report.formatting import counted, percent_text, seconds_text
 
 ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
 BUSY_CLIENT = 0.5  # of the host: from there on, the server may have waited for it
-CACHED = 0.001  # of page reads missing the buffer pool: up to that, the tables are in memory
 SHOWN = 6  # labels in one line
 
 
@@ -22,6 +21,8 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *_about_errors(analysis),
         *_about_open_loop(analysis),
         *_about_settling(analysis),
+        *_about_warmup(analysis),
+        *_about_reads(analysis),
         *_about_busy_client(analysis),
     ]
 
@@ -37,11 +38,12 @@ def conditions(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_unequal_work(analysis: RunAnalysis) -> list[str]:
-    unequal = [c for c in analysis.comparisons() if c.unequal]
+    unequal = [c for c in analysis.comparisons() if c.unequal and c.verdict == "inconclusive"]
     if not unequal:
         return []
     number = counted(len(unequal), "comparison")
-    return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: the work was unequal"]
+    why = "the work was unequal, or could not be shown to be equal"
+    return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: {why}"]
 
 
 def _about_errors(analysis: RunAnalysis) -> list[str]:
@@ -75,9 +77,27 @@ def _about_settling(analysis: RunAnalysis) -> list[str]:
     if not unsettled:
         return []
     limit = max(each.longest_settle_s or 0.0 for each in driven if each.unsettled)
-    trials = counted(sum(each.trials for each in driven), "trial")
-    line = f"{unsettled} of {trials} began to measure before the server had written back what was"
-    return [f"{line} left to write, after waiting {seconds_text(limit)} s"]
+    line = f"{unsettled} of {_trials(driven)} began to measure before the server had written back"
+    line += f" what was left to write, after waiting {seconds_text(limit)} s"
+    return [line + _first(each.unsettled_why for each in driven)]
+
+
+def _about_warmup(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    unsteady = sum(each.unsteady for each in driven)
+    if not unsteady:
+        return []
+    return [f"{unsteady} of {_trials(driven)} began to measure before their throughput was steady"]
+
+
+def _about_reads(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    between = sum(each.reads.get("between", 0) for each in driven)
+    if not between:
+        return []
+    line = f"reads in {between} of {_trials(driven)} were neither cached nor bound by I/O, so their"
+    line += " figures depend on the size of the memory"
+    return [line + _first(each.between_why for each in driven)]
 
 
 def _about_busy_client(analysis: RunAnalysis) -> list[str]:
@@ -97,7 +117,7 @@ def _about_memory(analysis: RunAnalysis) -> list[str]:
     if not missed:
         return []
     least, most = min(missed), max(missed)
-    if most <= CACHED:
+    if not most or {verdict for each in _driven(analysis) for verdict in each.reads} == {"cached"}:
         rest = f" but {most * 100:.2g} %" if most else ""
         return [f"the tables were in memory: the buffer pool served all page reads{rest}"]
     said = _range(least, most, lambda share: f"{share * 100:.3g} %")
@@ -136,14 +156,27 @@ def _wakeup_text(facts: Mapping[str, Any]) -> str:
 
 
 def _about_templates(analysis: RunAnalysis) -> list[str]:
-    saved = _known(analysis, lambda driven: driven.templates_saved_s)
-    if not saved:
-        return []
-    return [f"templates saved {seconds_text(sum(saved))} s of loading"]
+    driven = _driven(analysis)
+    lines = []
+    if saved := _known(analysis, lambda driven: driven.templates_saved_s):
+        lines.append(f"templates saved {seconds_text(sum(saved))} s of loading")
+    if not_kept := sum(each.not_kept for each in driven):
+        line = f"{not_kept} of {_trials(driven)} loaded their tables themselves, with no template"
+        lines.append(line + _first(each.not_kept_why for each in driven))
+    return lines
 
 
 def _driven(analysis: RunAnalysis) -> list[DriveConditions]:
     return [t.driven for t in analysis.treatments if t.driven is not None]
+
+
+def _trials(driven: Iterable[DriveConditions]) -> str:
+    return counted(sum(each.trials for each in driven), "trial")
+
+
+def _first(reasons: Iterable[str | None]) -> str:
+    """The first reason that is known, to end a line with."""
+    return next((f": {reason}" for reason in reasons if reason), "")
 
 
 def _known(analysis: RunAnalysis, figure: Callable[[DriveConditions], float | None]) -> list[float]:

@@ -110,14 +110,23 @@ class WorkPart(_Part):
 class ConditionsPart(_Part):
     """Under which conditions clients were driven, over the finished trials. Null: not measured.
 
-    `missed` is the share of page reads that the buffer pool could not serve, `client_share` the
+    `missed` is the share of page reads that the buffer pool could not serve; `reads` counts trials
+    by `cached`, `io_bound`, `between`, or `any` where it does not matter; `unsteady` counts those
+    whose warm-up gave up waiting for steady throughput, `not_kept` those that no template could be
+    kept for. The `_why` are those of the first. `client_share` is the
     load generator's of the host's CPUs. CPU times and switches are those of a transaction.
     """
 
     trials: int
     unsettled: int
     longest_settle_s: float | None
+    unsettled_why: str | None
     missed: float | None
+    reads: dict[str, int]
+    between_why: str | None
+    unsteady: int
+    not_kept: int
+    not_kept_why: str | None
     templates_saved_s: float | None
     client_s: float | None
     server_s: float | None
@@ -167,7 +176,7 @@ class ComparisonPart(_Part):
 
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
-    two did not do the same work, and is null where they did.
+    two did not do the same work, or are not shown to have done, and is null where they are.
     """
 
     base: Level

@@ -18,6 +18,7 @@ _SINGLE_ROWS_PER_S = 40
 _WARM_ROWS_PER_S = 2_000
 _TRANSACTIONS_PER_S = 20
 _CONNECTIONS_PER_S = 100
+_STEADY_S = 300.0  # as the load generator's own bench waits for steady throughput
 
 
 def limit_s(phases: Iterable[Phase], work: Work) -> float:
@@ -51,4 +52,14 @@ def _driving_s(work: Work) -> float:
     if operations:
         measured_s = operations / (min(rate, _TRANSACTIONS_PER_S) or _TRANSACTIONS_PER_S)
     connecting_s = int(values["clients"]) / _CONNECTIONS_PER_S
-    return connecting_s + float(values["warmup_s"]) + 2 * measured_s
+    return connecting_s + warmup_s(work) + 2 * measured_s
+
+
+def warms_until_steady(work: Work) -> bool:
+    """Whether the warm-up ends when throughput is steady, instead of by time."""
+    return bool(work.values["warmup"] == "steady")
+
+
+def warmup_s(work: Work) -> float:
+    """How long the warm-up takes, or may take at most, in seconds."""
+    return _STEADY_S if warms_until_steady(work) else float(work.values["warmup_s"])

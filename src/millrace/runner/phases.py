@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from millrace.load import spec as load
 from millrace.runner.cpu_wakeup import Control
-from millrace.runner.limits import phase_limit_s
+from millrace.runner.limits import phase_limit_s, warms_until_steady, warmup_s
 from millrace.runner.work import DataFile, Work
+from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
 
 UTC_SESSION = ("SET time_zone = '+00:00'",)
@@ -79,7 +80,7 @@ def _data(work: Work) -> DataSet:
 def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) -> load.Drive:
     values = work.values
     operations = int(values["operations"])
-    asked_cpus = cpus(str(values["client_cpus"]))
+    asked_cpus = cpu_numbers(str(values["client_cpus"]))
     return load.Drive(
         name=phase.name,
         test=str(values["test"]),
@@ -87,7 +88,8 @@ def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) ->
         limit_s=limit_s,
         protocol=values["protocol"],
         pacing=_pacing(work),
-        warmup_s=float(values["warmup_s"]),
+        warmup_s=warmup_s(work),
+        until_steady=warms_until_steady(work),
         time_s=None if operations else float(values["time_s"]),
         transactions=operations or None,
         threads=int(values["threads"]),
@@ -103,17 +105,6 @@ def _pacing(work: Work) -> load.Closed | load.Open:
     if not rate:
         return load.Closed()
     return load.Open(rate, values["arrivals"], float(values["late_limit_s"]) or None)
-
-
-def cpus(text: str) -> tuple[int, ...] | None:
-    """The CPUs that a text such as ``0,2-3`` names; None, for all, when it is empty."""
-    if not text:
-        return None
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
 
 
 def count_sql(data: DataSet) -> str:

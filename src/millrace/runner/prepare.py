@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from millrace.errors import HostProblem, UserError, nearest_names
+from millrace.errors import HostProblem, InvalidInput, Mistake, UserError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
@@ -24,6 +24,7 @@ from millrace.servers.configurations.check import about
 from millrace.servers.model import AttachedServer, InstalledServer, Option, Server
 from millrace.servers.progress import Progress
 from millrace.servers.signals import signals_held
+from millrace.workloads.cpu_numbers import cpu_numbers
 
 _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
 
@@ -85,6 +86,20 @@ def _is_varied(option: Option) -> bool:
 
 def _known_names(server: Server) -> Collection[str]:
     return options.known(server).names if isinstance(server, InstalledServer) else ()
+
+
+def refuse_missing_cpus(experiment: Experiment) -> None:
+    """Refuse to have clients on CPUs that are not here, or not for us: InvalidInput."""
+    wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
+    here = os.sched_getaffinity(0)
+    if missing := sorted(set(wanted) - here):
+        listed = ", ".join(map(str, missing))
+        mistake = Mistake(
+            "parameters.client_cpus",
+            f"there is no CPU {listed} here that millrace may use",
+            f"some of {', '.join(map(str, sorted(here)))}, or leave it out for any",
+        )
+        raise InvalidInput(experiment.source, [mistake])
 
 
 def refuse_attached(plan: Plan) -> None:

@@ -99,7 +99,10 @@ def table_sizes(instance: Instance | AttachedInstance, database: str) -> tuple[T
     Those of InnoDB are from its statistics: right to a few percent when the tables were analysed,
     or restored and opened, after they were loaded. Raises what pymysql raises.
     """
-    with contextlib.closing(instance.connect()) as session, session.cursor() as cursor:
+    with (
+        contextlib.closing(instance.connect(limit_s=ASK_LIMIT_S)) as session,
+        session.cursor() as cursor,
+    ):
         # MySQL 8 answers from a copy that may be a day old, unless told not to.
         cursor.execute("SHOW VARIABLES LIKE 'information_schema_stats_expiry'")
         if cursor.fetchone() is not None:

@@ -72,6 +72,8 @@ def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[Measu
 def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
     """Errors and retries are of transactions; rows and bytes are of their statements."""
     yield MeasurementRecord(f"{phase.name}_warmup_s", phase.warmup_s)
+    if (steady := phase.details.get("warmup_steady")) is not None:
+        yield MeasurementRecord("warmup_steady", int(steady))
     yield MeasurementRecord(f"{phase.name}_connect_s", phase.connect_s)
     if phase.partial:
         yield MeasurementRecord("partial", 1)

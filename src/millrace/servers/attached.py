@@ -45,13 +45,16 @@ class AttachedInstance(asking.Answering):
         self.socket = self._address.socket
         self.limits = _limits(self._address)
 
-    def connect(self, database: str | None = None) -> Connection[Any]:
-        """A session with autocommit and UTC; the caller closes it.
+    def connect(
+        self, database: str | None = None, *, limit_s: float | None = None
+    ) -> Connection[Any]:
+        """A session with autocommit and UTC; the caller closes it. ``limit_s`` bounds each wait for
+        an answer.
 
         Raises TrialFailed, naming the server and its address, when it does not let us in.
         """
         try:
-            return asking.connect(self._address, database)
+            return asking.connect(self._address, database, limit_s=limit_s)
         except pymysql.MySQLError as error:
             raise TrialFailed(
                 f"{self.server.name}: no session at {self._address.text}: {asking.words_of(error)}",

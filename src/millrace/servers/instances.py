@@ -157,12 +157,15 @@ class Instance(asking.Answering):
             time.sleep(_POLL_S)
         self._refuse_foreign_answer()
 
-    def connect(self, database: str | None = None) -> Connection[Any]:
-        """A session with autocommit and UTC, over the socket; the caller closes it.
+    def connect(
+        self, database: str | None = None, *, limit_s: float | None = None
+    ) -> Connection[Any]:
+        """A session with autocommit and UTC, over the socket; the caller closes it. ``limit_s``
+        bounds each wait for an answer.
 
         Raises what pymysql raises.
         """
-        return asking.connect(self._address, database)
+        return asking.connect(self._address, database, limit_s=limit_s)
 
     def log_tail(self, n_lines: int = 40) -> str:
         """The last lines of the error log."""

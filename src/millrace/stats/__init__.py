@@ -2,13 +2,13 @@
 
 from millrace.stats.histogram import Histogram
 from millrace.stats.power import blocks_wanted, minimum_detectable_ratio
-from millrace.stats.rates import RateDifference, compare_rates
+from millrace.stats.rates import RateComparison, compare_rates
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.spread import Summary, summarise
 
 __all__ = [
     "Histogram",
-    "RateDifference",
+    "RateComparison",
     "RatioEstimate",
     "Summary",
     "blocks_wanted",

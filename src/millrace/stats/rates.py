@@ -2,11 +2,21 @@
 
 Errors come in bursts (a deadlock breeds another), so a test that takes them for independent draws
 finds a difference between a thing and itself. The unit of evidence is therefore the block here
-too: Student's t on the blocks' differences of rates, which holds for any rates that are drawn
-alike on both sides, since their differences are then symmetric about 0 (heavier tails make it more
-careful). A single wild block is beyond that test; what differs grossly is put to Fisher's exact
-test (*The Design of Experiments*, 1935) on the sums as well: whatever made it so, trials that
-differ by a hundredth of their requests did not do the same work.
+too: Student's t on the blocks' differences of rates.
+
+That no difference is found does not make rates equal, and few blocks find little. Equality is
+therefore shown, or it is not there: both rates are negligible by their upper bounds (that of
+Clopper and Pearson, Biometrika 26, 1934, on the sums, and Student's on the blocks, whichever is
+higher), or the interval of their difference lies inside a tolerance (the two one-sided tests of
+Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987, with an interval of 95 % instead of 90 %, which
+is the stricter, and never narrower than independent draws would have it, since rates of few tries
+agree by chance). Rates that are told apart are not equal either, however close they are.
+
+What tells apart is Student's t, which holds for any rates that are drawn alike on both sides, since
+their differences are then symmetric about 0 (heavier tails make it more careful). A single wild
+block is beyond that test; what differs grossly is put to Fisher's exact test (*The Design of
+Experiments*, 1935) on the sums as well: whatever made it so, trials that differ by a hundredth of
+their requests did not do the same work.
 """
 
 from __future__ import annotations
@@ -14,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,59 +33,105 @@ from scipy import stats
 NEGLIGIBLE = 0.001  # a twentieth of the usual margin
 GROSS = 0.01
 
+Side = Sequence[tuple[int, int]]
+
 
 @dataclass(frozen=True)
-class RateDifference:
-    """The mean rates of base and candidate over the blocks, and whether they differ."""
+class RateComparison:
+    """The mean rates of base and candidate over the blocks, and what is shown about them."""
 
     base: float
     candidate: float
-    differs: bool
+    shown: Literal["equal", "different", "neither"]
 
 
 def compare_rates(
-    base: Sequence[tuple[int, int]], candidate: Sequence[tuple[int, int]], *, alpha: float = 0.05
-) -> RateDifference:
+    base: Side, candidate: Side, *, tolerance: float, alpha: float = 0.05
+) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 
-    Rates differ where their means do by more than 0.1 percentage points, and either the interval
-    of that difference over the blocks excludes 0, or the means differ by more than 1 percentage
-    point and Fisher's test of all hits and tries rejects equality. Each test has half of ``alpha``,
-    so that like rates are told apart with a probability of ``alpha`` at most. Trials that did not
-    try anything have a rate of 0.
+    Rates are equal where there is no hit at all (these trials did the same, as a matter of fact),
+    where the upper bounds of both are below 0.1 %, or where the interval of their difference lies
+    inside ``tolerance`` and they are not told apart; rates that differ by the tolerance are called
+    equal with a probability of ``alpha`` at most, once there is a hit.
+    They are different where their means do by more than 0.1 percentage points, and either the
+    interval of that difference over the blocks excludes 0, or the means differ by more than 1
+    percentage point and Fisher's test of all hits and tries rejects equality. Each test has half of
+    ``alpha``, so that like rates are told apart with a probability of ``alpha`` at most. Trials
+    that did not try anything have a rate of 0.
 
-    Raises ValueError for unequal lengths, no block, or more hits than tries.
+    Raises ValueError for unequal lengths, no block, more hits than tries, or a tolerance below
+    0.1 %, within which a difference does not matter anyway.
     """
     if len(base) != len(candidate) or not base:
         raise ValueError(f"{len(base)} blocks of the base, {len(candidate)} of the candidate")
     if any(not 0 <= hits <= tries for hits, tries in (*base, *candidate)):
         raise ValueError("hits are between 0 and the tries")
-    rates = np.asarray(
-        [[hits / tries if tries else 0.0 for hits, tries in side] for side in (base, candidate)]
-    )
-    means = rates.mean(axis=1)
-    difference = abs(float(means[1] - means[0]))
-    differs = difference > NEGLIGIBLE and (
-        _beyond_spread(rates[1] - rates[0], alpha / 2)
+    if tolerance < NEGLIGIBLE:
+        raise ValueError(f"a tolerance of {tolerance:g} is below {NEGLIGIBLE:g}")
+    shown: Literal["equal", "different", "neither"] = "neither"
+    sides = (base, candidate)
+    if not any(hits for side in sides for hits, _ in side) or all(
+        _upper_bound(side, alpha / 2) < NEGLIGIBLE for side in sides
+    ):
+        shown = "equal"
+    elif _told_apart(base, candidate, alpha):
+        shown = "different"
+    elif _within(base, candidate, tolerance, alpha):
+        shown = "equal"
+    return RateComparison(_mean(base), _mean(candidate), shown)
+
+
+def _rates(side: Side) -> NDArray[np.float64]:
+    return np.asarray([hits / tries if tries else 0.0 for hits, tries in side])
+
+
+def _mean(side: Side) -> float:
+    return float(np.mean(_rates(side)))
+
+
+def _sums(side: Side) -> tuple[int, int]:
+    return sum(hits for hits, _ in side), sum(tries for _, tries in side)
+
+
+def _upper_bound(side: Side, alpha: float) -> float:
+    """What the rate exceeds with a probability of ``alpha`` at most."""
+    hits, tries = _sums(side)
+    drawn = 1.0 if hits == tries else float(stats.beta.ppf(1 - alpha, hits + 1, tries - hits))
+    return max(drawn, _mean(side) + _half_width(_rates(side), 2 * alpha))
+
+
+def _half_width(values: NDArray[np.float64], alpha: float, *, least_error: float = 0.0) -> float:
+    """Half of the two-sided interval of a mean over blocks; infinite for less than two blocks.
+
+    ``least_error`` is a standard error that theirs is not below.
+    """
+    n_blocks = len(values)
+    if n_blocks < 2:
+        return math.inf
+    error = max(float(np.std(values, ddof=1)) / math.sqrt(n_blocks), least_error)
+    return float(stats.t.ppf(1 - alpha / 2, n_blocks - 1)) * error
+
+
+def _told_apart(base: Side, candidate: Side, alpha: float) -> bool:
+    differences = _rates(candidate) - _rates(base)
+    difference = abs(float(np.mean(differences)))
+    return difference > NEGLIGIBLE and (
+        difference > _half_width(differences, alpha / 2)
         or (difference > GROSS and _fisher(base, candidate) < alpha / 2)
     )
-    return RateDifference(float(means[0]), float(means[1]), differs)
 
 
-def _beyond_spread(differences: NDArray[np.float64], alpha: float) -> bool:
-    n_blocks = len(differences)
-    if n_blocks < 2:
-        return False
-    critical = float(stats.t.ppf(1 - alpha / 2, n_blocks - 1))
-    half_width = critical * float(np.std(differences, ddof=1)) / math.sqrt(n_blocks)
-    return abs(float(np.mean(differences))) > half_width
+def _within(base: Side, candidate: Side, tolerance: float, alpha: float) -> bool:
+    """Whether the whole interval of the rates' difference is inside the tolerance."""
+    differences = _rates(candidate) - _rates(base)
+    variance = 0.0
+    for hits, tries in map(_sums, (base, candidate)):
+        variance += hits * (tries - hits) / tries**3 if tries else 0.0
+    half_width = _half_width(differences, alpha, least_error=math.sqrt(variance))
+    return abs(float(np.mean(differences))) + half_width < tolerance
 
 
-def _fisher(base: Sequence[tuple[int, int]], candidate: Sequence[tuple[int, int]]) -> float:
-    table = np.asarray(
-        [
-            [sum(hits for hits, _ in side), sum(tries - hits for hits, tries in side)]
-            for side in (base, candidate)
-        ]
-    )
-    return float(stats.fisher_exact(table).pvalue)
+def _fisher(base: Side, candidate: Side) -> float:
+    table = [(hits, tries - hits) for hits, tries in map(_sums, (base, candidate))]
+    return float(stats.fisher_exact(np.asarray(table)).pvalue)

@@ -1,7 +1,8 @@
-"""Factors and parameters that a workload has without saying so, because of what it does.
+"""Factors, parameters and metrics that a workload has without saying so, because of what it does.
 
 They are merged into the definition when it is loaded, so that the stored definition is complete. A
-workload that defines a factor or a parameter of the same name keeps its own.
+workload that defines a factor, a parameter or a metric of the same name keeps its own, and a
+primary metric of its own is the only one.
 """
 
 from __future__ import annotations
@@ -45,17 +46,14 @@ _DRIVING: dict[str, Any] = {
     "time_s": {"kind": "number", "default": 30, "minimum": 0.1},
     # Transactions of all clients together; 0 ends by time.
     "operations": {"kind": "integer", "default": 0, "minimum": 0},
+    # By time, for as long as ``warmup_s`` says, or until throughput is steady.
+    "warmup": {"kind": "text", "default": "time", "choices": ["time", "steady"]},
     "warmup_s": {"kind": "number", "default": 5, "minimum": 0},
     # A request that would start later than this after its time is skipped; 0 is no limit.
     "late_limit_s": {"kind": "number", "default": 0, "minimum": 0},
     # Threads of the load generator; 0 is chosen by it.
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
-    "client_cpus": {
-        "kind": "text",
-        "default": "",
-        "pattern": r"(\d+(-\d+)?(,\d+(-\d+)?)*)?",
-        "wanted": 'numbers of CPUs such as "0" or "1-3,5", or "" for any',
-    },
+    "client_cpus": {"kind": "cpus", "default": ""},
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "keep_awake": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "fits": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
@@ -66,11 +64,59 @@ _DRIVING: dict[str, Any] = {
 }
 
 
+def _metrics(phase: str, *, with_primary: bool) -> dict[str, Any]:
+    """What is told of driven clients, whatever they do; ``phase`` is the one that drives them."""
+    return {
+        "throughput": {
+            **_quotient("throughput", "transactions/s", ["transactions"], f"{phase}_duration_s"),
+            "primary": with_primary,
+        },
+        "qps": _quotient(
+            "statements per second", "statements/s", ["statements"], f"{phase}_duration_s"
+        ),
+        "p50": _percentile("median response time", 50),
+        "p95": _percentile("response time, 95th percentile", 95),
+        "p99": _percentile("response time, 99th percentile", 99),
+        "server_cpu": _quotient(
+            "server CPU per transaction", "s", ["server_user_s", "server_system_s"], "transactions"
+        ),
+        "client_cpu": _quotient(
+            "client CPU per transaction",
+            "s",
+            ["load_generator_user_s", "load_generator_system_s"],
+            "transactions",
+        ),
+    }
+
+
+def _quotient(title: str, unit: str, numerator: list[str], denominator: str) -> dict[str, Any]:
+    return {
+        "title": title,
+        "unit": unit,
+        "direction": "lower" if unit == "s" else "higher",
+        "numerator": numerator,
+        "denominator": [denominator],
+    }
+
+
+def _percentile(title: str, percentile: int) -> dict[str, Any]:
+    return {
+        "title": title,
+        "unit": "s",
+        "direction": "lower",
+        "percentile": percentile,
+        "of": "transaction",
+        "time": "response",
+    }
+
+
 def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The definition with what its phases imply."""
     kinds = {phase.get("kind") for phase in definition.get("phases", ())}
     factors: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
+    own_metrics = definition.get("metrics", {})
     if _LOADED in kinds or DRIVE in kinds:
         factors |= _CONNECTING
         parameters |= _LOADING
@@ -79,6 +125,9 @@ def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
         factors |= {"test": {"default": definition.get("default_test"), "choices": tests}}
         factors |= _DRIVING_FACTORS
         parameters |= _DRIVING
+        drives = next(p.get("name") for p in definition["phases"] if p.get("kind") == DRIVE)
+        own_primary = any(each.get("primary") for each in own_metrics.values())
+        metrics = _metrics(str(drives), with_primary=not own_primary)
     if not factors:
         return dict(definition)
     own_factors, own_parameters = definition.get("factors", {}), definition.get("parameters", {})
@@ -92,4 +141,5 @@ def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
             **{name: each for name, each in parameters.items() if name not in own_factors},
             **own_parameters,
         },
+        "metrics": {**metrics, **own_metrics},
     }

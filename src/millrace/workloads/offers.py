@@ -9,6 +9,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from millrace.workloads.cpu_numbers import WANTED, cpu_numbers
+
 Level = str | int | float | bool
 Kind = Literal["text", "integer", "number", "boolean"]
 
@@ -95,37 +97,41 @@ class WorkloadFactor(Part):
 class Parameter(Part):
     """A value an experiment sets once for all its trials; without ``default`` it must be set.
 
-    A text may be restricted to ``choices``, or to a ``pattern`` that ``wanted`` says in words.
+    A text may be restricted to ``choices``; ``cpus`` is a text too, as ``cpu_numbers`` takes it.
     """
 
-    kind: Literal["integer", "number", "text"]
+    kind: Literal["integer", "number", "text", "cpus"]
     default: int | float | str | None = None
     minimum: int | float | None = None
     maximum: int | float | None = None
     choices: list[str] = Field(default=[])
-    pattern: str | None = None
-    wanted: str | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.kind != "text" and (self.choices or self.pattern is not None):
-            raise ValueError("only a text has choices or a pattern")
-        if (self.pattern is None) != (self.wanted is None):
-            raise ValueError("a pattern needs 'wanted', which says it in words")
+        if self.kind != "text" and self.choices:
+            raise ValueError("only a text has choices")
         if self.default is not None and (wanted := self.complaint(self.default)) is not None:
             raise ValueError(f"the default {self.default!r} is not {wanted}")
         return self
 
     def complaint(self, value: object) -> str | None:
         """What an acceptable value is, when ``value`` is not one; None when it is."""
+        if self.kind == "cpus":
+            return None if _names_cpus(value) else WANTED
         wanted = _IN_WORDS[self.kind] + _between(self.minimum, self.maximum)
         if not _is_of(self.kind, value) or _is_outside(value, self.minimum, self.maximum):
             return wanted
         if self.choices and value not in self.choices:
             return f"one of {', '.join(self.choices)}"
-        if self.pattern is not None and not re.fullmatch(self.pattern, str(value)):
-            return self.wanted
         return None
+
+
+def _names_cpus(value: object) -> bool:
+    try:
+        cpu_numbers(value if isinstance(value, str) else "-")
+    except ValueError:
+        return False
+    return True
 
 
 def _is_of(kind: Kind, value: object) -> bool:

@@ -117,6 +117,7 @@ class QueryRun:
     published: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     wakeup: Mapping[str, Any] | None = None
+    facts: Callable[[Levels], Mapping[str, Any]] = lambda _levels: {"residency": "cached"}
     compare: str = "server"
 
     def build(self) -> StoredRun:
@@ -234,7 +235,8 @@ class QueryRun:
         family, version = name.split("-", 1)
         server = ServerRecord(name, family, version, version, {"source": "tarball:x"}, ("port",))
         effective = {"version": version, "port": "3306", "log_bin": "OFF", **self.variables}
-        facts = {"cpu_wakeup": dict(self.wakeup)} if self.wakeup else {}
+        wakeup = {"cpu_wakeup": dict(self.wakeup)} if self.wakeup else {}
+        facts = {**wakeup, **self.facts(levels)}
         option = OptionRecord("innodb_buffer_pool_size", "1G", "default", optional=False)
         return InstanceRecord("server", server, "default", (option,), effective, facts)
 

@@ -84,6 +84,34 @@ def test_equal_error_rates_leave_the_verdict() -> None:
     assert comparison.verdict == "regression"
 
 
+def test_a_difference_that_few_blocks_cannot_prove_is_no_equal_work() -> None:
+    bursts = (0.002, 0.004, 0.003, 0.03, 0.001)
+
+    def also(levels: Levels, block: int) -> Values:
+        share = bursts[block] if levels["server"] == NAMES[1] else 0.002
+        return {"errors": share * TIME_S * usual_rate(levels)}
+
+    (comparison,) = two_servers(also).comparisons()
+    assert comparison.verdict == "inconclusive"
+    assert comparison.reason.startswith("work not shown to be equal: ")
+    assert "of the transactions ended in an error with mysql-8.0.12" in comparison.reason
+    assert comparison.reason.endswith(
+        "equal is within 1 percentage point, which more blocks may show"
+    )
+
+
+def test_what_is_equal_goes_by_the_margin() -> None:
+    errors = (1_800, 2_000, 2_200)
+    base = [TrialWork(block, 98_000, 2_000) for block in range(3)]
+    other = [TrialWork(block, 100_000 - each, each) for block, each in enumerate(errors)]
+    said = [
+        unequal_work(base, other, names=NAMES, operations=0, margin=margin)
+        for margin in (0.05, 0.02, 0.005)
+    ]
+    assert said[:2] == ["", ""]
+    assert "equal is within 0.25 percentage points" in said[2]
+
+
 def test_few_errors_leave_the_verdict() -> None:
     (comparison,) = two_servers(of_candidate("errors", 50)).comparisons()
     assert comparison.verdict == "regression"
@@ -133,13 +161,15 @@ def test_only_blocks_of_both_count() -> None:
     base = side()
     worse = [replace(work, errors=20_000, transactions=80_000) for work in side()]
     other_blocks = [replace(work, block=work.block + 10) for work in worse]
-    assert unequal_work(base, worse, names=NAMES, operations=0)
-    assert unequal_work(base, other_blocks, names=NAMES, operations=0) == ""
-    assert unequal_work(base, [], names=NAMES, operations=0) == ""
+    assert unequal_work(base, worse, names=NAMES, operations=0, margin=0.02)
+    assert unequal_work(base, other_blocks, names=NAMES, operations=0, margin=0.02) == ""
+    assert unequal_work(base, [], names=NAMES, operations=0, margin=0.02) == ""
 
 
 def test_every_way_is_told() -> None:
-    said = unequal_work(side(), side(errors=3_000, skipped=5_000), names=NAMES, operations=0)
+    said = unequal_work(
+        side(), side(errors=3_000, skipped=5_000), names=NAMES, operations=0, margin=0.02
+    )
     assert said == (
         "unequal work: 3 % of the transactions ended in an error with mysql-8.0.12, "
         "0 % with mysql-5.6.24; 5 % of the scheduled transactions were skipped with "

@@ -122,6 +122,7 @@ def test_clients_are_counted(tmp_path: Path, level: str) -> None:
         ("time_s = 0", "a number from 0.1"),
         ('load_method = "fast"', "one of auto, local, multi_row, single_row"),
         ('client_cpus = "1-"', 'numbers of CPUs such as "0" or "1-3,5", or "" for any'),
+        ('client_cpus = "3-1"', 'numbers of CPUs such as "0" or "1-3,5", or "" for any'),
         ('busy_poll = "yes"', "one of auto, on, off"),
     ],
 )

@@ -30,6 +30,12 @@ def test_each_cpu_is_measured() -> None:
     assert all(cpu.idle_us > 0 and cpu.awake_us > 0 for cpu in measured)
 
 
+def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = wakeup.measure()
+    monkeypatch.setenv("MILLRACE_LOAD", "/nowhere")
+    assert wakeup.measure() is first
+
+
 def test_pollers_live_as_long_as_the_block() -> None:
     before = idle_class_threads()
     with wakeup.kept_awake() as how:

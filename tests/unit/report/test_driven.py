@@ -148,6 +148,12 @@ def test_trials_that_had_not_settled_are_told() -> None:
     assert line.endswith("after waiting 600.0 s")
 
 
+def test_trials_that_were_not_steady_are_told() -> None:
+    line = note(few(of_8_0({"warmup_steady": 0.0})), "steady")
+    assert line == "3 of 6 trials began to measure before their throughput was steady"
+    assert not any("steady" in line for line in notes.warnings(few(of_8_0({"warmup_steady": 1.0}))))
+
+
 def test_a_load_generator_that_took_most_of_the_host_is_told() -> None:
     line = note(few(of_8_0({"load_generator_user_s": 40.0})), "took most of")
     assert "mysql-8.0.12" in line
@@ -155,16 +161,45 @@ def test_a_load_generator_that_took_most_of_the_host_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reads", "said"),
+    ("reads", "found", "said"),
     [
-        (0.0, "the buffer pool served all page reads"),
-        (40.0, "the buffer pool served all page reads but 0.01 %"),
-        (200_000.0, "the buffer pool could not serve 0 % to 50 % of page reads"),
+        (0.0, "cached", "the buffer pool served all page reads"),
+        (40.0, "cached", "the buffer pool served all page reads but 0.01 %"),
+        (200.0, "between", "the buffer pool could not serve 0 % to 0.05 % of page reads"),
+        (200_000.0, "io_bound", "the buffer pool could not serve 0 % to 50 % of page reads"),
     ],
 )
-def test_cached_or_not_is_told(reads: float, said: str) -> None:
+def test_cached_or_not_is_told_as_the_runner_found_it(reads: float, found: str, said: str) -> None:
     values = {"buffer_pool_reads": reads, "buffer_pool_read_requests": 400_000.0}
-    assert said in note(few(of_8_0(values)), "page reads")
+    analysis = few(of_8_0(values), facts=facts_of_8_0(residency=found))
+    assert said in note(analysis, "of page reads" if reads >= 100 else "page reads")
+
+
+def facts_of_8_0(**facts: Any) -> Any:
+    return lambda levels: facts if levels["server"] == "mysql-8.0.12" else {"residency": "cached"}
+
+
+def test_a_bit_of_both_is_told_with_its_figures() -> None:
+    why = "100 of 40,000 pages asked for were fetched"
+    facts = facts_of_8_0(residency="between", residency_why=why)
+    assert note(few(facts=facts), "neither cached") == (
+        "reads in 3 of 6 trials were neither cached nor bound by I/O, so their figures depend on "
+        f"the size of the memory: {why}"
+    )
+
+
+def test_what_still_went_on_is_told() -> None:
+    facts = facts_of_8_0(unsettled=["812 pages are dirty", "the log is written to"])
+    line = note(few(of_8_0({"settled": 0.0}), facts=facts), "began to measure")
+    assert line.endswith(" s: 812 pages are dirty, the log is written to")
+
+
+def test_templates_that_could_not_be_kept_are_told() -> None:
+    assert note(few(facts=facts_of_8_0(template_not_kept="there is no room")), "template") == (
+        "3 of 6 trials loaded their tables themselves, with no template: there is no room"
+    )
+    none = few(facts=facts_of_8_0(template_not_kept=None))
+    assert not any("template" in line for line in drive_notes.conditions(none))
 
 
 def test_what_templates_saved_and_the_client_took_are_told() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import threading
+from typing import cast
 
 import pytest
 
-from millrace.runner.counters import CpuTime, cpu_between, cpu_time
+from millrace.runner.counters import CpuTime, counters_of, cpu_between, cpu_time
+from millrace.servers.asking import ASK_LIMIT_S
+from millrace.servers.attached import AttachedInstance
 
 
 def spin(seconds: float) -> None:
@@ -33,36 +37,43 @@ def test_this_process_uses_what_it_uses() -> None:
     assert system_s >= 0
 
 
-def test_a_thread_that_began_later_counts_from_its_beginning() -> None:
+def test_threads_that_lived_only_in_between_count() -> None:
     before = cpu_time(os.getpid())
-    go_on = threading.Event()
-    thread = threading.Thread(target=go_on.wait)
+    thread = threading.Thread(target=spin, args=(0.2,))
     thread.start()
-    after = cpu_time(os.getpid())
-    go_on.set()
     thread.join()
-    assert after.threads_ns.keys() > before.threads_ns.keys()
-    assert sum(cpu_between(before, after)) >= 0
+    after = cpu_time(os.getpid())
+    assert (after.total_ns - before.total_ns) / 1e9 >= 0.1
+    assert sum(cpu_between(before, after)) >= 0.1
 
 
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        # 12 ms in ticks of 10 ms: the threads know better how much, the ticks for what.
-        (CpuTime(1.00, 2.00, {1: 0}), CpuTime(1.03, 2.01, {1: 48_000_000}), (0.036, 0.012)),
-        (CpuTime(0.0, 0.0, {}), CpuTime(0.3, 0.1, {7: 200_000_000}), (0.15, 0.05)),
-        # A thread that ended took its time with it.
-        (CpuTime(0.0, 0.0, {1: 5, 2: 5}), CpuTime(0.3, 0.1, {1: 10}), (0.3, 0.1)),
-        # A kernel without schedstat.
-        (CpuTime(0.0, 0.0, {}), CpuTime(0.3, 0.1, {}), (0.3, 0.1)),
+        # 12 ms in ticks of 10 ms: the nanoseconds know better how much, the ticks for what.
+        (CpuTime(1.00, 2.00, 0), CpuTime(1.03, 2.01, 48_000_000), (0.036, 0.012)),
+        (CpuTime(0.0, 0.0, 5), CpuTime(0.3, 0.1, 200_000_005), (0.15, 0.05)),
         # Less than a tick.
-        (CpuTime(0.0, 0.0, {1: 0}), CpuTime(0.0, 0.0, {1: 900}), (0.0, 0.0)),
+        (CpuTime(0.0, 0.0, 0), CpuTime(0.0, 0.0, 900), (0.000_000_9, 0.0)),
     ],
 )
-def test_ticks_share_what_threads_count(
+def test_ticks_share_what_nanoseconds_count(
     before: CpuTime, after: CpuTime, expected: tuple[float, float]
 ) -> None:
     assert cpu_between(before, after) == pytest.approx(expected)
+
+
+def test_the_server_is_asked_with_a_limit_of_time() -> None:
+    limits = []
+
+    class Server:
+        def connect(self, *, limit_s: float | None = None) -> io.StringIO:
+            limits.append(limit_s)
+            return io.StringIO()  # like a session, it can be closed
+
+    with counters_of(cast(AttachedInstance, Server())):
+        pass
+    assert limits == [ASK_LIMIT_S]
 
 
 def test_a_process_that_is_gone() -> None:

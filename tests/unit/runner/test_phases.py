@@ -112,6 +112,9 @@ def test_clients_are_driven_as_the_levels_say() -> None:
         "measure", "point", 1, limits.limit_s(driven().measuring, driven()),
         time_s=30.0, warmup_s=5.0, retry=(1213, 1205, 1020),
     )  # fmt: skip
+    steady = drive(warmup="steady", warmup_s=1)
+    assert (steady.until_steady, steady.warmup_s) == (True, 300.0)
+    assert steady.limit_s > 300 + 30
     open_loop = drive(clients=8, protocol="text", rate=1000, arrivals="constant", late_limit_s=2)
     assert (open_loop.clients, open_loop.protocol) == (8, "text")
     assert open_loop.pacing == spec.Open(1000.0, "constant", 2.0)
@@ -178,9 +181,3 @@ def test_driving_gets_its_time_and_more() -> None:
     ):
         given = driven(**chosen)
         assert limits.limit_s(given.measuring, given) > least_s
-
-
-def test_cpus_in_words() -> None:
-    assert phases.cpus("") is None
-    assert phases.cpus("3") == (3,)
-    assert phases.cpus("0-2,7,1") == (0, 1, 2, 7)

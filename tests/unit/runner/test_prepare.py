@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from millrace.errors import UserError
+from millrace.errors import InvalidInput, UserError
 from millrace.experiment.check import Surroundings
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
-from millrace.runner.prepare import refuse_attached
+from millrace.runner.prepare import refuse_attached, refuse_missing_cpus
 from millrace.servers import added, configurations, install
 
 FILE = """
@@ -76,3 +78,18 @@ def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
     path.write_text(varied.format(configuration="default", load_mode="local"))
     with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
         refuse_attached(expand(read(path, scale=None, surroundings=surroundings()), seed=1))
+
+
+def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
+    experiment = plan(tmp_path).experiment
+    refuse_missing_cpus(experiment)
+    here = min(os.sched_getaffinity(0))
+    for named in ("", str(here)):
+        refuse_missing_cpus(replace(experiment, parameters={"client_cpus": named}))
+    with pytest.raises(InvalidInput) as raised:
+        refuse_missing_cpus(replace(experiment, parameters={"client_cpus": f"{here},8190-8191"}))
+    said = str(raised.value)
+    assert raised.value.exit_status == 2
+    assert str(tmp_path / "attached.toml") in said
+    assert "parameters.client_cpus: there is no CPU 8190, 8191 here" in said
+    assert f"expected some of {here}" in said

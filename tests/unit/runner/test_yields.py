@@ -140,6 +140,16 @@ def measured(result: LoadResult) -> dict[str, float]:
     return {each.name: each.value for each in yields.measurements(result)}
 
 
+@pytest.mark.parametrize("steady", [True, False])
+def test_a_warmup_until_throughput_is_steady_tells_whether_it_was(steady: bool) -> None:
+    result = driven()
+    (phase,) = result.phases
+    assert isinstance(phase, DriveResult)
+    warmed = replace(phase, details={**phase.details, "warmup_steady": steady}, warmup_s=8.0)
+    found = measured(replace(result, phases=(warmed,)))
+    assert (found["measure_warmup_s"], found["warmup_steady"]) == (8.0, int(steady))
+
+
 def test_what_clients_did() -> None:
     assert measured(driven()) == {
         "measure_duration_s": 10.0,

@@ -1,6 +1,8 @@
-"""Rates of errors: how often like is told apart, and unlike is not."""
+"""Rates of errors: what is shown to be equal, what is told apart, and how often that is wrong."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +12,12 @@ from hypothesis import strategies as st
 from millrace.stats import compare_rates
 
 Side = list[tuple[int, int]]
+
+TOLERANCE = 0.01
+
+
+def shown(base: Side, candidate: Side, tolerance: float = TOLERANCE) -> str:
+    return compare_rates(base, candidate, tolerance=tolerance).shown
 
 
 def drawn(
@@ -21,6 +29,11 @@ def drawn(
         a = (1 - rate) / bursts**2 - rate
         rates = source.beta(a, a * (1 - rate) / rate, size=blocks)
     return [(int(hits), tries) for hits in source.binomial(tries, rates)]
+
+
+def at_most(share: float, repeats: int) -> float:
+    """What a simulation of a share may yield but for one time in 200."""
+    return share + 2.6 * math.sqrt(share * (1 - share) / repeats)
 
 
 @pytest.mark.parametrize("blocks", [3, 5, 10])
@@ -42,12 +55,68 @@ def test_like_rates_are_rarely_told_apart_even_if_errors_come_in_bursts(
     source = np.random.default_rng(20_260_105)
     repeats = 1_000
     told_apart = sum(
-        compare_rates(
+        shown(
             drawn(source, blocks, rate, tries, bursts), drawn(source, blocks, rate, tries, bursts)
-        ).differs
+        )
+        == "different"
         for _ in range(repeats)
     )
-    assert told_apart / repeats <= 0.05 + 2.6 * (0.05 * 0.95 / repeats) ** 0.5
+    assert told_apart / repeats <= at_most(0.05, repeats)
+
+
+@pytest.mark.parametrize("blocks", [3, 5, 10])
+@pytest.mark.parametrize(
+    ("rate", "tolerance", "tries", "bursts"),
+    [
+        (0.0, 0.001, 20_000, None),
+        (0.0, 0.001, 300, None),
+        (0.0, 0.01, 100, None),
+        (0.002, 0.01, 1_000, None),
+        (0.02, 0.01, 500, None),
+        (0.02, 0.01, 100_000, 0.2),
+        (0.02, 0.01, 100_000, 0.5),
+        (0.05, 0.005, 100_000, 0.2),
+        (0.05, 0.005, 100_000, 0.5),
+    ],
+)
+def test_rates_that_differ_by_the_tolerance_are_rarely_called_equal(
+    blocks: int, rate: float, tolerance: float, tries: int, bursts: float | None
+) -> None:
+    source = np.random.default_rng(20_260_611)
+    repeats = 1_000
+    equal = 0
+    for _ in range(repeats):
+        one = drawn(source, blocks, rate, tries, bursts) if rate else [(0, tries)] * blocks
+        other = drawn(source, blocks, rate + tolerance, tries, bursts)
+        # Trials without any hit did the same work, whatever the rates that they were drawn from.
+        if any(hits for hits, _ in one + other):
+            equal += shown(one, other, tolerance) == "equal"
+    assert equal / repeats <= at_most(0.05, repeats)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "rate", "tries", "bursts", "least"),
+    [
+        (3, 0.02, 20_000, None, 0.9),
+        (5, 0.02, 20_000, None, 0.9),
+        (5, 0.0005, 100_000, None, 0.99),
+        (5, 0.02, 100_000, 0.1, 0.9),
+        (10, 0.05, 100_000, 0.1, 0.9),
+    ],
+)
+def test_like_rates_are_shown_to_be_equal_by_enough_requests(
+    blocks: int, rate: float, tries: int, bursts: float | None, least: float
+) -> None:
+    source = np.random.default_rng(20_260_612)
+    repeats = 400
+    equal = sum(
+        shown(
+            drawn(source, blocks, rate, tries, bursts), drawn(source, blocks, rate, tries, bursts)
+        )
+        == "equal"
+        for _ in range(repeats)
+    )
+    assert equal / repeats >= least
 
 
 @pytest.mark.parametrize(
@@ -58,9 +127,8 @@ def test_unlike_rates_are_told_apart(blocks: int, other: float, tries: int, leas
     source = np.random.default_rng(7)
     repeats = 400
     told_apart = sum(
-        compare_rates(
-            drawn(source, blocks, 0.001, tries, None), drawn(source, blocks, other, tries, None)
-        ).differs
+        shown(drawn(source, blocks, 0.001, tries, None), drawn(source, blocks, other, tries, None))
+        == "different"
         for _ in range(repeats)
     )
     assert told_apart / repeats >= least
@@ -68,17 +136,29 @@ def test_unlike_rates_are_told_apart(blocks: int, other: float, tries: int, leas
 
 def test_one_wild_block_is_enough() -> None:
     base = [(0, 100_000)] * 5
-    assert compare_rates(base, [(0, 100_000)] * 4 + [(20_000, 100_000)]).differs
+    assert shown(base, [(0, 100_000)] * 4 + [(20_000, 100_000)]) == "different"
+
+
+def test_a_difference_that_cannot_be_proved_is_not_equality() -> None:
+    bursts = [(300, 100_000), (200, 100_000), (900, 100_000)]
+    assert shown([(100, 100_000)] * 3, bursts) == "neither"
+    assert shown([(100, 10_000)] * 2, [(120, 10_000)] * 2) != "equal", "two blocks tell no spread"
 
 
 def test_what_does_not_matter_is_no_difference_however_sure() -> None:
-    assert not compare_rates([(0, 10_000_000)] * 5, [(9_000, 10_000_000)] * 5).differs
-    assert compare_rates([(0, 10_000_000)] * 5, [(11_000, 10_000_000)] * 5).differs
+    assert shown([(0, 10_000_000)] * 5, [(9_000, 10_000_000)] * 5) == "equal"
+    assert shown([(0, 10_000_000)] * 5, [(11_000, 10_000_000)] * 5) == "different"
+
+
+def test_no_hits_at_all_are_equal_however_few_the_tries() -> None:
+    assert shown([(0, 20)], [(0, 20)]) == "equal"
+    assert shown([(0, 0)] * 3, [(0, 0)] * 3) == "equal"
 
 
 def test_a_few_requests_prove_nothing() -> None:
-    assert not compare_rates([(0, 20)], [(1, 20)]).differs
-    assert not compare_rates([(0, 0)] * 3, [(0, 0)] * 3).differs
+    assert shown([(0, 20)], [(1, 20)]) == "neither"
+    assert shown([(0, 200)] * 5, [(0, 200)] * 4 + [(1, 200)]) == "equal"
+    assert shown([(1, 20)] * 5, [(1, 20)] * 5) == "neither", "like by chance"
 
 
 sides = st.lists(
@@ -90,15 +170,15 @@ sides = st.lists(
 
 @given(sides)
 def test_a_treatment_does_not_differ_from_itself(side: Side) -> None:
-    assert not compare_rates(side, side).differs
+    assert shown(side, side) != "different"
 
 
 @given(sides, sides)
 def test_it_does_not_matter_which_side_is_the_base(one: Side, other: Side) -> None:
     blocks = min(len(one), len(other))
-    found = compare_rates(one[:blocks], other[:blocks])
-    swapped = compare_rates(other[:blocks], one[:blocks])
-    assert found.differs == swapped.differs
+    found = compare_rates(one[:blocks], other[:blocks], tolerance=TOLERANCE)
+    swapped = compare_rates(other[:blocks], one[:blocks], tolerance=TOLERANCE)
+    assert found.shown == swapped.shown
     assert (found.base, found.candidate) == (swapped.candidate, swapped.base)
 
 
@@ -107,4 +187,9 @@ def test_it_does_not_matter_which_side_is_the_base(one: Side, other: Side) -> No
 )
 def test_counts_that_cannot_be_are_refused(base: Side, candidate: Side) -> None:
     with pytest.raises(ValueError, match=r"blocks of the base|between 0 and the tries"):
-        compare_rates(base, candidate)
+        compare_rates(base, candidate, tolerance=TOLERANCE)
+
+
+def test_a_tolerance_below_what_is_negligible_is_refused() -> None:
+    with pytest.raises(ValueError, match="tolerance"):
+        compare_rates([(0, 1)], [(0, 1)], tolerance=0.0005)

@@ -28,6 +28,28 @@ def test_what_its_phases_imply_is_part_of_the_definition() -> None:
     assert "clients" not in load_data["factors"]
 
 
+def test_driven_clients_have_metrics_without_saying_so() -> None:
+    bare = {key: value for key, value in driving().items() if key != "metrics"}
+    renamed = [*bare["phases"][:-1], {"name": "drive", "kind": "drive"}]
+    workload = workloads.checked(workloads.completed({**bare, "phases": renamed}))
+    implied = ["throughput", "qps", "p50", "p95", "p99", "server_cpu", "client_cpu"]
+    assert list(workload.metrics) == implied
+    assert [name for name, each in workload.metrics.items() if each.primary] == ["throughput"]
+    assert workload.metrics["throughput"].denominator == ["drive_duration_s"]
+
+    own = {
+        "rows": {
+            "title": "rows/s", "unit": "rows/s", "direction": "higher", "primary": True,
+            "numerator": ["rows_affected"], "denominator": ["measure_duration_s"],
+        },
+        "p99": {**PERCENTILE, "title": "its own"},
+    }  # fmt: skip
+    workload = workloads.checked(workloads.completed({**bare, "metrics": own}))
+    assert [name for name, each in workload.metrics.items() if each.primary] == ["rows"]
+    assert list(workload.metrics) == [*implied, "rows"]
+    assert workload.metrics["p99"].title == "its own"
+
+
 def test_loading_alone_implies_no_clients() -> None:
     metrics = {
         "rate": {
@@ -93,7 +115,7 @@ PERCENTILE = driving()["metrics"]["p99"]
         ({"factors": {"x": {"default": 5, "free": True, "minimum": 9}}}, "an integer from 9"),
         ({"factors": {"x": {"default": "a", "free": True, "minimum": 9}}}, "only numbers have"),
         ({"parameters": {"x": {"kind": "integer", "choices": ["a"]}}}, "only a text has"),
-        ({"parameters": {"x": {"kind": "text", "pattern": "a"}}}, "needs 'wanted'"),
+        ({"parameters": {"x": {"kind": "cpus", "default": "3-1"}}}, "is not numbers of CPUs"),
         ({"parameters": {"x": {"kind": "text", "default": "c", "choices": ["a"]}}}, "one of a"),
     ],
 )

@@ -19,7 +19,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millrace import paths, sizes
@@ -166,8 +166,14 @@ def draft(key: TemplateKey) -> Iterator[Path]:
 
 def publish(directory: Path, key: TemplateKey) -> Template:
     """Give a draft that is complete its own name. Where another process was quicker, its template,
-    which is for the same key, is the one."""
+    which is for the same key, is the one.
+
+    Raises OSError, or Unusable, with the draft as it was.
+    """
     final = directory.with_name(key.name)
+    made = manifest.read(directory)
+    if made is None:
+        raise OSError(errno.EIO, "the manifest cannot be read back", str(directory))
     for _ in range(2):
         try:
             directory.rename(final)
@@ -177,10 +183,12 @@ def publish(directory: Path, key: TemplateKey) -> Template:
             if (theirs := find(key)) is not None:  # throws away what is not whole
                 return theirs
             continue
-        _flush(final.parent)
-        made = manifest.read(final)
-        assert made is not None
-        return made
+        try:
+            _flush(final.parent)
+        except OSError:
+            final.rename(directory)  # it is still locked, so nobody uses it
+            raise
+        return replace(made, directory=final)
     raise Unusable(f"the template {key.name} is damaged, but in use, so it cannot be replaced")
 
 

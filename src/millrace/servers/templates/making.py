@@ -97,13 +97,22 @@ def save(
     _make_room(key, allocated)
     try:
         with keeping.draft(key) as draft:
-            return _make(instance, key, draft, dict(facts), made_s)
+            template = _make(instance, key, draft, dict(facts), made_s)
+    except keeping.Unusable as reason:
+        raise NotKept(reason.message, remedy=reason.remedy) from reason
     except OSError as error:
         raise NotKept(
             f"the data directory of {instance.server.name} cannot be kept as a template: "
             f"{error.strerror} ({error.filename or paths.templates_dir()})",
             remedy="free space there, or name another place with MILLRACE_TEMPLATES",
         ) from error
+    try:
+        empty(instance.data_dir)  # of what was copied, not moved
+    except OSError as error:
+        raise HostProblem(
+            f"{instance.data_dir}, which is kept as a template, cannot be emptied: {error.strerror}"
+        ) from error
+    return template
 
 
 def restore_into(
@@ -146,11 +155,13 @@ def empty(directory: Path) -> None:
 def _make(
     instance: Instance, key: TemplateKey, draft: Path, facts: dict[str, Any], made_s: float
 ) -> Template:
-    """Move the data directory into the draft, describe it, publish it; or put everything back."""
+    """Move the data directory into the draft, describe it, publish it; or put everything back.
+
+    Publishing comes last: what fails after it would find the data directory gone for good.
+    """
     data_dir, kept = instance.data_dir, draft / manifest.DATA
-    state = data_dir.stat()
     try:
-        moved = _moved(data_dir, kept)
+        _move(data_dir, kept)
         _leave_out(kept, instance.options)
         page_cache.bring(kept, "cold")
         apparent, allocated = manifest.usage(kept)
@@ -167,27 +178,24 @@ def _make(
         )
         manifest.write(template)
         page_cache.write_back(draft)
-        published = keeping.publish(draft, key)
+        return keeping.publish(draft, key)
     except BaseException:
-        if not data_dir.exists() and kept.exists():
+        moved = not data_dir.exists() or not any(data_dir.iterdir())
+        if moved and kept.exists():
             kept.rename(data_dir)
         raise
-    if moved:
-        data_dir.mkdir(mode=stat.S_IMODE(state.st_mode))
-        Owner(state.st_uid, state.st_gid).take(data_dir)
-    else:
-        empty(data_dir)
-    return published
 
 
-def _moved(data_dir: Path, kept: Path) -> bool:
-    """Move the directory, or copy it where it is on another file system; whether it was moved."""
-    if data_dir.stat().st_dev == kept.parent.stat().st_dev:
-        data_dir.rename(kept)
-        return True
-    kept.mkdir(mode=0o700)
-    copy_tree(data_dir, kept, Owner())
-    return False
+def _move(data_dir: Path, kept: Path) -> None:
+    """Move the directory and leave an empty one; or copy it where it is on another file system."""
+    state = data_dir.stat()
+    if state.st_dev != kept.parent.stat().st_dev:
+        kept.mkdir(mode=0o700)
+        copy_tree(data_dir, kept, Owner())
+        return
+    data_dir.rename(kept)
+    data_dir.mkdir(mode=stat.S_IMODE(state.st_mode))
+    Owner(state.st_uid, state.st_gid).take(data_dir)
 
 
 def _make_room(key: TemplateKey, needed_bytes: int) -> None:

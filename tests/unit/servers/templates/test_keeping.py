@@ -33,7 +33,6 @@ from millrace.servers.templates import (
     copying,
     keeping,
     making,
-    manifest,
 )
 from millrace.servers.templates.copying import Owner
 from tests.unit.servers import small_servers
@@ -233,20 +232,64 @@ def test_what_is_larger_than_the_limit_is_not_kept(
         refused(small, instance, "templates may take")
 
 
+def copying_instead(data_dir: Path, kept: Path) -> None:
+    """As where the template would be on another file system."""
+    kept.mkdir(mode=0o700)
+    copying.copy_tree(data_dir, kept, Owner())
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "millrace.servers.templates.manifest.write",
+        "millrace.servers.templates.page_cache.write_back",
+        "millrace.servers.templates.keeping.publish",
+        "millrace.servers.templates.keeping._flush",  # when it has its name already
+        "millrace.servers.templates.making.Owner.take",
+    ],
+)
 def test_a_disk_that_refuses_leaves_the_data_directory(
-    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch, place: str, copies: bool
 ) -> None:
-    def full(template: Template) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(template.directory))
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "there")
 
     with loaded(small) as instance:
+        before = instance.data_dir.stat()
         with monkeypatch.context() as patch:
-            patch.setattr(manifest, "write", full)
+            if copies:
+                patch.setattr(making, "_move", copying_instead)
+            patch.setattr(place, full)
             with pytest.raises(NotKept, match="No space left"):
                 templates.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
+        after = instance.data_dir.stat()
+        assert (after.st_mode, after.st_uid) == (before.st_mode, before.st_uid)
         assert names() == set()
         assert templates.save(instance, key_of(small), {}, made_s=1).damage() is None
+
+
+def test_a_copied_data_directory_is_empty_after(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "_move", copying_instead)
+    with loaded(small) as instance:
+        made = templates.save(instance, key_of(small), {}, made_s=1)
+        assert list(instance.data_dir.iterdir()) == []
+        instance.restore(made)
+        assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
+
+
+def test_a_template_that_cannot_be_replaced_leaves_the_data_directory(
+    small: InstalledServer,
+) -> None:
+    made = kept(small)
+    with loaded(small) as instance, keeping.in_use(made):
+        damage(made, "truncated")
+        with pytest.raises(NotKept, match="damaged, but in use"):
+            templates.save(instance, key_of(small), {}, made_s=1)
+        assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
 
 
 def test_a_template_that_cannot_be_read_leaves_nothing_behind(
