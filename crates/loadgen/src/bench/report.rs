@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
 use super::{Look, histogram_lines};
-use crate::engine::{Driven, Latencies, Paced, Record};
+use crate::engine::{Driven, Latencies, Paced, PerClient, Record};
 use crate::tables::LoadedTable;
 
 /// Percentiles that every report has.
@@ -67,7 +67,17 @@ fn throughput(driven: &Driven) -> String {
         bytes(sum(|record| record.bytes_sent)),
         bytes(sum(|record| record.bytes_received)),
     );
-    table(&rows) + &moved
+    table(&rows) + &moved + &fairness(driven)
+}
+
+/// How evenly the clients were served; nothing where there is only one.
+fn fairness(driven: &Driven) -> String {
+    let PerClient { least, most } = driven.transactions_per_client;
+    if driven.clients == 1 {
+        return String::new();
+    }
+    let (least, most) = (count(least), count(most));
+    format!("  {least} to {most} transactions a client\n")
 }
 
 /// How well the schedule was kept; None in a closed loop.

@@ -30,7 +30,7 @@ mod worker;
 
 pub use arrivals::LATE_NS;
 pub use drive::drive;
-pub use driven::{ClientCost, Driven, Failed, Mark, Paced, Report};
+pub use driven::{ClientCost, Driven, Failed, Mark, Paced, PerClient, Report};
 pub use interval::{Interval, Part};
 pub use latency::Latencies;
 pub use record::Record;
