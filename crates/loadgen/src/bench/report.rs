@@ -67,16 +67,15 @@ fn throughput(driven: &Driven) -> String {
         bytes(sum(|record| record.bytes_sent)),
         bytes(sum(|record| record.bytes_received)),
     );
-    table(&rows) + &moved + &fairness(driven)
+    table(&rows) + &moved + &fairness(driven.clients, driven.transactions_per_client)
 }
 
 /// How evenly the clients were served; nothing where there is only one.
-fn fairness(driven: &Driven) -> String {
-    let PerClient { least, most } = driven.transactions_per_client;
-    if driven.clients == 1 {
+fn fairness(clients: u32, each: PerClient) -> String {
+    if clients == 1 {
         return String::new();
     }
-    let (least, most) = (count(least), count(most));
+    let (least, most) = (count(each.least), count(each.most));
     format!("  {least} to {most} transactions a client\n")
 }
 
@@ -293,4 +292,16 @@ fn microseconds_each(seconds: f64, number: u64) -> String {
         return "-".to_owned();
     }
     format!("{:.1} µs", seconds * 1e6 / number as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_told_of_several_clients() {
+        let each = PerClient::of([1_200, 900, 1_000]);
+        assert_eq!(fairness(3, each), "  900 to 1,200 transactions a client\n");
+        assert_eq!(fairness(1, each), "");
+    }
 }
