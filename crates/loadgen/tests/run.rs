@@ -151,7 +151,7 @@ fn refuse_load_data(listener: &UnixListener) {
     loop {
         let asked = loader.hear();
         let text = String::from_utf8_lossy(asked.get(1..).unwrap_or(b""));
-        if asked == b"\x01" {
+        if asked.is_empty() || asked == b"\x01" {
             break;
         } else if text.starts_with("SELECT @@") {
             loader.say(1, b"\x01");
