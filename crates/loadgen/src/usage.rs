@@ -2,26 +2,19 @@
 
 use std::fs;
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
-
+use crate::engine::Usage;
 use crate::events::ClientUsage;
 
 /// CPU time, context switches and memory of all threads since the start.
 pub fn of_this_process() -> ClientUsage {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may ask for its own usage");
+    let usage = Usage::now();
     ClientUsage {
-        user_s: seconds(usage.user_time()),
-        system_s: seconds(usage.system_time()),
-        voluntary_switches: usage.voluntary_context_switches(),
-        involuntary_switches: usage.involuntary_context_switches(),
+        user_s: usage.user_s(),
+        system_s: usage.system_s(),
+        voluntary_switches: usage.voluntary_switches,
+        involuntary_switches: usage.involuntary_switches,
         max_rss_bytes: max_rss_bytes(),
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
-fn seconds(time: TimeVal) -> f64 {
-    (time.tv_sec() * 1_000_000 + time.tv_usec()) as f64 / 1e6
 }
 
 /// The most memory that was resident. Not the figure of `getrusage`, which also counts what the

@@ -25,7 +25,7 @@ fn refused(options: &[&str]) -> String {
 
 #[test]
 fn every_mistake_in_the_options_is_named() {
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["--time", "0"], "--time 0 without --events"),
         (&["--time", "5", "--events", "10"], "leave the other out"),
         (&["--time=-1"], "expected seconds"),
@@ -39,7 +39,8 @@ fn every_mistake_in_the_options_is_named() {
             &["--percentile", "99,101"],
             "expected a number above 0 and up to 100",
         ),
-        (&["--cpus", "3-1"], "\"3-1\" is no processor or range"),
+        (&["--cpus", "3-1"], "say 1-3"),
+        (&["--cpus", "1024"], "from 0 to 1023, not 1024"),
         (&["--socket", "/s", "--port", "3306"], "cannot be used with"),
         (
             &["--tls-ca", "/ca.pem"],

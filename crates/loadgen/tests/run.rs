@@ -52,18 +52,22 @@ fn run(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> (i32, Vec<V
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
     let server = server(&socket, script);
-    let spec = json!({
+    let told = run_spec(&json!({
         "version": 2,
         "connection": {"socket": socket, "user": "u", "password": "secret"},
         "phases": [phase],
-    });
+    }));
+    server.join().unwrap();
+    told
+}
+
+fn run_spec(spec: &Value) -> (i32, Vec<Value>, String) {
     let output = Command::cargo_bin("millrace-load")
         .unwrap()
         .args(["run", "-"])
         .write_stdin(spec.to_string())
         .output()
         .unwrap();
-    server.join().unwrap();
     let events = String::from_utf8(output.stdout).unwrap();
     (
         output.status.code().unwrap(),
@@ -127,6 +131,66 @@ fn a_file_is_sent_whole_and_in_order() {
 }
 
 #[test]
+fn a_client_that_is_done_says_goodbye() {
+    let (status, _, _) = run(&statement(), |mut peer| {
+        peer.let_in();
+        peer.hear();
+        peer.say(1, OK);
+        assert_eq!(peer.hear(), b"\x01");
+        assert!(peer.hear().is_empty());
+    });
+    assert_eq!(status, 0);
+}
+
+/// A server of two connections that takes everything but LOAD DATA.
+fn refuse_load_data(listener: &UnixListener) {
+    let mut shared = Peer(listener.accept().unwrap().0);
+    shared.let_in();
+    let mut loader = Peer(listener.accept().unwrap().0);
+    loader.let_in();
+    loop {
+        let asked = loader.hear();
+        let text = String::from_utf8_lossy(asked.get(1..).unwrap_or(b""));
+        if asked.is_empty() || asked == b"\x01" {
+            break;
+        } else if text.starts_with("SELECT @@") {
+            loader.say(1, b"\x01");
+            loader.say(2, COLUMN);
+            loader.say(3, b"\xfe\0\0\x02\0");
+            loader.say(4, b"\x0716777216");
+            loader.say(5, b"\xfe\0\0\x02\0");
+        } else if text.starts_with("LOAD DATA") {
+            loader.say(1, b"\xff\x6c\x0f#42000it is disabled");
+        } else {
+            loader.say(1, OK);
+        }
+    }
+}
+
+#[test]
+fn rows_made_for_a_refused_load_data_are_not_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = thread::spawn(move || refuse_load_data(&listener));
+    let (status, events, said) = run_spec(&json!({
+        "version": 2,
+        "connection": {"socket": socket, "user": "u"},
+        "workload": {"tables": {"t": {
+            "name": "t", "rows": 100, "create": "CREATE TABLE {table} (id INT)",
+            "columns": [{"name": "id", "kind": "sequence"}],
+        }}},
+        "seed": 1,
+        "phases": [{"name": "load", "kind": "load_tables", "limit_s": 5}],
+    }));
+    server.join().unwrap();
+    assert_eq!((status, said.as_str()), (0, ""));
+    assert_eq!(events[1]["method"], "multi_row");
+    assert_eq!(events[1]["rows_sent"], 100);
+    assert_eq!(events[1]["tables"][0]["rows"], 100);
+}
+
+#[test]
 fn no_file_of_this_host_is_ever_sent() {
     for phase in [statement(), load()] {
         let (status, events, _) = run(&phase, |mut peer| {
@@ -153,7 +217,7 @@ fn a_server_that_hangs_meets_the_time_limit() {
     let (status, events, said) = run(&phase, |mut peer| {
         peer.let_in();
         peer.hear();
-        assert!(peer.hear().is_empty(), "the client leaves");
+        assert_eq!(peer.hear(), b"\x01", "the client leaves");
     });
     assert_eq!(
         (status, types(&events)),

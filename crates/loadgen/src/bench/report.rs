@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
 use super::{Look, histogram_lines};
-use crate::engine::{Driven, Latencies, Paced, Record};
+use crate::engine::{Driven, Latencies, Paced, PerClient, Record};
 use crate::tables::LoadedTable;
 
 /// Percentiles that every report has.
@@ -67,7 +67,16 @@ fn throughput(driven: &Driven) -> String {
         bytes(sum(|record| record.bytes_sent)),
         bytes(sum(|record| record.bytes_received)),
     );
-    table(&rows) + &moved
+    table(&rows) + &moved + &fairness(driven.clients, driven.transactions_per_client)
+}
+
+/// How evenly the clients were served; nothing where there is only one.
+fn fairness(clients: u32, each: PerClient) -> String {
+    if clients == 1 {
+        return String::new();
+    }
+    let (least, most) = (count(each.least), count(each.most));
+    format!("  {least} to {most} transactions a client\n")
 }
 
 /// How well the schedule was kept; None in a closed loop.
@@ -283,4 +292,16 @@ fn microseconds_each(seconds: f64, number: u64) -> String {
         return "-".to_owned();
     }
     format!("{:.1} µs", seconds * 1e6 / number as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_told_of_several_clients() {
+        let each = PerClient::of([1_200, 900, 1_000]);
+        assert_eq!(fairness(3, each), "  900 to 1,200 transactions a client\n");
+        assert_eq!(fairness(1, each), "");
+    }
 }

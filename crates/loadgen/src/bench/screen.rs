@@ -208,7 +208,7 @@ impl Sum {
             retries: 0,
             late: 0,
             skipped: 0,
-            latencies: Latencies::default(),
+            latencies: Latencies::rough(),
         }
     }
 
@@ -249,5 +249,28 @@ impl Sum {
             rate(self.errors),
             rate(self.retries),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Counts;
+
+    #[test]
+    fn intervals_together_have_the_percentiles_of_one() {
+        let mut counts = Counts::default();
+        for latency_ns in [1_239_999, 2_345_678, 9_876_543] {
+            counts.latencies.record(latency_ns);
+        }
+        let interval = Interval::new(Part::Measure, 1.0, 1.0, &counts);
+        let mut sum = Sum::of(Part::Measure);
+        sum.add(&interval);
+        assert_eq!(sum.latencies, *interval.latencies);
+        sum.add(&interval);
+        for percentile in [50.0, 99.0] {
+            let expected = counts.latencies.percentile_s(percentile);
+            assert_eq!(sum.latencies.percentile_s(percentile), expected);
+        }
     }
 }

@@ -37,6 +37,8 @@ pub struct Client<S> {
     /// When the last answer had come; None before the first.
     pub answered_ns: Option<u64>,
     pub transaction: Transaction,
+    /// Of the measured part, that succeeded.
+    pub transactions: u64,
     /// What the socket did not take yet; nearly always nothing.
     unsent: Vec<u8>,
 }
@@ -66,6 +68,7 @@ impl<S: Script> Client<S> {
             sent_bytes: 0,
             answered_ns: None,
             transaction: Transaction::default(),
+            transactions: 0,
             unsent: Vec::new(),
         }
     }

@@ -247,15 +247,17 @@ impl<'a> Conductor<'a> {
         let Warmup::Steady { limit } = self.drive.warmup else {
             return;
         };
-        if self.part == Part::Measure {
+        // The interval that is under way becomes the last of the warm-up, as whole as the others.
+        let from_ns = self.next_interval_ns();
+        if self.steady.is_some() || from_ns <= self.shared.clock.now_ns() {
             return;
         }
-        let now_ns = self.shared.clock.now_ns();
         let is_steady = is_steady(&self.throughput);
-        if is_steady || now_ns - self.shared.start_ns >= nanoseconds(limit) {
+        if is_steady || from_ns - self.shared.start_ns >= nanoseconds(limit) {
             self.steady = Some(is_steady);
-            self.measure_from_ns = now_ns;
-            self.shared.measure(now_ns, end_of(self.drive.end, now_ns));
+            self.measure_from_ns = from_ns;
+            self.shared
+                .measure(from_ns, end_of(self.drive.end, from_ns));
             self.wake_all(); // a thread that sleeps to an arrival learns when the schedule ends
         }
     }

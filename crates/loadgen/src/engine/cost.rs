@@ -12,8 +12,8 @@ use super::driven::ClientCost;
 pub struct Usage {
     user_us: i64,
     system_us: i64,
-    voluntary_switches: i64,
-    involuntary_switches: i64,
+    pub voluntary_switches: i64,
+    pub involuntary_switches: i64,
 }
 
 impl Usage {
@@ -28,6 +28,7 @@ impl Usage {
         }
     }
 
+    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             user_us: self.user_us - before.user_us,
@@ -38,9 +39,19 @@ impl Usage {
     }
 
     #[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
+    pub fn user_s(&self) -> f64 {
+        self.user_us as f64 / 1e6
+    }
+
+    #[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
+    pub fn system_s(&self) -> f64 {
+        self.system_us as f64 / 1e6
+    }
+
+    #[allow(clippy::cast_precision_loss)] // CPUs are few
     pub fn over(&self, duration_s: f64) -> ClientCost {
         let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
-        let (user_s, system_s) = (self.user_us as f64 / 1e6, self.system_us as f64 / 1e6);
+        let (user_s, system_s) = (self.user_s(), self.system_s());
         let host_share = if duration_s > 0.0 {
             (user_s + system_s) / (duration_s * cpus)
         } else {

@@ -12,7 +12,7 @@ use super::arrivals::Arrivals;
 use super::budget::Budget;
 use super::clock::Clock;
 use super::conductor::{Conducted, Conductor};
-use super::driven::{Driven, Failed, Mark, Paced, Punctuality, Report};
+use super::driven::{Driven, Failed, Mark, Paced, PerClient, Punctuality, Report};
 use super::opening::open_all;
 use super::poller::Waker;
 use super::records::Records;
@@ -121,9 +121,11 @@ fn conclude(
     let is_open_loop = drive.is_open_loop();
     let mut records = Records::new(names, is_open_loop);
     let mut punctuality = Punctuality::default();
+    let mut per_client = PerClient::of([]);
     for finished in conducted.finished {
         records.merge(finished.records);
         punctuality.add(finished.punctuality);
+        per_client = per_client.and(finished.per_client);
     }
     let driven = Driven {
         duration_s: conducted.duration_s,
@@ -138,6 +140,7 @@ fn conclude(
         cpus: (!drive.cpus.is_empty()).then(|| drive.cpus.clone()),
         pacing: Paced::new(drive.pacing, punctuality),
         mean_gap_s: (!is_open_loop).then(|| records.mean_gap_s()),
+        transactions_per_client: per_client,
         transactions: records.transactions,
         statements: records.statements,
         rollbacks: records.rollbacks,

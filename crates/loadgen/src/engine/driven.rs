@@ -57,6 +57,8 @@ pub struct Driven {
     /// The mean time of a client between an answer and its next request, in a closed loop:
     /// statements a second x (their mean latency + this) = clients, where none fails.
     pub mean_gap_s: Option<f64>,
+    /// How evenly the clients were served.
+    pub transactions_per_client: PerClient,
     pub transactions: Vec<Record>,
     pub statements: Vec<Record>,
     /// `ROLLBACK`s sent after errors inside transactions; no record has them.
@@ -121,6 +123,36 @@ impl Paced {
                 skipped: punctuality.skipped,
                 late_limit_s: late_limit.map(|limit| limit.as_secs_f64()),
             },
+        }
+    }
+}
+
+/// The transactions of single clients that succeeded: those of the one that had the fewest, and of
+/// the one that had the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PerClient {
+    pub least: u64,
+    pub most: u64,
+}
+
+impl PerClient {
+    /// Of no client, or of the given ones.
+    pub fn of(counts: impl IntoIterator<Item = u64>) -> Self {
+        let nobody = Self {
+            least: u64::MAX,
+            most: 0,
+        };
+        counts.into_iter().fold(nobody, |all, count| Self {
+            least: all.least.min(count),
+            most: all.most.max(count),
+        })
+    }
+
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            least: self.least.min(other.least),
+            most: self.most.max(other.most),
         }
     }
 }

@@ -62,6 +62,7 @@ impl Latencies {
 
     /// Adds latencies of the same precision.
     pub fn merge(&mut self, other: &Self) {
+        debug_assert_eq!(self.histogram.sigfig(), other.histogram.sigfig());
         self.histogram
             .add(&other.histogram)
             .expect("all histograms have the same bounds");

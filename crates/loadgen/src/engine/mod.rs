@@ -29,10 +29,11 @@ mod steady;
 mod worker;
 
 pub use arrivals::LATE_NS;
+pub use cost::Usage;
 pub use drive::drive;
-pub use driven::{ClientCost, Driven, Failed, Mark, Paced, Report};
-pub use interval::{Interval, Part};
+pub use driven::{ClientCost, Driven, Failed, Mark, Paced, PerClient, Report};
+pub use interval::{Counts, Interval, Part};
 pub use latency::Latencies;
 pub use record::Record;
 pub use script::{Names, Request, Script};
-pub use settings::{Arrivals, Drive, End, Pacing, Warmup};
+pub use settings::{Arrivals, CPU_NUMBERS, Drive, End, Pacing, Warmup};

@@ -3,6 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use rustix::thread::CpuSet;
+
+/// Threads can be pinned to CPUs with numbers below this.
+pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
+
 /// The settings of one drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {

@@ -22,7 +22,7 @@ use crate::mysql::ClientError;
 use super::arrivals::Arrivals;
 use super::budget::Allowance;
 use super::client::{Client, State, Transaction};
-use super::driven::Punctuality;
+use super::driven::{PerClient, Punctuality};
 use super::interval::Counts;
 use super::poller::{Events, Patience, Poller, Waker};
 use super::records::Records;
@@ -52,6 +52,7 @@ pub struct Finished {
     pub records: Records,
     /// Since its last tick.
     pub counts: Box<Counts>,
+    pub per_client: PerClient,
     /// Of the measured part.
     pub punctuality: Punctuality,
     /// When its last measured transaction ended; 0 without any.
@@ -145,6 +146,7 @@ impl<'a, S: Script> Worker<'a, S> {
         let finished = Finished {
             records: self.records,
             counts,
+            per_client: PerClient::of(self.clients.iter().map(|client| client.transactions)),
             punctuality: self.arrivals.map(|all| all.measured).unwrap_or_default(),
             last_end_ns: self.last_end_ns,
             is_used_up: self.ended == self.clients.len(),
@@ -225,7 +227,9 @@ impl<'a, S: Script> Worker<'a, S> {
     fn patience(&mut self) -> Result<Patience, ClientError> {
         let mut left_ns = None;
         if self.arrivals.is_some() && (!self.idle.is_empty() || self.under_way == 0) {
-            let now_ns = self.begin_arrived()?;
+            let Some(now_ns) = self.begin_arrived()? else {
+                return Ok(Patience::None);
+            };
             left_ns = self
                 .arrivals
                 .as_ref()
@@ -239,25 +243,27 @@ impl<'a, S: Script> Worker<'a, S> {
         })
     }
 
-    /// Gives arrivals to idle clients; the time it was when that ended.
-    fn begin_arrived(&mut self) -> Result<u64, ClientError> {
-        loop {
+    /// Gives arrivals to idle clients; the time it was when that ended. None where it may go on once
+    /// the answers that have come meanwhile are looked at.
+    fn begin_arrived(&mut self) -> Result<Option<u64>, ClientError> {
+        for _ in 0..STARTED_AT_ONCE {
             let now_ns = self.shared.clock.now_ns();
             let Some(arrivals) = &mut self.arrivals else {
-                return Ok(now_ns);
+                return Ok(Some(now_ns));
             };
             let due = arrivals.due(now_ns, self.shared, &mut self.allowance);
             if self.ended == self.clients.len() {
                 arrivals.give_up();
-                return Ok(now_ns);
+                return Ok(Some(now_ns));
             }
             let (Some(_), Some(index)) = (due, self.idle.front().copied()) else {
-                return Ok(now_ns);
+                return Ok(Some(now_ns));
             };
             self.idle.pop_front();
             self.under_way += 1;
             self.next_transaction(index, now_ns)?;
         }
+        Ok(None)
     }
 
     /// Begins a client's next transaction, where there is one; it counts as under way until now.

@@ -13,6 +13,9 @@ use super::values::{self, Column, Value};
 
 const COM_QUERY: u8 = 3;
 
+/// `COM_QUIT`, as the packet that it is.
+const QUIT: &[u8] = b"\x01\0\0\0\x01";
+
 /// Rows of a result that are kept; what follows is read and forgotten.
 const KEPT_ROWS: usize = 100;
 
@@ -22,6 +25,9 @@ const RECEIVE_BYTES: usize = 64 << 10;
 /// The payload of a packet of a local file. Servers take any size up to `max_allowed_packet` (1 MB
 /// on the oldest); from 16 kB to 256 kB no difference could be told.
 const FILE_PACKET: usize = 64 << 10;
+
+/// Handing a connection over consumes it.
+const HANDED_OVER: &str = "nobody has a connection that was handed over";
 
 /// How the values of rows are written.
 #[derive(Clone, Copy)]
@@ -45,9 +51,12 @@ pub trait LocalData {
     fn next_bytes(&mut self) -> Option<&[u8]>;
 }
 
-/// A session with a server.
+/// A session with a server, which is told when it ends.
 pub struct Connection {
-    transport: Transport,
+    /// None once it was handed over.
+    transport: Option<Transport>,
+    /// What is sent next would be read as a command, and not as the rest of something.
+    takes_commands: bool,
     decoder: Decoder,
     received: Box<[u8]>,
     server_version: String,
@@ -66,24 +75,28 @@ impl Connection {
 
     fn log_in(transport: Transport, login: &Login, watch: &Watch) -> Result<Self, ClientError> {
         let mut connection = Self {
-            transport,
+            transport: Some(transport),
+            takes_commands: false,
             decoder: Decoder::default(),
             received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             server_version: String::new(),
         };
-        connection.server_version = login::log_in(&mut connection, login, watch)?;
+        let outcome = login::log_in(&mut connection, login, watch);
+        connection.takes_commands = outcome.is_ok();
+        connection.server_version = outcome?;
         connection.decoder.expect_results();
         Ok(connection)
     }
 
     /// Hands the stream over to somebody who reads and writes it without waiting.
-    pub fn into_channel(self) -> Result<Channel, ClientError> {
+    pub fn into_channel(mut self) -> Result<Channel, ClientError> {
         if self.decoder.is_incomplete() {
             return Err(unexpected(
                 "bytes that belong to no answer follow the last one".to_owned(),
             ));
         }
-        Ok(self.transport.into_channel())
+        let transport = self.transport.take();
+        Ok(transport.expect(HANDED_OVER).into_channel())
     }
 
     pub fn server_version(&self) -> &str {
@@ -91,11 +104,11 @@ impl Connection {
     }
 
     pub fn bytes_sent(&self) -> u64 {
-        self.transport.bytes_sent()
+        self.transport().bytes_sent()
     }
 
     pub fn bytes_received(&self) -> u64 {
-        self.transport.bytes_received()
+        self.transport().bytes_received()
     }
 
     /// Runs a statement.
@@ -116,6 +129,7 @@ impl Connection {
         match reply::parse_reply(&self.receive(watch)?)?? {
             Reply::LocalFile(asked) if asked == name.as_bytes() => {}
             other => {
+                self.takes_commands = false; // it may wait for another file
                 return Err(unexpected(format!(
                     "{other:?} where the file {name:?} was to be asked for"
                 )));
@@ -141,7 +155,7 @@ impl Connection {
 
     /// Sends a command that is a whole packet already.
     pub(super) fn send_packet(&mut self, packet: &[u8], watch: &Watch) -> Result<(), ClientError> {
-        self.transport.send(&mut [IoSlice::new(packet)], watch)?;
+        self.transmit(&mut [IoSlice::new(packet)], watch)?;
         self.decoder.expect(1);
         Ok(())
     }
@@ -235,20 +249,36 @@ impl Connection {
         if self.decoder.is_incomplete() {
             return Err(unexpected("words in clear before TLS began".to_owned()));
         }
-        self.transport.start_tls(tls, address, watch)
+        self.transport_mut().start_tls(tls, address, watch)
     }
 
     /// True where nobody else can read what is sent.
     pub(super) fn is_private(&self) -> bool {
-        self.transport.is_private()
+        self.transport().is_private()
     }
 
     pub(super) fn send(&mut self, message: &[u8], watch: &Watch) -> Result<(), ClientError> {
         let mut bytes = Vec::with_capacity(message.len() + packet::HEADER);
         let next = packet::put_message(&mut bytes, message, self.decoder.sequence());
-        self.transport.send(&mut [IoSlice::new(&bytes)], watch)?;
+        self.transmit(&mut [IoSlice::new(&bytes)], watch)?;
         self.decoder.expect(next);
         Ok(())
+    }
+
+    /// Sends whole packets; where that fails, the server may have got a part of one.
+    fn transmit(&mut self, pieces: &mut [IoSlice<'_>], watch: &Watch) -> Result<(), ClientError> {
+        self.takes_commands = false;
+        self.transport_mut().send(pieces, watch)?;
+        self.takes_commands = true;
+        Ok(())
+    }
+
+    fn transport(&self) -> &Transport {
+        self.transport.as_ref().expect(HANDED_OVER)
+    }
+
+    fn transport_mut(&mut self) -> &mut Transport {
+        self.transport.as_mut().expect(HANDED_OVER)
     }
 
     /// Sends bytes as packets of a local file without copying them.
@@ -268,7 +298,7 @@ impl Connection {
             .flat_map(|(header, part)| [IoSlice::new(header), IoSlice::new(part)])
             .collect();
         self.decoder.expect(sequence);
-        match self.transport.send(&mut pieces, watch) {
+        match self.transmit(&mut pieces, watch) {
             Err(ClientError::Connection { context, source }) => Err(self
                 .last_words(watch)
                 .unwrap_or(ClientError::Connection { context, source })),
@@ -288,7 +318,8 @@ impl Connection {
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(message);
             }
-            let count = self.transport.receive(&mut self.received, watch)?;
+            let transport = self.transport.as_mut().expect(HANDED_OVER);
+            let count = transport.receive(&mut self.received, watch)?;
             if count == 0 {
                 let when = if self.decoder.is_incomplete() {
                     "it closed it in the middle of a packet"
@@ -298,6 +329,18 @@ impl Connection {
                 return Err(lost(io::Error::new(ErrorKind::UnexpectedEof, when)));
             }
             self.decoder.feed(&self.received[..count]);
+        }
+    }
+}
+
+impl Drop for Connection {
+    /// Says goodbye, else the server would count an aborted connection. It is not waited for: a
+    /// server that does not listen need not hear it.
+    fn drop(&mut self) {
+        if let Some(transport) = self.transport.take()
+            && self.takes_commands
+        {
+            let _ = transport.into_channel().write(QUIT);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A client of the MySQL protocol: MySQL from 5.5 and MariaDB, text and prepared statements, local
 //! files, TLS.
 //!
-//! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`
-//! and `transport` know sockets and no protocol; `connection` joins them for whoever can wait.
+//! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`,
+//! `connect` and `transport` know sockets and no protocol; `connection` joins them for whoever can wait.
 //! Whoever drives many connections makes channels of them and follows their answers with
 //! `answer::AnswerReader`.
 
@@ -10,6 +10,7 @@ pub mod answer;
 mod auth;
 pub mod binary;
 pub mod channel;
+mod connect;
 mod connection;
 mod error;
 pub mod handshake;

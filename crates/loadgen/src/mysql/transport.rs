@@ -1,9 +1,7 @@
 //! Sockets that never wait past a time limit or a request to stop.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::channel::Channel;
+use super::connect;
 use super::error::ClientError;
 use super::tls::{self, Tls};
 
@@ -52,8 +51,18 @@ impl Watch {
         }
     }
 
+    /// The same, and a limit that starts now: whichever ends first.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        let other = Self::start(&self.stop, Some(limit));
+        match (self.limit, other.limit) {
+            (Some((_, end)), Some((_, other_end))) if end <= other_end => self.clone(),
+            _ => other,
+        }
+    }
+
     /// The longest time to sleep before checking again, or the reason to end.
-    fn patience(&self) -> Result<Duration, ClientError> {
+    pub(super) fn patience(&self) -> Result<Duration, ClientError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ClientError::Interrupted);
         }
@@ -76,19 +85,9 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Connects; TCP waits at most as long as the watch allows for each address of the host.
+    /// Connects, within the limit of the watch.
     pub fn connect(address: &Address, watch: &Watch) -> Result<Self, ClientError> {
-        let channel = match address {
-            Address::Socket(path) => UnixStream::connect(path).and_then(Channel::over_unix),
-            Address::Tcp { host, port } => {
-                connect_tcp(host, *port, watch)?.and_then(Channel::over_tcp)
-            }
-        }
-        .map_err(|source| ClientError::Connection {
-            context: format!("cannot connect to {address}"),
-            source,
-        })?;
-        Ok(Self::over(channel))
+        connect::connect(address, watch).map(Self::over)
     }
 
     pub fn over(channel: Channel) -> Self {
@@ -188,13 +187,21 @@ impl Transport {
     }
 
     fn wait_for(&self, readiness: PollFlags, wait: Duration) -> Result<(), ClientError> {
-        // Rounded up: a limit that is not yet over must not become a busy loop.
-        let wait =
-            PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(self.channel.as_fd(), readiness)], wait) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(errno) => Err(lost(errno.into())),
-        }
+        wait_for(self.channel.as_fd(), readiness, wait).map_err(lost)
+    }
+}
+
+/// Waits until a socket is ready, but not longer than `wait`.
+pub(super) fn wait_for(
+    socket: BorrowedFd<'_>,
+    readiness: PollFlags,
+    wait: Duration,
+) -> io::Result<()> {
+    // Rounded up: a limit that is not yet over must not become a busy loop.
+    let wait = PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    match poll(&mut [PollFd::new(socket, readiness)], wait) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -206,25 +213,25 @@ pub fn lost(source: io::Error) -> ClientError {
     }
 }
 
-/// Tries the host's addresses in turn. The outer error is the watch's.
-fn connect_tcp(host: &str, port: u16, watch: &Watch) -> Result<io::Result<TcpStream>, ClientError> {
-    let addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
-        Ok(addresses) => addresses.collect(),
-        Err(error) => return Ok(Err(error)),
-    };
-    let mut outcome = Err(io::Error::new(
-        ErrorKind::NotFound,
-        "the host has no address",
-    ));
-    for address in addresses {
-        let patience = watch
-            .limit
-            .map_or(Duration::from_secs(10), |(limit, _)| limit);
-        watch.patience()?;
-        outcome = TcpStream::connect_timeout(&address, patience);
-        if outcome.is_ok() {
-            break;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_limits_the_first_to_end_counts() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (short, long) = (Duration::ZERO, Duration::from_secs(3600));
+        for (all, one) in [(Some(short), long), (Some(long), short), (None, short)] {
+            let watch = Watch::start(&stop, all).within(one);
+            let error = watch.patience().unwrap_err();
+            assert!(matches!(error, ClientError::TimeLimit { limit } if limit == short));
         }
+        // Every connection has the whole of its own.
+        let watch = Watch::start(&stop, None);
+        assert!(watch.within(short).patience().is_err());
+        assert!(watch.within(long).patience().is_ok());
+        stop.store(true, Ordering::Relaxed);
+        let error = watch.within(long).patience().unwrap_err();
+        assert!(matches!(error, ClientError::Interrupted));
     }
-    Ok(outcome)
 }

@@ -12,7 +12,7 @@ use crate::mysql::{ClientError, Watch};
 use crate::workload::program::Program;
 use crate::workload::script::Script;
 
-/// A client's login, its preparations and its setup take no longer than this, each.
+/// A client's connection, its login, setup and preparations, takes no longer than this.
 const OPENING_LIMIT: Duration = Duration::from_secs(60);
 
 /// Drives the clients to the end. What is measured is reported even if they cannot go on.
@@ -30,8 +30,11 @@ pub fn drive(
         transactions: drive.program.transaction_names().to_vec(),
     };
     let session = &*context.session;
-    let watch = Watch::start(context.stop, phase.limit.or(Some(OPENING_LIMIT)));
-    let open = |client| open_client(session, &drive.program, client, &watch);
+    let watch = Watch::start(context.stop, phase.limit);
+    let open = |client| {
+        let watch = watch.within(OPENING_LIMIT);
+        open_client(session, &drive.program, client, &watch)
+    };
     let report = |report: &Report| {
         context.events.emit(&match report {
             Report::Mark { mark, t_s } => Event::Mark {

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{phase, read};
-use crate::engine::{Arrivals, Drive as Settings, End, Pacing, Warmup};
+use crate::engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, Pacing, Warmup};
 use crate::mistake::Mistake;
 use crate::workload::program::Protocol;
 
@@ -136,6 +136,14 @@ impl RawDrive {
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
             let message = "is empty; null stands for all";
             return Err(Mistake::new(format!("{key}.cpus"), message));
+        }
+        let mut numbers = self.cpus.iter().flatten().enumerate();
+        if let Some((position, cpu)) = numbers.find(|(_, cpu)| **cpu >= CPU_NUMBERS) {
+            let message = format!(
+                "{cpu} is no CPU; they are numbered from 0 to {}",
+                CPU_NUMBERS - 1
+            );
+            return Err(Mistake::new(format!("{key}.cpus[{position}]"), message));
         }
         let pacing = self.pacing.as_deref();
         let warmup = self.warmup.as_deref();

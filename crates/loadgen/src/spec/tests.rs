@@ -298,6 +298,10 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
             "phases[7].cpus: is empty",
         ),
         (
+            |s| s["phases"][7]["cpus"] = json!([0, 1024]),
+            "phases[7].cpus[1]: 1024 is no CPU; they are numbered from 0 to 1023",
+        ),
+        (
             |s| s["phases"][7]["pacing"] = json!({"kind": "closed", "rate": 1}),
             "phases[7].pacing.rate: unknown field `rate`",
         ),

@@ -130,11 +130,10 @@ fn load_table(
     watch: &Watch,
 ) -> Result<(LoadedTable, Filled), ClientError> {
     connection.query(&table.create, watch)?;
-    let rows = Arc::new(Summed::new(&table.rows));
     let mut filler = Filler {
         connection,
         table,
-        rows: &rows,
+        rows: Arc::new(Summed::new(&table.rows)),
         sent,
         watch,
     };
@@ -151,7 +150,7 @@ fn load_table(
     for statement in &table.after_load {
         filler.run(statement)?;
     }
-    let Checksum { rows, bytes, sum } = rows.total();
+    let Checksum { rows, bytes, sum } = filler.rows.total();
     let loaded = LoadedTable {
         name: table.name.clone(),
         rows,
@@ -167,7 +166,7 @@ fn load_table(
 struct Filler<'a> {
     connection: &'a mut Connection,
     table: &'a Table,
-    rows: &'a Arc<Summed<TableRows>>,
+    rows: Arc<Summed<TableRows>>,
     sent: &'a Arc<Sent>,
     watch: &'a Watch,
 }
@@ -199,6 +198,8 @@ impl Filler<'_> {
     }
 
     fn fall_back(&mut self, reason: String) -> Result<Filled, ClientError> {
+        // Rows may have been made for the method that was refused.
+        self.rows = Arc::new(Summed::new(&self.table.rows));
         let filled = self.multi_row()?;
         Ok(Filled {
             fell_back: Some(reason),
@@ -213,7 +214,7 @@ impl Filler<'_> {
         let from = format!("LOCAL INFILE '{LOCAL_FILE}'");
         let columns = self.table.columns.iter().map(|column| column.name.as_str());
         let sql = sql::load_data(&from, &self.table.name, columns);
-        let mut rows = LocalRows::start(self.rows, self.sent);
+        let mut rows = LocalRows::start(&self.rows, self.sent);
         let outcome = self
             .connection
             .load_local(&sql, LOCAL_FILE, &mut rows, self.watch)?;
@@ -255,7 +256,7 @@ impl Filler<'_> {
         has_room: impl Fn(&Statement, &str) -> bool,
         mut send: impl FnMut(&mut Self, &str) -> Result<u16, ClientError>,
     ) -> Result<Filled, ClientError> {
-        let mut rows = LocalRows::start(self.rows, self.sent);
+        let mut rows = LocalRows::start(&self.rows, self.sent);
         let mut statement = Statement::new(self.table);
         let mut warnings = 0;
         while let Some(bytes) = rows.next_bytes() {

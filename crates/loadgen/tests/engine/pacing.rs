@@ -1,10 +1,11 @@
 //! Open loops: the schedule is kept whatever the server does, and nothing of its stalls is hidden.
 
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millrace_load::engine::{Arrivals, Drive, End, Paced, Pacing};
+use millrace_load::engine::{self, Arrivals, Drive, End, Paced, Pacing, Request, Script};
 
 use super::server::{Answer, Asker, OK, Server};
 use super::{drive, drive_scripts, settings};
@@ -177,4 +178,66 @@ fn a_spinning_thread_keeps_the_schedule_too() {
     let driven = drive(&spinning, &server).unwrap();
     assert!(driven.busy_poll);
     assert_eq!(driven.transactions[0].count + fate(&driven.pacing).2, 1_000);
+}
+
+/// Notes who asks, and first gives the server time to have answered everybody who asked before.
+struct Patient {
+    asker: Asker,
+    client: u32,
+    server: Server,
+    asked: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Script for Patient {
+    fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
+        let mut asked = self.asked.lock().unwrap();
+        while self.server.answered() < asked.len() as u64 {
+            thread::yield_now();
+        }
+        asked.push(self.client);
+        self.asker.next(out)
+    }
+
+    fn rollback_needed(&self) -> bool {
+        self.asker.rollback_needed()
+    }
+
+    fn again(&mut self) {
+        self.asker.again();
+    }
+
+    fn abandon(&mut self) {
+        self.asker.abandon();
+    }
+}
+
+#[test]
+fn first_answers_do_not_wait_until_all_that_arrived_is_sent() {
+    const CLIENTS: u32 = 100;
+    let server = Server::answering(OK);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let crowded = Drive {
+        end: End::Operations(400),
+        ..open(1e9, Arrivals::Constant, CLIENTS, 1)
+    };
+    engine::drive(
+        &crowded,
+        &Asker::names(1),
+        |client| {
+            let script = Patient {
+                asker: Asker::new(1),
+                client,
+                server: server.clone(),
+                asked: Arc::clone(&asked),
+            };
+            Ok((server.connect(client), script))
+        },
+        &|_| {},
+        &AtomicBool::new(false),
+    )
+    .unwrap();
+    let asked = asked.lock().unwrap();
+    let place = |client| asked.iter().position(|&other| other == client).unwrap();
+    let again = asked.iter().skip(1).position(|&other| other == 0).unwrap();
+    assert!(again < place(CLIENTS - 1), "{asked:?}");
 }

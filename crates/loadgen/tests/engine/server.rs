@@ -53,6 +53,8 @@ pub struct Server {
     behaviour: Arc<Behaviour>,
     /// Requests of scripts; `ROLLBACK`s are counted apart.
     seen: Arc<AtomicU64>,
+    /// Answers that were sent whole, those to `ROLLBACK`s included.
+    answered: Arc<AtomicU64>,
     rollbacks: Arc<AtomicU64>,
     /// Connections that said that they go.
     quits: Arc<AtomicU64>,
@@ -63,6 +65,7 @@ impl Server {
         Self {
             behaviour: Arc::new(behaviour),
             seen: Arc::default(),
+            answered: Arc::default(),
             rollbacks: Arc::default(),
             quits: Arc::default(),
         }
@@ -82,6 +85,10 @@ impl Server {
 
     pub fn seen(&self) -> u64 {
         self.seen.load(Ordering::SeqCst)
+    }
+
+    pub fn answered(&self) -> u64 {
+        self.answered.load(Ordering::SeqCst)
     }
 
     pub fn rollbacks(&self) -> u64 {
@@ -116,7 +123,10 @@ impl Server {
             };
             // The client may have gone already: that is what some tests are about.
             match answer {
-                Answer::Bytes(bytes) => drop(stream.write_all(&bytes)),
+                Answer::Bytes(bytes) => {
+                    drop(stream.write_all(&bytes));
+                    self.answered.fetch_add(1, Ordering::SeqCst);
+                }
                 Answer::Close(bytes) => {
                     drop(stream.write_all(&bytes));
                     return;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millrace_load::engine::{self, Drive, End, Mark, Part, Report, Warmup};
+use millrace_load::engine::{self, Drive, End, Mark, Part, PerClient, Report, Warmup};
 use millrace_load::mysql::ClientError;
 
 use super::server::{Answer, Asker, OK, Server, TWO_ROWS, error};
@@ -149,13 +149,32 @@ fn a_steady_server_ends_the_warm_up() {
         warmup: Warmup::Steady {
             limit: Duration::from_secs(20),
         },
-        end: End::Operations(10),
+        end: End::Time(Duration::from_millis(1_200)),
         ..settings(2, 1)
     };
-    let driven = drive(&steady, &server).unwrap();
+    let (outcome, reports) = drive_scripts(&steady, &server, 1, &|_| Asker::new(1));
+    let driven = outcome.unwrap();
     assert!(driven.warmup_s >= 6.0);
     assert!(driven.warmup_steady.is_some());
-    assert_eq!(driven.transactions[0].count, 10);
+    assert!(driven.transactions[0].count >= 100);
+    // No record is a stub, and none is of both parts.
+    let durations = |part| {
+        let intervals = reports.iter().filter_map(|report| match report {
+            Report::Interval(interval) if interval.part == part => Some(interval.duration_s),
+            _ => None,
+        });
+        intervals.collect::<Vec<_>>()
+    };
+    let warmup = durations(Part::Warmup);
+    assert!((warmup.len() as f64 - driven.warmup_s).abs() < 1e-6);
+    assert!(
+        warmup
+            .iter()
+            .all(|duration_s| (duration_s - 1.0).abs() < 1e-6)
+    );
+    let measured = durations(Part::Measure);
+    assert!((measured[0] - 1.0).abs() < 1e-6, "{measured:?}");
+    assert!((measured.iter().sum::<f64>() - driven.duration_s).abs() < 1e-6);
 }
 
 #[test]
@@ -166,6 +185,8 @@ fn scripts_that_are_used_up_end_the_drive_early() {
     });
     let driven = outcome.unwrap();
     assert_eq!(driven.transactions[0].count, 60);
+    let per_client = PerClient { least: 0, most: 30 };
+    assert_eq!(driven.transactions_per_client, per_client);
     assert_eq!(server.seen(), 120);
     assert!(driven.partial && driven.duration_s < 1.0);
     assert!(driven.partial_reason.unwrap().contains("used up"));
@@ -242,6 +263,32 @@ fn a_retried_transaction_takes_as_long_as_all_its_attempts() {
     assert!(driven.transactions[0].service.min_s().unwrap() >= 0.08);
     assert!(driven.statements[0].service.max_s() < driven.transactions[0].service.min_s());
     assert_eq!(driven.transactions[0].retries, 3);
+}
+
+#[test]
+fn equal_work_that_never_succeeds_ends() {
+    let server = Server::new(|_| Answer::Bytes(error(1213)));
+    let driven = drive(&until(5, 2, 1), &server).unwrap();
+    let transaction = &driven.transactions[0];
+    assert_eq!((transaction.count, transaction.errors[&1213]), (0, 5));
+    assert_eq!((transaction.retries, server.seen()), (5_000, 5_005));
+    assert!(!driven.partial);
+}
+
+#[test]
+fn what_still_fails_after_the_end_is_given_up() {
+    let server = Server::new(|_| {
+        thread::sleep(Duration::from_millis(5));
+        Answer::Bytes(error(1213))
+    });
+    let short = Drive {
+        end: End::Time(Duration::from_millis(100)),
+        ..settings(3, 1)
+    };
+    let driven = drive(&short, &server).unwrap();
+    let transaction = &driven.transactions[0];
+    assert_eq!((transaction.count, transaction.errors[&1213]), (0, 3));
+    assert_eq!(transaction.retries + 3, server.seen());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::Warmup;
+use crate::engine::{CPU_NUMBERS, Warmup};
 
 /// A warm-up until the throughput is steady gives up after so long.
 const STEADY_LIMIT: Duration = Duration::from_secs(300);
@@ -61,8 +61,18 @@ pub fn cpu_list(text: &str) -> Result<CpuList, String> {
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         match (first.parse::<usize>(), last.parse::<usize>()) {
-            // A host with more processors is not known; a slip of the keyboard is.
-            (Ok(first), Ok(last)) if first <= last && last < 4096 => cpus.extend(first..=last),
+            (Ok(_), Ok(last)) if last >= CPU_NUMBERS => {
+                let most = CPU_NUMBERS - 1;
+                return Err(format!(
+                    "processors are numbered from 0 to {most}, not {last}"
+                ));
+            }
+            (Ok(first), Ok(last)) if first <= last => cpus.extend(first..=last),
+            (Ok(first), Ok(last)) => {
+                return Err(format!(
+                    "{part:?} ends before it begins; say {last}-{first}"
+                ));
+            }
             _ => return Err(format!("{part:?} is no processor or range such as 2-3")),
         }
     }
@@ -80,8 +90,18 @@ mod tests {
         let cpus = |text| cpu_list(text).map(|CpuList(cpus)| cpus);
         assert_eq!(cpus("0"), Ok(vec![0]));
         assert_eq!(cpus("3,0-2,1"), Ok(vec![0, 1, 2, 3]));
-        for wrong in ["", "a", "2-1", "1-", "0,,1", "0-99999999"] {
-            assert!(cpus(wrong).is_err(), "{wrong:?}");
+        assert_eq!(cpus("1023"), Ok(vec![1023]));
+        for (wrong, why) in [
+            ("", "is no processor"),
+            ("a", "is no processor"),
+            ("1-", "is no processor"),
+            ("0,,1", "is no processor"),
+            ("0,3-1", "say 1-3"),
+            ("1024", "from 0 to 1023, not 1024"),
+            ("0-99999999", "from 0 to 1023"),
+        ] {
+            let error = cpus(wrong).unwrap_err();
+            assert!(error.contains(why), "{wrong:?}: {error}");
         }
     }
 

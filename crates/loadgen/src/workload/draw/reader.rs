@@ -73,6 +73,11 @@ impl Reader<'_> {
             GeneratorKind::Permutation => {
                 let (low, high) = self.range()?;
                 let tables = u64::from(tables);
+                if tables == 0 {
+                    let message = "is permutation, which goes through the rows of the test's \
+                                   tables, and there are none; sequence or integer need no table";
+                    return Err(Mistake::new(self.at("kind"), message));
+                }
                 let span = (high.abs_diff(low).checked_add(1))
                     .and_then(|span| span.checked_mul(tables))
                     .ok_or_else(|| Mistake::new(self.at("high"), "the range is too large"))?;

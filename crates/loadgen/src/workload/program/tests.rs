@@ -276,6 +276,18 @@ fn every_mistake_in_draws_names_its_key() {
 }
 
 #[test]
+fn a_permutation_without_tables_is_refused() {
+    assert_mistakes(&[(
+        "x",
+        |d| {
+            d["tables"] = json!({});
+            d["statements"]["food"] = json!({"sql": "DO ?", "parameters": ["each"]});
+        },
+        "draws.each.kind: is permutation, which goes through the rows of the test's tables",
+    )]);
+}
+
+#[test]
 fn unknown_keys_are_refused_where_they_stand() {
     for place in [
         "/draws/id",
