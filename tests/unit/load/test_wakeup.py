@@ -11,16 +11,18 @@ from millrace.errors import HostProblem
 from millrace.load import wakeup
 
 
-def idle_class_threads() -> int:
-    """Threads of this host in the idle scheduling class (5) that belong to the load generator."""
-    found = 0
+def idle_class_threads() -> list[int]:
+    """The process of each thread of this host in the idle scheduling class (5) that belongs to the
+    load generator."""
+    found = []
     for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
         try:
             text = stat.read_text()
         except OSError:
             continue  # ended meanwhile
         name, _, rest = text.partition("(")[2].rpartition(")")
-        found += name == "millrace-load" and rest.split()[38] == "5"
+        if name == "millrace-load" and rest.split()[38] == "5":
+            found.append(int(stat.parts[2]))
     return found
 
 
@@ -40,8 +42,16 @@ def test_pollers_live_as_long_as_the_block() -> None:
     before = idle_class_threads()
     with wakeup.kept_awake() as how:
         assert how.pollers == len(os.sched_getaffinity(0))
-        assert idle_class_threads() == before + how.pollers
+        assert len(idle_class_threads()) == len(before) + how.pollers
     assert idle_class_threads() == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no scheduling by session")
+def test_pollers_give_way_to_a_server_in_another_session() -> None:
+    before = set(idle_class_threads())
+    with wakeup.kept_awake():
+        (poller,) = set(idle_class_threads()) - before
+        assert Path(f"/proc/{poller}/autogroup").read_text().split()[-1] == "19"
 
 
 def test_a_program_that_cannot_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

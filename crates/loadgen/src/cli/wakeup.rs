@@ -26,6 +26,7 @@ pub fn measure(args: &WakeupArgs) -> Result<(), Problem> {
 
 pub fn keep_awake() -> Result<(), Problem> {
     let failed = |error: io::Error| host_problem(format!("cannot keep CPUs awake: {error}"));
+    wakeup::yield_to_other_sessions();
     let awake = Awake::keep(&wakeup::allowed_cpus().map_err(failed)?).map_err(failed)?;
     print(&json!(awake.how()))?;
     io::copy(&mut io::stdin(), &mut io::sink()).map_err(failed)?;
