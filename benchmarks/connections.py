@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import statistics
 import subprocess
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.table_loading import load_sbtest
-from millrace.load.client import find_load_generator
+from millrace.load.client import find_load_generator, versions
 from millrace.servers import install, instances
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, Option
@@ -49,8 +50,10 @@ def main() -> None:
     parser.add_argument(
         "--server", default="mariadb-10.11.19", metavar="NAME", help="[%(default)s]"
     )
-    parser.add_argument("--turns", type=int, default=3, help="runs of each number [%(default)s]")
+    parser.add_argument("--quick", action="store_true", help="one turn instead of 5")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
+    n_turns = 1 if arguments.quick else 5
     applied = tuple(Option(name, value, False, "benchmark") for name, value in OPTIONS.items())
     turns: dict[int, list[Turn]] = {number: [] for number in NUMBERS}
     server = install.install(arguments.server)
@@ -61,18 +64,27 @@ def main() -> None:
             instance.query("CREATE DATABASE sbtest")
             load_sbtest(instance, 1, ROWS)
             order = random.Random(1)
-            for _ in range(arguments.turns):
+            for _ in range(n_turns):
                 for number in order.sample(NUMBERS, len(NUMBERS)):
                     turns[number].append(_turn(instance, number))
         finally:
             instance.kill()
-    print(f"{arguments.server}, {arguments.turns} turns; medians, lowest and highest")
+    print(f"{arguments.server}, {n_turns} turns; medians, lowest and highest")
     print(f"{'connections':>11} {'memory, MB':>24} {'CPU a query, µs':>24} {'queries/s':>28}")
     for number, found in turns.items():
         memory = _text([turn.memory / 1e6 for turn in found], 0)
         cpu = _text([turn.cpu_s * 1e6 for turn in found], 1)
         queries = _text([turn.queries_per_s for turn in found], 0)
         print(f"{number:>11,} {memory:>24} {cpu:>24} {queries:>28}")
+    if arguments.json is not None:
+        result = {
+            "benchmark": "connections",
+            "versions": versions(),
+            "processors": len(os.sched_getaffinity(0)),
+            "server": arguments.server,
+            "turns": {number: [asdict(turn) for turn in found] for number, found in turns.items()},
+        }
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 def _turn(instance: Instance, number: int) -> Turn:

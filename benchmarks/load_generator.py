@@ -79,7 +79,7 @@ def main() -> None:
     arguments = _arguments()
     scale = QUICK if arguments.quick else FULL
     turns, seconds = arguments.turns or scale.turns, arguments.seconds or scale.seconds
-    install()
+    install(SYSBENCH, SLAP)
     floor = build_floor()
     with signals_as_errors(), _server(arguments.server) as instance:
         bench = Bench(instance, floor, seconds)
@@ -208,7 +208,8 @@ def _report(result: dict[str, Any]) -> None:
         f"{result['versions']['load_generator']}, {result['processors']} processors, {turns} turns"
     )
     print("Medians; CPU and latencies in µs a query. Ratios: millrace-load by the tool, with the")
-    print("95 % interval; below 1 is better but for QPS. sysbench's percentiles are its buckets'.")
+    print("95 % interval; below 1 is better but for QPS. sysbench's percentiles are its buckets',")
+    print("its CPU time has its ending in it; mysqlslap's time has connecting in it.")
     for cell in result["cells"]:
         print(f"\n{cell['statement']}, {cell['protocol']}, {cell['connections']} connections")
         print("  " + f"{'':14}" + "".join(f"{name:>25}" for name in MEASURES.values()))

@@ -91,10 +91,12 @@ STATEMENTS = {
 }
 
 
-def install() -> None:
-    """Install sysbench and mysqlslap from the distribution's packages where they are missing."""
-    packages = {"sysbench": "sysbench", "mysqlslap": "mariadb-client"}
-    missing = [package for program, package in packages.items() if not shutil.which(program)]
+PACKAGES = {"sysbench": "sysbench", "mysqlslap": "mariadb-client"}
+
+
+def install(*programs: str) -> None:
+    """Install those of sysbench and mysqlslap that are missing, from the distribution's packages."""
+    missing = [PACKAGES[program] for program in programs if not shutil.which(program)]
     if not missing:
         return
     print(f"installing {' and '.join(missing)} ...", file=sys.stderr)

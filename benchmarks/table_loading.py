@@ -14,7 +14,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import load_tools
 from millrace.load.client import find_load_generator, versions
 from millrace.servers import install, instances
 from millrace.servers.instances import Instance
@@ -78,8 +78,7 @@ def main() -> None:
     parser.add_argument("--server", default="mysql-5.7.22", metavar="NAME", help="[%(default)s]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
-    if shutil.which("sysbench") is None:
-        sys.exit("sysbench is missing: apt-get install sysbench")
+    load_tools.install("sysbench")
     share, pairs = (10, 3) if arguments.quick else (1, 7)
     cases = (
         Case("one table", tables=1, rows=1_000_000 // share, threads=1, goal=1.6),

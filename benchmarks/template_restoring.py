@@ -8,17 +8,20 @@ take turns, so that drift of the machine meets both; everything dirty is written
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from benchmarks.table_loading import OPTIONS, load_sbtest
+from millrace.load.client import versions
 from millrace.servers import install, instances, templates
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
@@ -35,21 +38,21 @@ FITTED = FittedOptions(
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--server", default="mysql-5.7.22", metavar="NAME", help="[%(default)s]")
-    parser.add_argument("--pairs", type=int, default=5, help="turns of both [%(default)s]")
+    parser.add_argument("--quick", action="store_true", help="2 pairs instead of 5")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
+    pairs = 2 if arguments.quick else 5
     server = install.install(arguments.server)
     with _own_templates():
         template = _kept(server)
         loading: list[float] = []
         restoring: list[float] = []
-        for pair in range(arguments.pairs):
+        for pair in range(pairs):
             for loads in (True, False) if pair % 2 == 0 else (False, True):
                 took = _load_s(server) if loads else _restore_s(server, template)
                 (loading if loads else restoring).append(took)
     ratio = paired_ratio(restoring, loading)
-    print(
-        f"{arguments.server}, {TABLES} x {ROWS:,} rows, {arguments.pairs} pairs; seconds to begin"
-    )
+    print(f"{arguments.server}, {TABLES} x {ROWS:,} rows, {pairs} pairs; seconds to begin")
     for name, times in (("loading", loading), ("restoring", restoring)):
         low, middle, high = min(times), statistics.median(times), max(times)
         print(f"  {name:9} {middle:6.2f} s  ({low:.2f} to {high:.2f})")
@@ -57,6 +60,17 @@ def main() -> None:
         f"  restoring begins {ratio.ratio:.1f} times sooner "
         f"({ratio.low:.1f} to {ratio.high:.1f}, 95 %); the goal is 5"
     )
+    if arguments.json is not None:
+        result = {
+            "benchmark": "template_restoring",
+            "versions": versions(),
+            "processors": len(os.sched_getaffinity(0)),
+            "server": arguments.server,
+            "loading_s": loading,
+            "restoring_s": restoring,
+            "ratio": asdict(ratio),
+        }
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 @contextmanager

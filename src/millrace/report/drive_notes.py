@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from millrace.analysis.conditions import DriveConditions
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.model import RunAnalysis, TreatmentAnalysis
 from millrace.report.formatting import counted, percent_text, seconds_text
 
 ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
@@ -101,7 +101,11 @@ def _about_reads(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_busy_client(analysis: RunAnalysis) -> list[str]:
-    shares = {t.label: t.driven.client_share for t in analysis.treatments if t.driven is not None}
+    shares = {
+        treatment.label: treatment.driven.client_share
+        for treatment in analysis.treatments
+        if treatment.driven is not None and not _polled(treatment)
+    }
     busy = [
         f"{label} {percent_text(share)}"
         for label, share in shares.items()
@@ -129,7 +133,15 @@ def _about_client(analysis: RunAnalysis) -> list[str]:
     if not shares:
         return []
     said = _range(min(shares), max(shares), percent_text)
-    return [f"the load generator used {said} of the host’s CPU time"]
+    lines = [f"the load generator used {said} of the host’s CPU time"]
+    if any(map(_polled, analysis.treatments)):
+        lines[0] += "; of clients that polled, this and their CPU time are waiting too"
+    return lines
+
+
+def _polled(treatment: TreatmentAnalysis) -> bool:
+    """Whether its clients had CPUs of their own and asked for answers all the time."""
+    return any((i.facts.get("cpu_wakeup") or {}).get("polled") for i in treatment.instances)
 
 
 def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
