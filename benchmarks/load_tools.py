@@ -95,7 +95,7 @@ PACKAGES = {"sysbench": "sysbench", "mysqlslap": "mariadb-client"}
 
 
 def install(*programs: str) -> None:
-    """Install those of sysbench and mysqlslap that are missing, from the distribution's packages."""
+    """Install those of sysbench and mysqlslap that are missing, from Debian's packages."""
     missing = [PACKAGES[program] for program in programs if not shutil.which(program)]
     if not missing:
         return
