@@ -51,6 +51,8 @@ class TablesResult:
     tables: tuple[LoadedTable, ...] = ()
     method: str | None = None
     method_reason: str | None = None
+    warnings: int = 0
+    generator_wait_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,8 @@ def _of_tables(event: Event) -> TablesResult:
         tables=tuple(_of(LoadedTable, table) for table in event.get("tables", ())),
         method=event.get("method"),
         method_reason=event.get("method_reason"),
+        warnings=event.get("warnings", 0),
+        generator_wait_s=event.get("generator_wait_s"),
     )
 
 

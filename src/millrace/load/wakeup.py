@@ -56,7 +56,8 @@ def measure() -> tuple[CpuWakeup, ...]:
 def kept_awake() -> Iterator[KeptAwake]:
     """While the block runs, no CPU this process may use halts.
 
-    Raises HostProblem when the host refuses the scheduling class that the pollers need.
+    Raises HostProblem when the host refuses the scheduling class that the pollers need, and at the
+    block's end when they ended before it.
     """
     command = [str(program.find_load_generator()), "--die-with-parent", "keep-awake"]
     with subprocess.Popen(
@@ -75,6 +76,8 @@ def kept_awake() -> Iterator[KeptAwake]:
                 raise HostProblem(program.last_words(process.wait(), process.stderr.read()))
             how: Mapping[str, Any] = json.loads(said)
             yield KeptAwake(how["latency_request"], how["pollers"])
+            if process.poll() is not None:
+                raise HostProblem("what keeps the CPUs awake ended before the measurement did")
         finally:
             process.stdin.close()
             try:

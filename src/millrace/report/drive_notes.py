@@ -21,6 +21,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *_about_errors(analysis),
         *_about_open_loop(analysis),
         *_about_settling(analysis),
+        *_about_loading(analysis),
         *_about_warmup(analysis),
         *_about_reads(analysis),
         *_about_busy_client(analysis),
@@ -88,6 +89,17 @@ def _about_warmup(analysis: RunAnalysis) -> list[str]:
     if not unsteady:
         return []
     return [f"{unsteady} of {_trials(driven)} began to measure before their throughput was steady"]
+
+
+def _about_loading(analysis: RunAnalysis) -> list[str]:
+    """Tables that were not loaded as was asked for are laid out in another way on the disk."""
+    others: dict[str, list[str]] = {}
+    for treatment in analysis.treatments:
+        for instance in treatment.instances:
+            reason, method = (instance.facts.get(f"load_method{e}") for e in ("_reason", ""))
+            if reason:
+                others.setdefault(f"by {method}, because {reason}", []).append(treatment.label)
+    return [f"tables were loaded {how}: {_listed(labels)}" for how, labels in others.items()]
 
 
 def _about_reads(analysis: RunAnalysis) -> list[str]:
@@ -159,7 +171,7 @@ def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
 
 
 def _wakeup_text(facts: Mapping[str, Any]) -> str:
-    kept = "idle CPUs were kept awake" if facts.get("keep_awake") else "idle CPUs could sleep"
+    kept = "idle CPUs were kept awake" if facts.get("kept_awake_by") else "idle CPUs could sleep"
     polled = "clients polled" if facts.get("polled") else "clients did not poll"
     text = f"{kept} and {polled}"
     if facts.get("on_cpus"):

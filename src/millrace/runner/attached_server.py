@@ -7,11 +7,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 from millrace.load import client as load
 from millrace.load.spec import Connection, Tls
 from millrace.runner import measuring
-from millrace.runner.driving import Driving
+from millrace.runner.driving import Driving, note
 from millrace.runner.limits import limit_s
 from millrace.runner.measuring import ASK_LIMIT_S, SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.runner.phases import spec as phase_spec
@@ -47,7 +48,9 @@ class AttachedServerTrial:
         yield Step("record", self._record, ASK_LIMIT_S)
         yield Step("database", self._create, ASK_LIMIT_S)
         database = database_name(self.given.name)
-        yield from measuring.make_steps(work, self._attached, database, self._run)
+        yield from measuring.make_steps(
+            work, self._attached, database, self._run, partial(note, self.found.instances)
+        )
         if work.workload.drives:
             self._driving = Driving(
                 work, self._attached, database, self._run,

@@ -197,7 +197,7 @@ def _wakeup(wakeups: Sequence[CpuWakeup]) -> Finding:
     if len(wakeups) > _SHOWN_CPUS:
         observed += f", {len(wakeups) - _SHOWN_CPUS} more that are quicker"
     late = any(cpu.idle_us - cpu.awake_us >= WORTH_AVOIDING_US for cpu in wakeups)
-    remedy = 'nothing: runs of queries keep the CPUs awake by themselves (keep_awake = "auto")'
+    remedy = 'nothing: trials with few clients keep them awake by themselves (keep_awake = "auto")'
     return _finding("CPU wake-up", why, observed, "warn" if late else "ok", remedy)
 
 

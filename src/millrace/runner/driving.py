@@ -3,7 +3,7 @@ not; what was put off, done; both recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,11 @@ _PASSES = 3
 _WATCHED_S = 30.0
 
 RunPhases = Callable[[Sequence[Phase], float], LoadResult]
+
+
+def note(instances: list[InstanceRecord], facts: Mapping[str, Any]) -> None:
+    """Add facts to the record of the server, which was made last."""
+    instances[-1] = replace(instances[-1], facts={**instances[-1].facts, **facts})
 
 
 @dataclass
@@ -94,7 +99,7 @@ class Driving:
         ended = quiesce.quiesce(self.instance, limit_s=self._settle_limit_s())
         self.measurements.append(MeasurementRecord("settle_duration_s", ended.duration_s))
         self.measurements.append(MeasurementRecord("settled", int(ended.settled)))
-        self.note({"unsettled": list(ended.unsettled)})
+        note(self.instances, {"unsettled": list(ended.unsettled)})
 
     def _settle_limit_s(self) -> float:
         wanted_s = float(self.work.values["settle_s"])
@@ -104,7 +109,7 @@ class Driving:
         """Record how the tables were read while clients were driven. Raises TrialFailed where that
         is not what the run wants."""
         found = residency.judge(self._tables, before, after)
-        self.note({"residency": found.verdict, "residency_why": found.why})
+        note(self.instances, {"residency": found.verdict, "residency_why": found.why})
         wanted = self.work.values["fits"]
         if wanted in ("any", found.verdict) or found.verdict == "any":
             return
@@ -114,11 +119,6 @@ class Driving:
             f"the run was to be {said}, but {found.why}",
             remedy=f"set innodb_buffer_pool_size {lower}, or load {more} rows",
         )
-
-    def note(self, facts: dict[str, Any]) -> None:
-        """Add facts to the record of the server."""
-        recorded = self.instances[-1]
-        self.instances[-1] = replace(recorded, facts={**recorded.facts, **facts})
 
 
 def _sizes(held: Holding) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from millrace.load import client as load
@@ -17,7 +18,8 @@ class LoadedData:
 
     ``is_there`` says whether the tables are in it and its server is to be started; ``template`` is
     what they can be restored from, None where it has to be made; ``is_kept`` is false where none
-    can be made, so that the trial goes on with what it loaded itself.
+    can be made, so that the trial goes on with what it loaded itself. ``loaded_by`` are facts about
+    how the tables were loaded, which a template keeps.
     """
 
     def __init__(self, instance: Instance, work: Work) -> None:
@@ -31,6 +33,7 @@ class LoadedData:
         self.template = templates.find(self._key)
         self.is_there = False
         self.is_kept = True
+        self.loaded_by: Mapping[str, Any] = {} if self.template is None else self.template.facts
 
     def begin(self) -> None:
         """The making of the data begins."""
@@ -48,7 +51,7 @@ class LoadedData:
         assert self._making_began is not None
         made_s = time.monotonic() - self._making_began
         try:
-            self.template = templates.save(self._instance, self._key, {}, made_s=made_s)
+            self.template = templates.save(self._instance, self._key, self.loaded_by, made_s=made_s)
         except templates.NotKept as reason:
             self._do_without(reason)
             self.is_there = True
@@ -70,8 +73,9 @@ class LoadedData:
     def facts(self) -> dict[str, Any]:
         """How the data came there, for the record of the instance."""
         if self.template is None or self._restored is None:
-            return {"template": None, "template_not_kept": self._not_kept}
+            return {"template": None, "template_not_kept": self._not_kept, **self.loaded_by}
         return {
+            **self.loaded_by,
             "template": self.template.name,
             "template_restored_by": self._restored.how,
             "page_cache": self._restored.page_cache,

@@ -16,7 +16,7 @@ from millrace.load.spec import Connection, RunSpec
 from millrace.runner import cpu_wakeup, limits, phases, yields
 from millrace.runner.counters import Counters, counters_of
 from millrace.runner.cpu_wakeup import Control
-from millrace.runner.driving import Driving, RunPhases
+from millrace.runner.driving import Driving, RunPhases, note
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
 from millrace.servers import families
@@ -107,14 +107,21 @@ def run_phases(run_spec: RunSpec, listener: Listener, limit_s: float) -> load.Lo
 
 
 def make_steps(
-    work: Work, instance: Instance | AttachedInstance, database: str, run: RunPhases
+    work: Work,
+    instance: Instance | AttachedInstance,
+    database: str,
+    run: RunPhases,
+    tell: Callable[[Mapping[str, Any]], None],
 ) -> tuple[Step, ...]:
-    """The steps that make the tables that clients are driven on, recorded as their phases."""
+    """The steps that make the tables that clients are driven on, recorded as their phases. ``tell``
+    gets the facts about how they were loaded."""
     if not work.making:
         return ()
 
     def make(limit_s: float) -> Sequence[StepRecord]:
-        return yields.step_records(run(work.making, limit_s))
+        result = run(work.making, limit_s)
+        tell(yields.loading_facts(result))
+        return yields.step_records(result)
 
     return (
         Step("make", make, limits.limit_s(work.making, work)),
@@ -155,7 +162,7 @@ def measure(
         run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
         result = _measured(run_spec, found, listener, counters, limit_s)
     if driving is not None and given.control is not None:
-        driving.note(cpu_wakeup.told(given.control, awake, result.driven()))
+        note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
     if given.expected is not None:
         yields.verify(work.workload, result, given.expected)
         found.measurements.extend(yields.data_measurements(given.expected))
@@ -205,7 +212,11 @@ def _measured(
         raise
     finally:
         _keep_series(series, found)
-    patience.end()
+    try:
+        patience.end()
+    except TrialFailed:
+        _keep_partial(result, found)
+        raise
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from millrace.errors import TrialFailed
 from millrace.load import client as load
 from millrace.load.spec import Connection, Tls
 from millrace.runner import measuring
-from millrace.runner.driving import Driving
+from millrace.runner.driving import Driving, note
 from millrace.runner.limits import limit_s
 from millrace.runner.loaded import LoadedData
 from millrace.runner.measuring import ASK_LIMIT_S, SETTLE_LIMIT_S, STOP_LIMIT_S
@@ -80,7 +80,9 @@ class OwnServerTrial:
     def _made(self) -> Iterator[Step]:
         """The trial's database, and the tables that are loaded before anything is measured."""
         yield Step("database", self._database, ASK_LIMIT_S)
-        yield from measuring.make_steps(self.given.work, self._instance, DATABASE, self._run)
+        yield from measuring.make_steps(
+            self.given.work, self._instance, DATABASE, self._run, self._note_loading
+        )
 
     def _loaded(self, data: LoadedData) -> Iterator[Step]:
         """A server that runs with the loaded tables: restored from a template, also in the trial
@@ -109,6 +111,12 @@ class OwnServerTrial:
             self._data_file = _linked_into(self._instance.load_dir, self.given.data_file)
         if self.given.work.is_restorable:
             self._data = LoadedData(self._instance, self.given.work)
+
+    def _note_loading(self, facts: Mapping[str, Any]) -> None:
+        if self._data is not None:
+            self._data.loaded_by = facts
+        else:
+            note(self.found.instances, facts)
 
     def _initialise(self, limit_s: float) -> None:
         self._instance.initialise(limit_s)

@@ -222,8 +222,8 @@ def _attempt(
 
 def _keep(store: Store, attempt: int, result: AttemptResult, announce: Watcher) -> None:
     """Write a trial's result; a full disk gets some seconds, since the trial's own files, often on
-    the same disk, have just been removed, and then does without the log. What was measured is not
-    lost to a signal meanwhile."""
+    the same disk, have just been removed, and then does without its log, its histograms and its
+    course second by second. What was measured is not lost to a signal meanwhile."""
     with signals_held():
         for _ in range(_KEEP_TRIES):
             try:
@@ -231,4 +231,4 @@ def _keep(store: Store, attempt: int, result: AttemptResult, announce: Watcher) 
             except HostProblem as problem:
                 announce({"event": "waiting", "reason": str(problem)})
                 time.sleep(_KEEP_PAUSE_S)
-        return store.finish(attempt, replace(result, artefacts=()), utc_now())
+        return store.finish(attempt, replace(result, artefacts=(), histograms=()), utc_now())

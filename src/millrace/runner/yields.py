@@ -46,6 +46,14 @@ def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
     return tuple(found)
 
 
+def loading_facts(result: LoadResult) -> dict[str, str | None]:
+    """How tables were loaded, and why not as was asked for."""
+    for phase in result.phases:
+        if isinstance(phase, TablesResult) and phase.method is not None:
+            return {"load_method": phase.method, "load_method_reason": phase.method_reason}
+    return {}
+
+
 def data_measurements(expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
     """How much a named data set holds."""
     return (
@@ -62,11 +70,15 @@ def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[Measu
         case TablesResult(tables=tables) if tables:
             yield MeasurementRecord("rows", sum(table.rows for table in tables))
             yield MeasurementRecord("data_bytes", sum(table.bytes for table in tables))
+            yield from _loaded(phase)
         case PhaseResult(kind="load_data"):
-            if phase.generator_wait_s is not None:
-                wait_s = phase.generator_wait_s
-                yield MeasurementRecord(f"{phase.name}_generator_wait_s", wait_s)
-            yield MeasurementRecord(f"{phase.name}_warnings", phase.warnings)
+            yield from _loaded(phase)
+
+
+def _loaded(phase: PhaseResult | TablesResult) -> Iterator[MeasurementRecord]:
+    if phase.generator_wait_s is not None:
+        yield MeasurementRecord(f"{phase.name}_generator_wait_s", phase.generator_wait_s)
+    yield MeasurementRecord(f"{phase.name}_warnings", phase.warnings)
 
 
 def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:

@@ -23,6 +23,7 @@ from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_els
 TWO = ("mysql-5.6.24", "mysql-8.0.12")
 WAKEUP = {
     "keep_awake": True, "busy_poll": True, "client_cpus": [1], "polled": True, "on_cpus": [1],
+    "kept_awake_by": {"latency_request": True, "pollers": 2},
     "reason": "a sleeping CPU takes 52 µs to run again, one kept awake 4 µs",
     "idle_wakeup_us": 52.31, "awake_wakeup_us": 4.06,
 }  # fmt: skip
@@ -182,7 +183,7 @@ def facts_of_8_0(**facts: Any) -> Any:
 def test_a_bit_of_both_is_told_with_its_figures() -> None:
     why = "100 of 40,000 pages asked for were fetched"
     facts = facts_of_8_0(residency="between", residency_why=why)
-    assert note(few(facts=facts), "neither cached") == (
+    assert note(few(facts=lambda _levels: facts), "neither cached") == (
         "reads in 3 of 6 trials were neither cached nor bound by I/O, so their figures depend on "
         f"the size of the memory: {why}"
     )
@@ -217,6 +218,13 @@ def test_how_sleeping_cpus_were_dealt_with_is_told_with_the_reason() -> None:
     off = {"keep_awake": False, "busy_poll": True, "polled": False, "reason": "asked for"}
     said = "idle CPUs could sleep and clients did not poll (asked for)"
     assert note(few(wakeup=off), "sleep") == said
+
+
+def test_tables_that_were_loaded_in_another_way_are_told() -> None:
+    facts = {"load_method": "multi_row", "load_method_reason": "the server refuses LOAD DATA LOCAL"}
+    assert note(few(facts=lambda _levels: facts), "loaded by").startswith(
+        "tables were loaded by multi_row, because the server refuses LOAD DATA LOCAL: "
+    )
 
 
 def test_constants_are_told_in_words() -> None:

@@ -154,7 +154,8 @@ def _parts(ranges: list[_Range]) -> Iterator[tuple[_Range, ...]]:
         while at < end:
             cut = min(end, at + room)
             part.append((at, cut))
-            room -= cut - at
+            # So that the next cut is aligned too, where a hole ended this range anywhere.
+            room -= -(-(cut - at) // _ALIGNMENT) * _ALIGNMENT
             at = cut
             if room <= 0:
                 yield tuple(part)

@@ -54,9 +54,10 @@ def find(key: TemplateKey) -> Template | None:
     """The template for a key, whole by the names, sizes and times of its files; one that is not is
     thrown away."""
     directory = paths.templates_dir() / key.name
-    template = manifest.read(directory)
-    if template is not None and template.key.digest == key.digest and template.damage() is None:
-        return template
+    with _locked(directory, fcntl.LOCK_SH) as there:
+        template = manifest.read(directory) if there else None
+        if template is not None and template.key.digest == key.digest and not template.damage():
+            return template
     if directory.exists():
         _remove(directory)
     return None
