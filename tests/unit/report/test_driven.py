@@ -183,7 +183,7 @@ def facts_of_8_0(**facts: Any) -> Any:
 def test_a_bit_of_both_is_told_with_its_figures() -> None:
     why = "100 of 40,000 pages asked for were fetched"
     facts = facts_of_8_0(residency="between", residency_why=why)
-    assert note(few(facts=lambda _levels: facts), "neither cached") == (
+    assert note(few(facts=facts), "neither cached") == (
         "reads in 3 of 6 trials were neither cached nor bound by I/O, so their figures depend on "
         f"the size of the memory: {why}"
     )
