@@ -197,7 +197,7 @@ def _set(instance: Instance | AttachedInstance, variable: str, value: str) -> No
     instance.query(f"SET GLOBAL {variable} = {value}", limit_s=ASK_LIMIT_S)
 
 
-def _under(pressure: Pressure, value: float) -> int | None:
+def _under(pressure: Pressure, value: float) -> float | None:
     """What the variable has to be set to; None where it is there already."""
     if pressure.at_least is not None and value < pressure.at_least:
         return pressure.at_least

@@ -58,8 +58,8 @@ class Pressure:
     ``at_most``; one of the two is None."""
 
     variable: str
-    at_least: int | None = None
-    at_most: int | None = None
+    at_least: float | None = None
+    at_most: float | None = None
 
 
 @dataclass(frozen=True)
