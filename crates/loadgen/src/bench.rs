@@ -55,7 +55,7 @@ pub enum Command {
     Prepare {
         connections: u32,
     },
-    Run(Drive),
+    Run(Box<Drive>),
     /// Drops the tables.
     Cleanup,
 }
@@ -116,7 +116,7 @@ fn spec(settings: Settings) -> Result<Spec, Mistake> {
                 phase("verify", Work::VerifyTables),
             ]
         }
-        Command::Run(drive) => vec![phase("measure", Work::Drive(drive))],
+        Command::Run(drive) => vec![phase("measure", Work::Drive(*drive))],
         Command::Cleanup => {
             let drops = run::tables_of(&settings.workload)?
                 .iter()

@@ -30,7 +30,7 @@ impl Screen {
             _ => Box::new(io::stdout()),
         };
         let drive = match &settings.command {
-            Command::Run(drive) => Some(drive),
+            Command::Run(drive) => Some(drive.as_ref()),
             Command::Prepare { .. } | Command::Cleanup => None,
         };
         Self {

@@ -122,10 +122,12 @@ fn conclude(
     let mut records = Records::new(names, is_open_loop);
     let mut punctuality = Punctuality::default();
     let mut per_client = PerClient::of([]);
+    let mut unanswered = 0;
     for finished in conducted.finished {
         records.merge(finished.records);
         punctuality.add(finished.punctuality);
         per_client = per_client.and(finished.per_client);
+        unanswered += finished.unanswered;
     }
     let driven = Driven {
         duration_s: conducted.duration_s,
@@ -144,6 +146,7 @@ fn conclude(
         transactions: records.transactions,
         statements: records.statements,
         rollbacks: records.rollbacks,
+        unanswered,
         error_messages: records.error_messages,
         client: conducted.used.over(conducted.duration_s),
     };

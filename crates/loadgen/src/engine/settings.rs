@@ -8,6 +8,10 @@ use rustix::thread::CpuSet;
 /// Threads can be pinned to CPUs with numbers below this.
 pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
 
+/// How long a silent server is waited for. Longer than a wait for a lock, which ends after 50 s
+/// unless the server is told otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The settings of one drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
@@ -26,6 +30,8 @@ pub struct Drive {
     pub cpus: Vec<usize>,
     /// The longest a drive may take, opening of the connections included.
     pub limit: Option<Duration>,
+    /// A server that owes answers and gives none for so long is given up; several seconds at least.
+    pub patience: Duration,
     /// What random arrivals are drawn from.
     pub seed: u64,
 }
@@ -121,6 +127,7 @@ mod tests {
             busy_poll: true,
             cpus: cpus.to_vec(),
             limit: None,
+            patience: PATIENCE,
             seed: 1,
         }
     }
