@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use millrace_load::engine::{self, Drive, End, Latencies, Names, Pacing, Request, Script, Warmup};
+use millrace_load::engine::{
+    self, Drive, End, Latencies, Names, PATIENCE, Pacing, Request, Script, Warmup,
+};
 use millrace_load::mysql::answer::AnswerReader;
 use millrace_load::mysql::binary::{Execute, Kind, put_command};
 use millrace_load::mysql::channel::Channel;
@@ -212,6 +214,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         busy_poll: arguments.busy_poll,
         cpus: Vec::new(),
         limit: None,
+        patience: PATIENCE,
         seed: 1,
     };
     let names = Names {

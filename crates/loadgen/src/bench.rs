@@ -55,7 +55,7 @@ pub enum Command {
     Prepare {
         connections: u32,
     },
-    Run(Drive),
+    Run(Box<Drive>),
     /// Drops the tables.
     Cleanup,
 }
@@ -116,7 +116,7 @@ fn spec(settings: Settings) -> Result<Spec, Mistake> {
                 phase("verify", Work::VerifyTables),
             ]
         }
-        Command::Run(drive) => vec![phase("measure", Work::Drive(drive))],
+        Command::Run(drive) => vec![phase("measure", Work::Drive(*drive))],
         Command::Cleanup => {
             let drops = run::tables_of(&settings.workload)?
                 .iter()
@@ -141,7 +141,9 @@ struct Both {
 
 impl Listener for Both {
     fn hear(&mut self, event: &Event<'_>) -> io::Result<()> {
-        self.screen.hear(event)?;
-        self.json.as_mut().map_or(Ok(()), |json| json.hear(event))
+        // The file gets everything, also when nobody reads the screen any more.
+        let shown = self.screen.hear(event);
+        let kept = self.json.as_mut().map_or(Ok(()), |json| json.hear(event));
+        shown.and(kept)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::mistake;
+use crate::mistake::{self, Mistake};
 use crate::workload::definition::{Definition, Generator, Statement, TableSet, Test, Value};
 
 /// The text of every workload file, in the order of their names.
@@ -18,6 +18,8 @@ pub struct Builtin {
     pub default_test: Option<String>,
     /// The values of parameters and the levels of factors, unless others are given.
     pub defaults: BTreeMap<String, Value>,
+    /// What they may be.
+    pub variables: BTreeMap<String, Variable>,
     pub definition: Definition,
 }
 
@@ -41,9 +43,15 @@ struct File {
     tests: BTreeMap<String, Test>,
 }
 
-#[derive(Deserialize)]
-struct Variable {
+/// A parameter or a factor.
+#[derive(Debug, Deserialize)]
+pub struct Variable {
     default: Option<Value>,
+    /// All that it can be; empty where that is not limited.
+    #[serde(default)]
+    choices: Vec<Value>,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
 }
 
 /// All workloads with tests, in the order of their names.
@@ -74,7 +82,7 @@ pub fn find(name: &str) -> Result<(Builtin, String), String> {
                 .map(|(builtin, test)| format!("{}/{test}", builtin.name))
                 .collect();
             Err(format!(
-                "{name} is the name of several tests: {}",
+                "{name} is the name of several tests; use one of these: {}",
                 names.join(", ")
             ))
         }
@@ -106,19 +114,47 @@ impl Builtin {
     }
 }
 
+impl Variable {
+    /// Refuses, as the mistake of `key`, what the workload does not offer.
+    pub fn check(&self, value: &Value, key: &str) -> Result<(), Mistake> {
+        let text = value.to_string();
+        let choices: Vec<String> = self.choices.iter().map(ToString::to_string).collect();
+        let is_offered = |choice: &String| choice.eq_ignore_ascii_case(&text);
+        if !choices.is_empty() && !choices.iter().any(is_offered) {
+            let known = choices.iter().map(String::as_str);
+            return Err(Mistake::unknown(key, "value", &text, known));
+        }
+        #[allow(clippy::cast_precision_loss)] // limits are far below 2^53
+        let number = match value {
+            Value::Integer(integer) => *integer as f64,
+            Value::Float(float) => *float,
+            Value::Boolean(_) | Value::Text(_) => return Ok(()),
+        };
+        match (self.minimum, self.maximum) {
+            (Some(minimum), _) if number < minimum => {
+                Err(Mistake::new(key, format!("{text} is less than {minimum}")))
+            }
+            (_, Some(maximum)) if number > maximum => {
+                Err(Mistake::new(key, format!("{text} is more than {maximum}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn read(text: &str) -> Result<Builtin, toml::de::Error> {
     let file: File = toml::from_str(text)?;
-    let defaults = file
-        .factors
-        .into_iter()
-        .chain(file.parameters)
-        .filter_map(|(name, variable)| Some((name, variable.default?)))
+    let variables: BTreeMap<_, _> = file.factors.into_iter().chain(file.parameters).collect();
+    let defaults = variables
+        .iter()
+        .filter_map(|(name, variable)| Some((name.clone(), variable.default.clone()?)))
         .collect();
     Ok(Builtin {
         name: file.name,
         title: file.title,
         default_test: file.default_test,
         defaults,
+        variables,
         definition: Definition {
             tables: file.tables,
             draws: file.draws,
@@ -138,6 +174,12 @@ mod tests {
             let builtin = read(text).unwrap();
             assert!(!builtin.title.is_empty(), "{}", builtin.name);
         }
+    }
+
+    #[test]
+    fn a_name_of_several_tests_says_what_to_use() {
+        let said = find("update").unwrap_err();
+        assert!(said.contains("use one of these: "), "{said}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -65,7 +65,8 @@ enum Command {
 
 /// Parses the command line and does what it says.
 pub fn main() -> Result<ExitCode, Problem> {
-    let cli = Cli::parse();
+    let arguments = bench::with_parameters(&Cli::command(), std::env::args_os());
+    let cli = Cli::parse_from(arguments);
     if cli.die_with_parent {
         prctl::set_pdeathsig(Signal::SIGKILL).map_err(|errno| host_problem(errno.to_string()))?;
     }

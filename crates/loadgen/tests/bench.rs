@@ -25,7 +25,7 @@ fn refused(options: &[&str]) -> String {
 
 #[test]
 fn every_mistake_in_the_options_is_named() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["--time", "0"], "--time 0 without --events"),
         (&["--time", "5", "--events", "10"], "leave the other out"),
         (&["--time=-1"], "expected seconds"),
@@ -53,6 +53,15 @@ fn every_mistake_in_the_options_is_named() {
             "table_size is an integer, not \"many\"",
         ),
         (&["--set", "clients=3"], "that is what --threads is for"),
+        (&["--cpus", "1023"], "--cpus: this host has no CPU 1023"),
+        (
+            &["--set", "distribution=zzz"],
+            "--set distribution: there is no value \"zzz\"",
+        ),
+        (&["--range-size=0"], "--set range_size: 0 is less than 1"),
+        (&["--tables=10001"], "--tables: 10001 is more than 10000"),
+        (&["--skip-trx=perhaps"], "--set skip_trx: there is no value"),
+        (&["--range-sise=10"], "unexpected argument '--range-sise'"),
     ];
     for (options, expected) in cases {
         let said = refused(options);
@@ -74,6 +83,28 @@ fn a_parameter_that_the_workload_lacks_is_refused_with_those_it_has() {
         .stderr(contains(
             "--table-size: mysqlslap has no parameter table_size; it has",
         ));
+}
+
+#[test]
+fn sysbenchs_options_are_the_parameters_of_workloads() {
+    let options = [
+        "--range-size=10",
+        "--point_selects",
+        "3",
+        "--skip-trx=on",
+        "--delete-inserts=2",
+        "--rand-type=zipf-scrambled",
+        "--mysql-socket=/nowhere/s",
+    ];
+    let arguments = [&["bench", "--workload=oltp_read_write"], &options[..]].concat();
+    program(&arguments)
+        .assert()
+        .code(1)
+        .stderr(contains("cannot connect to /nowhere/s"));
+    program(&["bench", "--workload=key", "--range-size=10"])
+        .assert()
+        .code(2)
+        .stderr(contains("mysqlslap has no parameter range_size; it has"));
 }
 
 #[test]

@@ -42,6 +42,7 @@ TABLE = {
 }
 DRAWS = {
     "id": {"kind": "integer", "low": 1, "high": ROWS},
+    "own_id": {"kind": "integer", "low": 1, "high": ROWS, "segment": "client"},
     "each_id": {"kind": "permutation", "low": 1, "high": ROWS},
     "c": {"kind": "text", "length": 20},
     "one": {"kind": "constant", "value": 1},
@@ -50,6 +51,7 @@ DRAWS = {
 STATEMENTS = {
     "select": {"sql": "SELECT c FROM {table} WHERE id = ?", "parameters": ["id"]},
     "update": {"sql": "UPDATE {table} SET n = n + 1 WHERE id = ?", "parameters": ["id"]},
+    "update_own": {"sql": "UPDATE {table} SET n = n + 1 WHERE id = ?", "parameters": ["own_id"]},
     "insert": {"sql": "INSERT INTO {table} (n, c) VALUES (5, ?)", "parameters": ["c"]},
     "delete": {"sql": "DELETE FROM {table} WHERE id = ?", "parameters": ["each_id"]},
     "first": {"sql": "UPDATE {table} SET n = n + 1 WHERE id = ?", "parameters": ["one"]},
@@ -69,6 +71,11 @@ TESTS = {
         "title": "all in a transaction",
         "transaction": True,
         "steps": [{"statements": ["select"], "times": 3}, {"statements": ["update", "insert"]}],
+    },
+    "apart": {
+        "title": "all in a transaction, and no row is updated by two clients",
+        "transaction": True,
+        "steps": [{"statements": ["select"], "times": 3}, {"statements": ["update_own", "insert"]}],
     },
     "loose": {
         "title": "all by themselves",

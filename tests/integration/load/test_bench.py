@@ -27,18 +27,22 @@ def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterato
         yield instance
 
 
+def command(instance: Instance, *options: str) -> list[str]:
+    return [
+        str(find_load_generator()),
+        "bench",
+        f"--mysql-socket={instance.socket}",
+        f"--mysql-user={instance.user}",
+        *options,
+    ]
+
+
 def bench(
     instance: Instance, *options: str, password: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run it; the password comes by the environment."""
     return subprocess.run(
-        [
-            str(find_load_generator()),
-            "bench",
-            f"--mysql-socket={instance.socket}",
-            f"--mysql-user={instance.user}",
-            *options,
-        ],
+        command(instance, *options),
         env={**os.environ, "MYSQL_PWD": instance.password if password is None else password},
         capture_output=True,
         text=True,
@@ -142,3 +146,28 @@ def test_what_may_help_is_said(instance: Instance) -> None:
     assert many.returncode == 1
     assert "error 1040" in many.stderr
     assert "max_connections" in many.stderr
+
+
+def test_the_file_gets_everything_when_nobody_reads_the_screen(
+    instance: Instance, tmp_path: Path
+) -> None:
+    test = "--workload=point-query"
+    prepared = bench(instance, "prepare", test, *TABLES)
+    assert prepared.returncode == 0, prepared.stderr
+    file = tmp_path / "result.jsonl"
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run(
+        command(instance, test, *TABLES, "--time=10", f"--json={file}"),
+        env={**os.environ, "MYSQL_PWD": instance.password},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    cleaned = bench(instance, "cleanup", test, *TABLES)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert run.returncode == 130, run.stderr  # it ends, since its results go nowhere
+    kinds = [json.loads(line)["type"] for line in file.read_text().splitlines()]
+    assert kinds[0] == "start"
+    assert kinds[-1] == "summary"

@@ -67,7 +67,8 @@ fn throughput(driven: &Driven) -> String {
         bytes(sum(|record| record.bytes_sent)),
         bytes(sum(|record| record.bytes_received)),
     );
-    table(&rows) + &moved + &fairness(driven.clients, driven.transactions_per_client)
+    let each = fairness(driven.clients, driven.transactions_per_client);
+    table(&rows) + &moved + &each + &missing(driven.unanswered)
 }
 
 /// How evenly the clients were served; nothing where there is only one.
@@ -77,6 +78,14 @@ fn fairness(clients: u32, each: PerClient) -> String {
     }
     let (least, most) = (count(each.least), count(each.most));
     format!("  {least} to {most} transactions a client\n")
+}
+
+/// What the server owed at the end; nothing where it gave all.
+fn missing(unanswered: u64) -> String {
+    if unanswered == 0 {
+        return String::new();
+    }
+    format!("  {} requests without an answer\n", count(unanswered))
 }
 
 /// How well the schedule was kept; None in a closed loop.

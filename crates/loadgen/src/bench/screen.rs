@@ -30,7 +30,7 @@ impl Screen {
             _ => Box::new(io::stdout()),
         };
         let drive = match &settings.command {
-            Command::Run(drive) => Some(drive),
+            Command::Run(drive) => Some(drive.as_ref()),
             Command::Prepare { .. } | Command::Cleanup => None,
         };
         Self {
@@ -56,12 +56,19 @@ impl Screen {
             self.pending = Some(sum);
             return Ok(());
         }
+        self.tell(&sum)
+    }
+
+    fn tell(&mut self, sum: &Sum) -> io::Result<()> {
         let line = sum.line(self.clients, self.is_open_loop);
         writeln!(self.out, "{line}")?;
         self.out.flush()
     }
 
     fn phase(&mut self, result: &PhaseResult<'_>) -> io::Result<()> {
+        if let Some(rest) = self.pending.take() {
+            self.tell(&rest)?;
+        }
         let text = match result {
             PhaseResult::LoadTables {
                 duration_s,

@@ -1,5 +1,6 @@
 //! `millrace-load bench`: the options, by sysbench's names where it has them.
 
+mod options;
 mod parse;
 mod server;
 
@@ -12,10 +13,11 @@ use clap::{Args, ValueEnum};
 use super::{Problem, failed, output_problem, stopped_by_signals, user_mistake};
 use crate::bench::{self, BenchError, Command, Look, Settings};
 use crate::builtin::{self, Builtin};
-use crate::engine::{Arrivals, Drive as Clients, End, Pacing, Warmup};
+use crate::engine::{self, Arrivals, Drive as Clients, End, PATIENCE, Pacing, Warmup};
 use crate::spec::{Drive, RETRY, Workload};
 use crate::workload::definition::Value;
 
+pub use options::with_parameters;
 pub use parse::percentile;
 
 use crate::workload::program::Protocol;
@@ -119,6 +121,8 @@ struct WorkloadOptions {
     #[arg(long, value_enum, value_name = "MODE")]
     db_ps_mode: Option<PsMode>,
     /// Another value for a parameter of the workload; can be given several times.
+    ///
+    /// sysbench's own options for them do the same: `--range-size=10` is `--set range_size=10`.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
 }
@@ -165,6 +169,7 @@ enum RandType {
     Pareto,
     #[value(alias = "zipfian")]
     Zipf,
+    ZipfScrambled,
     Latest,
 }
 
@@ -192,11 +197,11 @@ impl BenchArgs {
                 connections: self.threads,
             },
             Action::Cleanup => Command::Cleanup,
-            Action::Run => Command::Run(Drive {
+            Action::Run => Command::Run(Box::new(Drive {
                 test: test.clone(),
                 protocol: self.workload_options.protocol(&builtin),
                 settings: self.clients()?,
-            }),
+            })),
         };
         Ok(Settings {
             command,
@@ -221,6 +226,11 @@ impl BenchArgs {
 
     fn clients(&self) -> Result<Clients, Problem> {
         let cpus = self.generator.cpus.as_ref();
+        let cpus = cpus.map_or_else(Vec::new, |CpuList(cpus)| cpus.clone());
+        if let Some(cpu) = engine::first_unusable_cpu(&cpus) {
+            let message = format!("--cpus: this host has no CPU {cpu} that may be used");
+            return Err(user_mistake(message));
+        }
         Ok(Clients {
             clients: self.threads,
             threads: self.generator.engine_threads,
@@ -229,8 +239,9 @@ impl BenchArgs {
             end: self.end()?,
             retry: RETRY.to_vec(),
             busy_poll: self.generator.busy_poll,
-            cpus: cpus.map_or_else(Vec::new, |CpuList(cpus)| cpus.clone()),
+            cpus,
             limit: None,
+            patience: PATIENCE,
             seed: self.workload_options.rand_seed,
         })
     }
@@ -329,9 +340,10 @@ fn with_clients(mut defaults: BTreeMap<String, Value>, clients: u32) -> BTreeMap
     defaults
 }
 
-/// Reads a value as what the workload's own default is.
+/// Reads a value as what the workload's own default is, and checks that it is offered.
 fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Value, Problem> {
-    let Some(default) = builtin.defaults.get(name) else {
+    let (Some(default), Some(variable)) = (builtin.defaults.get(name), builtin.variables.get(name))
+    else {
         let known: Vec<&str> = builtin.defaults.keys().map(String::as_str).collect();
         return Err(user_mistake(format!(
             "{option}: {} has no parameter {name}; it has {}",
@@ -340,16 +352,34 @@ fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Valu
         )));
     };
     let read = match default {
-        Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+        Value::Boolean(_) => switch(text).map(Value::Boolean),
         Value::Integer(_) => text.parse().ok().map(Value::Integer),
         Value::Float(_) => text.parse().ok().map(Value::Float),
         Value::Text(_) => Some(Value::Text(text.to_owned())),
     };
     let kind = match default {
-        Value::Boolean(_) => "true or false",
+        Value::Boolean(_) => "on or off",
         Value::Integer(_) => "an integer",
         Value::Float(_) => "a number",
         Value::Text(_) => "a text",
     };
-    read.ok_or_else(|| user_mistake(format!("{option}: {name} is {kind}, not {text:?}")))
+    let value =
+        read.ok_or_else(|| user_mistake(format!("{option}: {name} is {kind}, not {text:?}")))?;
+    let typed = match option {
+        "--set" => format!("--set {name}"),
+        option => option.to_owned(),
+    };
+    variable
+        .check(&value, &typed)
+        .map_err(|mistake| user_mistake(mistake.to_string()))?;
+    Ok(value)
+}
+
+/// As sysbench says it, or as workloads do.
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" | "true" => Some(true),
+        "off" | "false" => Some(false),
+        _ => None,
+    }
 }

@@ -27,10 +27,6 @@ const GLANCE: Duration = Duration::from_millis(40);
 /// A thread that has not handed its counts over by then has them in the next interval.
 const HAND_OVER: Duration = Duration::from_millis(50);
 
-/// Requests under way at the end of the measured part are waited for so long. Longer than a wait
-/// for a lock, which ends after 50 s unless the server is told otherwise.
-const DRAIN_NS: u64 = 60_000_000_000;
-
 /// How a drive went, beside what its threads found out.
 pub struct Conducted {
     pub finished: Vec<Finished>,
@@ -61,9 +57,10 @@ pub struct Conductor<'a> {
     steady: Option<bool>,
     measure_from_ns: u64,
     measured_until_ns: Option<u64>,
+    /// When the server last owed nothing or gave some of it.
+    heard_ns: u64,
     usage_before: Usage,
     used: Usage,
-    partial_reason: Option<String>,
     error: Option<ClientError>,
 }
 
@@ -99,9 +96,9 @@ impl<'a> Conductor<'a> {
             steady: None,
             measure_from_ns,
             measured_until_ns: None,
+            heard_ns: shared.start_ns,
             usage_before: Usage::now(),
             used: Usage::default(),
-            partial_reason: None,
             error: None,
         }
     }
@@ -122,13 +119,13 @@ impl<'a> Conductor<'a> {
                         self.end_measuring(self.shared.measure_until_ns());
                     }
                 }
-                Part::Measure => self.give_up_waiting(now_ns),
-                Part::Warmup => {}
+                Part::Measure | Part::Warmup => {}
             }
             if now_ns >= self.next_interval_ns() && self.measured_until_ns.is_none() {
                 self.tick(self.next_interval_ns());
                 self.look_for_steadiness();
             }
+            self.look_for_silence(now_ns);
         }
         self.conclude()
     }
@@ -234,6 +231,9 @@ impl<'a> Conductor<'a> {
     #[allow(clippy::cast_precision_loss)] // counts below 2^53
     fn report_interval(&mut self, until_ns: u64) {
         let counts = std::mem::take(&mut self.counts);
+        if counts.heard || counts.under_way == 0 {
+            self.heard_ns = self.shared.clock.now_ns();
+        }
         let duration_s = seconds(until_ns - self.interval_from_ns);
         self.throughput
             .push(counts.transactions as f64 / duration_s);
@@ -262,16 +262,12 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// A server that does not answer does not hold the drive for ever.
-    fn give_up_waiting(&mut self, now_ns: u64) {
-        let until_ns = self.measured_until_ns.unwrap_or(now_ns);
-        if now_ns - until_ns >= DRAIN_NS && self.partial_reason.is_none() {
-            self.partial_reason = Some(format!(
-                "requests were still unanswered {} s after the end",
-                DRAIN_NS / INTERVAL_NS
-            ));
-            self.shared.cancel();
-            self.wake_all();
+    /// A server that does not answer does not hold the drive for ever, whatever is to end it.
+    fn look_for_silence(&mut self, now_ns: u64) {
+        let since_ns = self.measured_until_ns.unwrap_or(self.heard_ns);
+        let limit = self.drive.patience;
+        if self.error.is_none() && now_ns.saturating_sub(since_ns) >= nanoseconds(limit) {
+            self.cancel(ClientError::Silent { limit });
         }
     }
 
@@ -313,10 +309,7 @@ impl<'a> Conductor<'a> {
                 .is_none_or(|until_ns| until_ns < planned_ns),
         };
         let is_used_up = ended_early && self.finished.iter().all(|finished| finished.is_used_up);
-        let used_up = || "all clients have used up what they had to ask".to_owned();
-        self.partial_reason
-            .clone()
-            .or_else(|| is_used_up.then(used_up))
+        is_used_up.then(|| "all clients have used up what they had to ask".to_owned())
     }
 
     fn next_interval_ns(&self) -> u64 {

@@ -122,10 +122,12 @@ fn conclude(
     let mut records = Records::new(names, is_open_loop);
     let mut punctuality = Punctuality::default();
     let mut per_client = PerClient::of([]);
+    let mut unanswered = 0;
     for finished in conducted.finished {
         records.merge(finished.records);
         punctuality.add(finished.punctuality);
         per_client = per_client.and(finished.per_client);
+        unanswered += finished.unanswered;
     }
     let driven = Driven {
         duration_s: conducted.duration_s,
@@ -137,13 +139,15 @@ fn conclude(
         clients: drive.clients,
         threads,
         busy_poll: drive.spins(),
-        cpus: (!drive.cpus.is_empty()).then(|| drive.cpus.clone()),
+        cpus: (!drive.cpus.is_empty())
+            .then(|| drive.cpus.iter().copied().take(threads as usize).collect()),
         pacing: Paced::new(drive.pacing, punctuality),
         mean_gap_s: (!is_open_loop).then(|| records.mean_gap_s()),
         transactions_per_client: per_client,
         transactions: records.transactions,
         statements: records.statements,
         rollbacks: records.rollbacks,
+        unanswered,
         error_messages: records.error_messages,
         client: conducted.used.over(conducted.duration_s),
     };

@@ -63,6 +63,8 @@ pub struct Driven {
     pub statements: Vec<Record>,
     /// `ROLLBACK`s sent after errors inside transactions; no record has them.
     pub rollbacks: u64,
+    /// Requests that were under way when the drive was broken off; no record has them.
+    pub unanswered: u64,
     /// The server's words for the first error of each code.
     pub error_messages: BTreeMap<u16, String>,
     pub client: ClientCost,

@@ -15,6 +15,10 @@ pub struct Counts {
     pub skipped: u64,
     pub rows: u64,
     pub bytes: u64,
+    /// Anything has come from the server, be it a part of an answer.
+    pub heard: bool,
+    /// Transactions that had begun and not ended at the hand-over.
+    pub under_way: u64,
     /// Of transactions: in an open loop response time, in a closed one service time.
     pub latencies: Latencies,
 }
@@ -30,6 +34,8 @@ impl Default for Counts {
             skipped: 0,
             rows: 0,
             bytes: 0,
+            heard: false,
+            under_way: 0,
             latencies: Latencies::rough(),
         }
     }
@@ -45,6 +51,8 @@ impl Counts {
         self.skipped += other.skipped;
         self.rows += other.rows;
         self.bytes += other.bytes;
+        self.heard |= other.heard;
+        self.under_way += other.under_way;
         self.latencies.merge(&other.latencies);
     }
 }

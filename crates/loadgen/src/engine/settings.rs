@@ -8,6 +8,10 @@ use rustix::thread::CpuSet;
 /// Threads can be pinned to CPUs with numbers below this.
 pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
 
+/// How long a silent server is waited for. Longer than a wait for a lock, which ends after 50 s
+/// unless the server is told otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The settings of one drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
@@ -26,6 +30,8 @@ pub struct Drive {
     pub cpus: Vec<usize>,
     /// The longest a drive may take, opening of the connections included.
     pub limit: Option<Duration>,
+    /// A server that owes answers and gives none for so long is given up; several seconds at least.
+    pub patience: Duration,
     /// What random arrivals are drawn from.
     pub seed: u64,
 }
@@ -92,7 +98,12 @@ impl Drive {
         } else {
             self.cpus.len()
         };
-        let busy = self.clients.div_ceil(CLIENTS_PER_THREAD);
+        let follows = if self.busy_poll {
+            SPINNING_CLIENTS
+        } else {
+            CLIENTS_PER_THREAD
+        };
+        let busy = self.clients.div_ceil(follows);
         busy.min(u32::try_from(cpus).unwrap_or(u32::MAX)).max(1)
     }
 
@@ -121,6 +132,7 @@ mod tests {
             busy_poll: true,
             cpus: cpus.to_vec(),
             limit: None,
+            patience: PATIENCE,
             seed: 1,
         }
     }
@@ -132,6 +144,19 @@ mod tests {
         assert_eq!(drive(1, 0, &[0, 1]).thread_count(), 1);
         assert_eq!(drive(9, 0, &[0, 1]).thread_count(), 2);
         assert_eq!(drive(1000, 0, &[3]).thread_count(), 1);
+    }
+
+    #[test]
+    fn clients_with_cpus_of_their_own_are_spun_on_by_enough_threads() {
+        for clients in 1..=64 {
+            let cpus: Vec<_> = (64..64 + clients as usize).collect();
+            assert!(drive(clients, 0, &cpus).spins(), "{clients}");
+        }
+        let sleeping = Drive {
+            busy_poll: false,
+            ..drive(8, 0, &[1, 2, 3])
+        };
+        assert_eq!(sleeping.thread_count(), 1);
     }
 
     #[test]

@@ -15,13 +15,14 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
+use rustix::thread::set_current_timer_slack;
 
 use crate::mysql::ClientError;
 
 use super::arrivals::Arrivals;
 use super::budget::Allowance;
 use super::client::{Client, State, Transaction};
+use super::cpu;
 use super::driven::{PerClient, Punctuality};
 use super::interval::Counts;
 use super::poller::{Events, Patience, Poller, Waker};
@@ -57,6 +58,8 @@ pub struct Finished {
     pub punctuality: Punctuality,
     /// When its last measured transaction ended; 0 without any.
     pub last_end_ns: u64,
+    /// Requests that were under way when the thread ended.
+    pub unanswered: u64,
     /// Its scripts are all used up.
     pub is_used_up: bool,
     pub outcome: Result<(), ClientError>,
@@ -141,6 +144,8 @@ impl<'a, S: Script> Worker<'a, S> {
                 let _ = client.channel.write(QUIT);
             }
         }
+        let waits = |client: &&Client<S>| !matches!(client.state, State::Idle | State::Ended);
+        let unanswered = self.clients.iter().filter(waits).count() as u64;
         let counts = self.take_counts();
         drop(self.allowance); // what is left goes back before anybody counts it
         let finished = Finished {
@@ -149,6 +154,7 @@ impl<'a, S: Script> Worker<'a, S> {
             per_client: PerClient::of(self.clients.iter().map(|client| client.transactions)),
             punctuality: self.arrivals.map(|all| all.measured).unwrap_or_default(),
             last_end_ns: self.last_end_ns,
+            unanswered,
             is_used_up: self.ended == self.clients.len(),
             outcome,
         };
@@ -208,6 +214,7 @@ impl<'a, S: Script> Worker<'a, S> {
             self.counts.late = recent.late;
             self.counts.skipped = recent.skipped;
         }
+        self.counts.under_way = self.under_way as u64;
         mem::take(&mut self.counts)
     }
 
@@ -332,10 +339,7 @@ fn settle_thread(cpu: Option<usize>) -> Result<(), ClientError> {
     let Some(cpu) = cpu else {
         return Ok(());
     };
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set)
-        .map_err(failed(format!("cannot run a client thread on CPU {cpu}")))
+    cpu::pin(cpu).map_err(failed(format!("cannot run a client thread on CPU {cpu}")))
 }
 
 fn cannot_wait(source: io::Error) -> ClientError {

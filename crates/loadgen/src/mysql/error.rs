@@ -50,6 +50,9 @@ pub enum ClientError {
     Authentication(String),
     #[error("the time limit of {} s is over", limit.as_secs_f64())]
     TimeLimit { limit: Duration },
+    /// The connections are open, and nothing comes.
+    #[error("the server left requests unanswered for {} s", limit.as_secs_f64())]
+    Silent { limit: Duration },
     #[error("interrupted")]
     Interrupted,
 }
@@ -65,6 +68,7 @@ impl ClientError {
             Self::Tls(_) => "tls",
             Self::Authentication(_) => "authentication",
             Self::TimeLimit { .. } => "time_limit",
+            Self::Silent { .. } => "silent",
             Self::Interrupted => "interrupted",
         }
     }

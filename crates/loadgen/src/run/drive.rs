@@ -1,9 +1,7 @@
 //! The phase that drives clients.
 
-use std::time::Duration;
-
 use super::plan::{PlannedDrive, PlannedPhase};
-use super::session::Session;
+use super::session::{OPENING_LIMIT, Session};
 use super::{Context, Failure};
 use crate::engine::{self, Failed, Names, Report};
 use crate::events::{Event, PhaseResult};
@@ -11,9 +9,6 @@ use crate::mysql::channel::Channel;
 use crate::mysql::{ClientError, Watch};
 use crate::workload::program::Program;
 use crate::workload::script::Script;
-
-/// A client's connection, its login, setup and preparations, takes no longer than this.
-const OPENING_LIMIT: Duration = Duration::from_secs(60);
 
 /// Drives the clients to the end. What is measured is reported even if they cannot go on.
 pub fn drive(

@@ -9,6 +9,9 @@ use crate::mysql::{ClientError, Connection, Login, Watch};
 /// Logging in and setting the session up take no longer than this.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);
 
+/// A connection beside it, with all that its work needs first, takes no longer than this.
+pub const OPENING_LIMIT: Duration = Duration::from_secs(60);
+
 /// The session that phases share, opened when it is needed.
 pub struct Session {
     login: Login,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::plan::PlannedPhase;
+use super::session::OPENING_LIMIT;
 use super::ticker::Ticker;
 use super::{Context, Failure};
 use crate::data::{Rows, Sent};
@@ -78,7 +79,10 @@ fn with_sessions<T>(
     phase: &PlannedPhase,
     work: impl FnOnce(&Sessions<'_>) -> Result<T, tables::TableError>,
 ) -> Result<T, Failure> {
-    let open = |watch: &Watch| context.session.open_another(watch);
+    let open = |watch: &Watch| {
+        let watch = watch.within(OPENING_LIMIT);
+        context.session.open_another(&watch)
+    };
     let sessions = Sessions {
         open: &open,
         stop: context.stop,

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{phase, read};
-use crate::engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, Pacing, Warmup};
+use crate::engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, PATIENCE, Pacing, Warmup};
 use crate::mistake::Mistake;
 use crate::workload::program::Protocol;
 
@@ -164,6 +164,8 @@ impl RawDrive {
                 busy_poll: self.busy_poll,
                 cpus: self.cpus.unwrap_or_default(),
                 limit,
+                // A statement may take as long as the phase.
+                patience: limit.map_or(PATIENCE, |limit| limit.max(PATIENCE)),
                 seed,
             },
         })

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::data::MAX_ROWS;
-use crate::engine::{Arrivals, Drive as Settings, End, Pacing, Warmup};
+use crate::engine::{Arrivals, Drive as Settings, End, PATIENCE, Pacing, Warmup};
 use crate::tables::Method;
 use crate::workload::program::Protocol;
 
@@ -113,6 +113,7 @@ fn what_drives_clients() {
                 busy_poll: true,
                 cpus: vec![0, 2],
                 limit: None,
+                patience: PATIENCE,
                 seed: 7,
             },
         }

@@ -104,10 +104,9 @@ pub struct Generator {
     pub high: Option<Number>,
     /// integer: uniform unless said; the name may be a value (`"{distribution}"`).
     pub distribution: Option<String>,
-    /// zipf, latest: P(rank) is proportional to rank^-exponent; 0.8 unless said.
+    /// zipf, zipf-scrambled, latest: P(rank) is proportional to rank^-exponent; 0.8 unless said.
+    /// Popular values lie at the low end, anywhere, or at the high end.
     pub exponent: Option<Number>,
-    /// zipf: popular values lie anywhere, not at the low end.
-    pub scrambled: Option<bool>,
     /// pareto: sysbench's h; 0.2 unless said.
     pub h: Option<Number>,
     /// normal: mean and standard deviation as fractions of the range; 0.5 and 0.125 unless said.

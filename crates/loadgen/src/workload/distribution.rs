@@ -11,7 +11,15 @@ use crate::mistake::Mistake;
 #[cfg(test)]
 mod tests;
 
-const NAMES: [&str; 6] = ["uniform", "zipf", "latest", "pareto", "special", "normal"];
+const NAMES: [&str; 7] = [
+    "uniform",
+    "zipf",
+    "zipf-scrambled",
+    "latest",
+    "pareto",
+    "special",
+    "normal",
+];
 
 /// How the numbers of a range are spread, whatever the range.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,9 +70,9 @@ impl Shape {
         };
         Ok(match name.as_str() {
             "uniform" => Self::Uniform,
-            "zipf" => Self::Zipf {
+            "zipf" | "zipf-scrambled" => Self::Zipf {
                 exponent: exponent()?,
-                scrambled: generator.scrambled.unwrap_or(false),
+                scrambled: name == "zipf-scrambled",
             },
             "latest" => Self::Latest {
                 exponent: exponent()?,

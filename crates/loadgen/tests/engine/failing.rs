@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millrace_load::engine::{self, Arrivals, Drive, Driven, Pacing};
+use millrace_load::engine::{self, Arrivals, Drive, Driven, End, Pacing, Warmup};
 use millrace_load::mysql::ClientError;
 
 use super::server::{Answer, Asker, OK, Server, TWO_ROWS, error};
@@ -144,6 +144,63 @@ fn the_limit_ends_a_server_that_never_answers() {
     // The measured part was over before: only the answers were missing.
     assert!(driven.partial && (driven.duration_s - 1.0).abs() < 1e-9);
     assert!(took >= Duration::from_millis(1_300));
+}
+
+#[test]
+fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
+    let closed = |drive| drive;
+    let by_work = |drive| Drive {
+        end: End::Operations(1_000_000),
+        ..drive
+    };
+    let in_warmup = |drive| Drive {
+        warmup: Warmup::Time(Duration::from_secs(3_600)),
+        ..drive
+    };
+    let open = |drive| Drive {
+        pacing: Pacing::Open {
+            rate: 1_000.0,
+            arrivals: Arrivals::Constant,
+            late_limit: None,
+        },
+        ..by_work(drive)
+    };
+    let changes: [(&dyn Fn(Drive) -> Drive, u64); 4] =
+        [(&closed, 40), (&by_work, 40), (&in_warmup, 0), (&open, 40)];
+    for (change, count) in changes {
+        let patient = |drive| Drive {
+            patience: Duration::from_secs(2),
+            ..change(drive)
+        };
+        let (failed, _) = mute(patient, &AtomicBool::new(false));
+        assert!(matches!(failed.error, ClientError::Silent { .. }));
+        let driven = failed.driven.unwrap();
+        assert_eq!(
+            (driven.transactions[0].count, driven.unanswered),
+            (count, 4)
+        );
+        let reason = driven.partial_reason.unwrap();
+        assert!(
+            driven.partial && reason.contains("unanswered for 2 s"),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_is_asked_nothing_is_not_silent() {
+    let rare = Drive {
+        pacing: Pacing::Open {
+            rate: 0.3,
+            arrivals: Arrivals::Constant,
+            late_limit: None,
+        },
+        end: End::Operations(2),
+        patience: Duration::from_secs(2),
+        ..settings(2, 1)
+    };
+    let driven = drive(&rare, &Server::answering(OK)).unwrap();
+    assert_eq!((driven.transactions[0].count, driven.unanswered), (2, 0));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use millrace_load::engine::{self, Drive, Driven, End, Failed, Pacing, Report, Warmup};
+use millrace_load::engine::{self, Drive, Driven, End, Failed, PATIENCE, Pacing, Report, Warmup};
 
 use server::{Asker, Server};
 
@@ -31,6 +31,7 @@ fn settings(clients: u32, threads: u32) -> Drive {
         busy_poll: false,
         cpus: Vec::new(),
         limit: Some(Duration::from_secs(30)),
+        patience: PATIENCE,
         seed: 1,
     }
 }

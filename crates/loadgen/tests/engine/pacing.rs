@@ -70,7 +70,12 @@ fn a_stall_shows_in_response_time_and_once_a_connection_in_service_time() {
 #[test]
 fn the_schedule_is_kept_where_the_server_can_serve_it() {
     for (arrivals, threads) in [(Arrivals::Constant, 1), (Arrivals::Poisson, 2)] {
-        let server = Server::answering(OK);
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let times = Arc::clone(&asked);
+        let server = Server::new(move |_| {
+            times.lock().unwrap().push(Instant::now());
+            Answer::Bytes(OK.to_vec())
+        });
         let driven = drive(&open(2_000.0, arrivals, 16, threads), &server).unwrap();
         let (scheduled, _, skipped) = fate(&driven.pacing);
         let count = driven.transactions[0].count;
@@ -89,8 +94,22 @@ fn the_schedule_is_kept_where_the_server_can_serve_it() {
         let record = &driven.statements[0];
         let (service, response) = (&record.service, record.response.as_ref().unwrap());
         assert_eq!(service.count(), response.count());
-        assert!(response.sum_s() >= service.sum_s());
+        // All at the end would wait for half of the drive on average.
+        let waited_s = (response.sum_s() - service.sum_s()) / count as f64;
+        assert!((0.0..0.05).contains(&waited_s), "{waited_s}");
+        assert_evenly_spread(&mut asked.lock().unwrap(), driven.duration_s);
         assert!(driven.mean_gap_s.is_none());
+    }
+}
+
+/// By the server's own clock: each quarter of the requests came in about a quarter of the time.
+fn assert_evenly_spread(asked: &mut [Instant], duration_s: f64) {
+    asked.sort_unstable();
+    let last = asked.len() - 1;
+    for quarter in 1..=4 {
+        let place = asked[last * quarter / 4] - asked[0];
+        let off = place.as_secs_f64() / duration_s - quarter as f64 / 4.0;
+        assert!(off.abs() < 0.15, "quarter {quarter} is off by {off}");
     }
 }
 

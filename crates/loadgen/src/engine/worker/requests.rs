@@ -52,6 +52,7 @@ impl<S: Script> Worker<'_, S> {
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(self.lost(index, error)),
             };
+            self.counts.heard = true;
             let fed = client.reader.feed(&self.received[..count])?;
             if let Some(end) = fed.end {
                 if fed.consumed < count {

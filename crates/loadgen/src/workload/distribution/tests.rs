@@ -237,9 +237,8 @@ fn parameters_and_their_defaults() {
             scrambled: false
         })
     );
-    let scrambled = compiled("zipf", |g| {
+    let scrambled = compiled("zipf-scrambled", |g| {
         g.exponent = Some(Number::Integer(1));
-        g.scrambled = Some(true);
     });
     assert_eq!(
         scrambled,

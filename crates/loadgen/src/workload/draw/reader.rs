@@ -220,12 +220,11 @@ impl Reader<'_> {
 
     /// A key that the kind does not look at is a mistake, not a decoration.
     pub fn refuse_what_has_no_meaning(&self) -> Result<(), Mistake> {
-        const RANGE: [&str; 9] = [
+        const RANGE: [&str; 8] = [
             "low",
             "high",
             "distribution",
             "exponent",
-            "scrambled",
             "h",
             "mean",
             "deviation",
@@ -265,7 +264,6 @@ fn given(generator: &Generator) -> impl Iterator<Item = &'static str> {
         ("high", generator.high.is_some()),
         ("distribution", generator.distribution.is_some()),
         ("exponent", generator.exponent.is_some()),
-        ("scrambled", generator.scrambled.is_some()),
         ("h", generator.h.is_some()),
         ("mean", generator.mean.is_some()),
         ("deviation", generator.deviation.is_some()),

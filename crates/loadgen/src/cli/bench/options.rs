@@ -1,0 +1,160 @@
+//! sysbench's options for what is a parameter of a workload here: `--range-size=10` stands for
+//! `--set range_size=10`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+
+use clap::Command;
+
+use crate::builtin;
+use crate::workload::definition::Value;
+
+/// The arguments of the program, with such options of `bench` as it knows them. What is neither an
+/// option of `bench` nor a parameter of any workload is left as it is.
+pub fn with_parameters(
+    program: &Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Vec<OsString> {
+    let mut translated: Vec<OsString> = Vec::new();
+    let mut rest = arguments.into_iter().peekable();
+    translated.extend(rest.next());
+    while let Some(argument) = rest.next_if(|argument| is_option(argument)) {
+        translated.push(argument);
+    }
+    let Some(bench) = rest
+        .peek()
+        .filter(|command| *command == "bench")
+        .and_then(|_| program.find_subcommand("bench"))
+    else {
+        translated.extend(rest);
+        return translated;
+    };
+    let (known, switches) = (options_of(bench), parameters());
+    while let Some(argument) = rest.next() {
+        let found = argument.to_str().and_then(|text| {
+            let (option, value) = parts(text)?;
+            let name = option.replace('-', "_");
+            let is_switch = *switches.get(&name).filter(|_| !known.contains(option))?;
+            Some((name, is_switch, value.map(OsString::from)))
+        });
+        let Some((name, is_switch, value)) = found else {
+            translated.push(argument);
+            continue;
+        };
+        let value = value
+            .or_else(|| rest.next_if(|next| is_value(next, is_switch)))
+            .or_else(|| is_switch.then(|| "on".into()));
+        match value {
+            Some(value) => {
+                let mut assignment = OsString::from(format!("{name}="));
+                assignment.push(value);
+                translated.extend(["--set".into(), assignment]);
+            }
+            None => translated.push(argument),
+        }
+    }
+    translated
+}
+
+/// The name and the value of `--name` or `--name=value`.
+fn parts(argument: &str) -> Option<(&str, Option<&str>)> {
+    let option = argument.strip_prefix("--")?;
+    Some(match option.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (option, None),
+    })
+}
+
+fn is_option(argument: &OsStr) -> bool {
+    argument.as_encoded_bytes().starts_with(b"-")
+}
+
+/// Whether an argument is the value of the option before it. A switch needs none.
+fn is_value(argument: &OsStr, of_switch: bool) -> bool {
+    if of_switch {
+        argument == "on" || argument == "off"
+    } else {
+        !is_option(argument)
+    }
+}
+
+fn options_of(command: &Command) -> BTreeSet<&str> {
+    command
+        .get_arguments()
+        .flat_map(|argument| {
+            let aliases = argument.get_all_aliases().unwrap_or_default();
+            argument.get_long().into_iter().chain(aliases)
+        })
+        .collect()
+}
+
+/// The parameters of all workloads, and whether each is on or off.
+fn parameters() -> BTreeMap<String, bool> {
+    let is_switch = |value: &Value| match value {
+        Value::Boolean(_) => true,
+        Value::Text(text) => text == "on" || text == "off",
+        Value::Integer(_) | Value::Float(_) => false,
+    };
+    builtin::all()
+        .into_iter()
+        .flat_map(|builtin| builtin.defaults)
+        .map(|(name, default)| (name, is_switch(&default)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command};
+
+    use super::*;
+
+    fn translated(arguments: &str) -> String {
+        let bench = Command::new("bench").args([
+            Arg::new("set").long("set"),
+            Arg::new("threads").long("threads").visible_alias("tables"),
+        ]);
+        let program = Command::new("millrace-load").subcommand(bench);
+        let arguments = arguments.split(' ').map(OsString::from);
+        let translated = with_parameters(&program, arguments);
+        let words: Vec<_> = translated
+            .iter()
+            .map(|word| word.to_str().unwrap())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn parameters_are_set_by_sysbenchs_options() {
+        for (said, meant) in [
+            ("l bench --range-size=10", "l bench --set range_size=10"),
+            (
+                "l bench run --range_size 10",
+                "l bench run --set range_size=10",
+            ),
+            (
+                "l -d bench --point-selects=1",
+                "l -d bench --set point_selects=1",
+            ),
+            ("l bench --skip-trx=off", "l bench --set skip_trx=off"),
+            ("l bench --skip-trx off", "l bench --set skip_trx=off"),
+            ("l bench --skip-trx run", "l bench --set skip_trx=on run"),
+            ("l bench --skip-trx", "l bench --set skip_trx=on"),
+        ] {
+            assert_eq!(translated(said), meant);
+        }
+    }
+
+    #[test]
+    fn all_else_is_left_as_it_is() {
+        for said in [
+            "l",
+            "l bench --no-such-thing=3 --threads 2",
+            "l bench --tables=3",
+            "l bench --range-size",
+            "l bench --range-size --threads 2",
+            "l run --range-size=10",
+        ] {
+            assert_eq!(translated(said), said);
+        }
+    }
+}
