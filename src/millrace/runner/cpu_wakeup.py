@@ -34,6 +34,10 @@ Setting = Literal["auto", "on", "off"]
 # A quick server answers a client in about 30 microseconds: less than this is less than a tenth.
 WORTH_AVOIDING_US = 3.0
 
+# A client that polls is never done: what the server does in the background, or after a read from the
+# disk, would wait behind it for milliseconds, so it must be able to run elsewhere.
+_AMPLE = 4
+
 
 @dataclass(frozen=True)
 class Control:
@@ -75,9 +79,9 @@ class Rule:
             lost_us = self.idle_us - self.awake_us
         sleeps = lost_us >= WORTH_AVOIDING_US
         room = 2 * clients <= len(self.cpus)
-        helps = sleeps and room
-        awake = helps if self.keep_awake == "auto" else self.keep_awake == "on"
-        polls = helps if self.busy_poll == "auto" else self.busy_poll == "on"
+        awake = sleeps and room if self.keep_awake == "auto" else self.keep_awake == "on"
+        ample = _AMPLE * clients <= len(self.cpus)
+        polls = sleeps and ample if self.busy_poll == "auto" else self.busy_poll == "on"
         reasons = [self._found()]
         if sleeps and not room and "auto" in (self.keep_awake, self.busy_poll):
             n_cpus = len(self.cpus)
@@ -87,7 +91,7 @@ class Rule:
         if self.busy_poll != "auto":
             reasons.append(f'the experiment says busy_poll = "{self.busy_poll}"')
         # Else the kernel may put client and server on one CPU, and in one trial more than another.
-        own_cpus = self.cpus[-clients:] if polls and room else None
+        own_cpus = self.cpus[-clients:] if polls and ample else None
         return Control(awake, polls, own_cpus, "; ".join(reasons), self.idle_us, self.awake_us)
 
     def _found(self) -> str:

@@ -20,12 +20,18 @@ def test_the_slowest_cpu_counts() -> None:
     assert slowest(()) == (None, None)
 
 
-def test_a_client_that_has_a_cpu_to_itself_polls_on_it_and_the_others_are_kept_awake() -> None:
+def test_cpus_are_kept_awake_where_each_client_leaves_one_to_the_server() -> None:
     control = SLEEPY.control(1)
-    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (True, True, (1,))
+    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (True, False, None)
     assert "takes 48 µs to run again, one kept awake 19 µs" in control.reason
+
+
+def test_clients_poll_on_cpus_of_their_own_where_the_server_has_three_times_as_many() -> None:
     wide = replace(SLEEPY, cpus=tuple(range(8)))
-    assert wide.control(3).client_cpus == (5, 6, 7)
+    control = wide.control(2)
+    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (True, True, (6, 7))
+    control = wide.control(3)
+    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (True, False, None)
 
 
 def test_many_clients_leave_no_cpu_to_spare() -> None:
@@ -75,9 +81,11 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
         elif done:
             assert idle - awake >= WORTH_AVOIDING_US
             assert 2 * clients <= n_cpus
+    if busy_poll == "auto" and control.busy_poll:
+        assert 4 * clients <= n_cpus
     if control.client_cpus is not None:
         assert control.busy_poll
-        assert len(control.client_cpus) == clients <= n_cpus / 2
+        assert len(control.client_cpus) == clients <= n_cpus / 4
 
 
 @pytest.mark.parametrize("setting", ["on", "off"])
