@@ -4,10 +4,10 @@ before the first trial.
 On an idle virtual machine a halted CPU takes tens of microseconds to run again. With few clients
 that delay is in every operation, the same for all servers, and hides a part of their difference;
 whether it is there at all depends on who else uses the host. Both remedies take CPU time, which
-nobody misses where there is a CPU for each client and one for the server beside it, and which the
-server lacks where there is not: pollers of the idle class are given turns by current kernels too
-(on 2 CPUs, 8 clients with keep_awake had two thirds of the throughput they had without). So the
-rule goes by the number of clients and nothing else. Trials that differ in it are never compared
+nobody misses where CPUs are to spare, and which the server lacks where they are not: pollers of the
+idle class are given turns by current kernels too (on 2 CPUs, 8 clients with keep_awake had two
+thirds of the throughput they had without). So the rule goes by the number of clients and nothing
+else. Trials that differ in it are never compared
 with each other unless clients are what is compared, and then the largest number decides for all.
 """
 
@@ -34,8 +34,8 @@ Setting = Literal["auto", "on", "off"]
 # A quick server answers a client in about 30 microseconds: less than this is less than a tenth.
 WORTH_AVOIDING_US = 3.0
 
-# A client that polls is never done: what the server does in the background, or after a read from the
-# disk, would wait behind it for milliseconds, so it must be able to run elsewhere.
+# A client that polls is never done: what the server does in the background, or after a read from
+# the disk, would wait behind it for milliseconds, so it must be able to run elsewhere.
 _AMPLE = 4
 
 
