@@ -72,7 +72,7 @@ def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     for expected in ("4 clients, prepared statements", "p99.99", "oltp_read_write", "COMMIT",
-                     "Load generator: 1 thread", "****"):  # fmt: skip
+                     "Load generator: ", "****"):  # fmt: skip
         assert expected in run.stdout
     events = [json.loads(line) for line in file.read_text().splitlines()]
     (driven,) = [event for event in events if event["type"] == "phase"]

@@ -130,7 +130,7 @@ struct WorkloadOptions {
 #[derive(Args)]
 #[command(next_help_heading = "Load generator")]
 struct GeneratorOptions {
-    /// Threads of the load generator; 0 for as many as seem best.
+    /// Threads of the load generator; 0 for one a processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     engine_threads: u32,
     /// Processors it may use, such as 0,2-3 [default: all].
