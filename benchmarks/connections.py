@@ -18,11 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.servers import installed, running
 from benchmarks.table_loading import load_sbtest
 from millrace.load.client import find_load_generator, versions
-from millrace.servers import install, instances
 from millrace.servers.instances import Instance
-from millrace.servers.model import FittedOptions, Option
 
 NUMBERS = (10, 100, 1_000, 10_000)
 ROWS = 100_000
@@ -54,21 +53,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
     n_turns = 1 if arguments.quick else 5
-    applied = tuple(Option(name, value, False, "benchmark") for name, value in OPTIONS.items())
     turns: dict[int, list[Turn]] = {number: [] for number in NUMBERS}
-    server = install.install(arguments.server)
-    with instances.create(server, FittedOptions("benchmark", applied)) as instance:
-        instance.initialise(limit_s=120)
-        instance.start(limit_s=60)
-        try:
-            instance.query("CREATE DATABASE sbtest")
-            load_sbtest(instance, 1, ROWS)
-            order = random.Random(1)
-            for _ in range(n_turns):
-                for number in order.sample(NUMBERS, len(NUMBERS)):
-                    turns[number].append(_turn(instance, number))
-        finally:
-            instance.kill()
+    with running(installed(arguments.server), OPTIONS) as instance:
+        instance.query("CREATE DATABASE sbtest")
+        load_sbtest(instance, 1, ROWS)
+        order = random.Random(1)
+        for _ in range(n_turns):
+            for number in order.sample(NUMBERS, len(NUMBERS)):
+                turns[number].append(_turn(instance, number))
     print(f"{arguments.server}, {n_turns} turns; medians, lowest and highest")
     print(f"{'connections':>11} {'memory, MB':>24} {'CPU a query, µs':>24} {'queries/s':>28}")
     for number, found in turns.items():

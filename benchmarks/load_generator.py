@@ -35,12 +35,10 @@ from benchmarks.load_tools import (
     build_floor,
     install,
 )
+from benchmarks.servers import installed, running
 from millrace.load.client import versions
 from millrace.load.wakeup import kept_awake
-from millrace.servers import install as servers
-from millrace.servers import instances
 from millrace.servers.instances import Instance
-from millrace.servers.model import FittedOptions, Option
 from millrace.servers.signals import signals_as_errors
 from millrace.stats import RatioEstimate, paired_ratio
 
@@ -104,17 +102,9 @@ def _arguments() -> argparse.Namespace:
 
 @contextmanager
 def _server(name: str) -> Iterator[Instance]:
-    options = tuple(Option(key, value, True, "benchmark") for key, value in OPTIONS.items())
-    fitted = FittedOptions("benchmark", options)
-    with instances.create(servers.install(name), fitted) as instance:
-        instance.initialise(limit_s=120)
-        instance.start(limit_s=60)
-        with instance.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {DATABASE}")
-        try:
-            yield instance
-        finally:
-            instance.kill()
+    with running(installed(name), OPTIONS) as instance:
+        instance.query(f"CREATE DATABASE {DATABASE}")
+        yield instance
 
 
 def _cells(connections: Sequence[int]) -> list[Cell]:

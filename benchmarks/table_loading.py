@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import load_tools
+from benchmarks.servers import installed, running
 from millrace.load.client import find_load_generator, versions
-from millrace.servers import install, instances
 from millrace.servers.instances import Instance
-from millrace.servers.model import FittedOptions, Option
 from millrace.stats.ratio import paired_ratio
 
 # Both tools meet the same server; a pool and a log that hold the tables keep the disk out of it.
@@ -92,16 +91,11 @@ def main() -> None:
         "options": OPTIONS,
         "cases": [],
     }
-    applied = tuple(Option(name, value, False, "benchmark") for name, value in OPTIONS.items())
-    options = FittedOptions("benchmark", applied)
-    with instances.create(install.install(arguments.server), options) as instance:
-        instance.initialise(limit_s=120)
-        instance.start(limit_s=60)
+    with running(installed(arguments.server), OPTIONS) as instance:
         print(f"{arguments.server}, {result['processors']} processors, {pairs} pairs", flush=True)
         for case in cases:
             result["cases"].append(measure(instance, case, pairs))
             report(result["cases"][-1])
-        instance.kill()
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 

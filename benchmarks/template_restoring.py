@@ -20,19 +20,18 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.servers import fitted, installed
 from benchmarks.table_loading import OPTIONS, load_sbtest
 from millrace.load.client import versions
-from millrace.servers import install, instances, templates
+from millrace.servers import instances, templates
 from millrace.servers.instances import Instance
-from millrace.servers.model import FittedOptions, InstalledServer, Option
+from millrace.servers.model import InstalledServer
 from millrace.servers.templates import Template
 from millrace.stats.ratio import paired_ratio
 
 TABLES, ROWS = 8, 250_000
 STOP_LIMIT_S = 600.0
-FITTED = FittedOptions(
-    "benchmark", tuple(Option(name, value, False, "benchmark") for name, value in OPTIONS.items())
-)
+FITTED = fitted(OPTIONS)
 
 
 def main() -> None:
@@ -42,7 +41,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
     pairs = 2 if arguments.quick else 5
-    server = install.install(arguments.server)
+    server = installed(arguments.server)
     with _own_templates():
         template = _kept(server)
         loading: list[float] = []

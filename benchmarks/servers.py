@@ -1,0 +1,40 @@
+"""The servers that benchmarks run on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from millrace.errors import MillraceError
+from millrace.servers import install, instances
+from millrace.servers.instances import Instance
+from millrace.servers.model import FittedOptions, InstalledServer, Option
+
+
+def installed(name: str) -> InstalledServer:
+    """A server of the catalogue, downloaded if need be; where there is none, the process ends with
+    exit status 2 and the reason."""
+    try:
+        return install.install(name)
+    except MillraceError as error:
+        print(f"--server: {error.message}; {error.remedy}", file=sys.stderr)
+        sys.exit(2)
+
+
+def fitted(options: Mapping[str, str | None]) -> FittedOptions:
+    """Options as they are, for a server that knows them all; None is a switch without a value."""
+    applied = tuple(Option(name, value, False, "benchmark") for name, value in options.items())
+    return FittedOptions("benchmark", applied)
+
+
+@contextmanager
+def running(server: InstalledServer, options: Mapping[str, str | None]) -> Iterator[Instance]:
+    """A started server with an empty data directory; both are gone when the block ends."""
+    with instances.create(server, fitted(options)) as instance:
+        instance.initialise(limit_s=180)
+        instance.start(limit_s=180)
+        try:
+            yield instance
+        finally:
+            instance.kill()
