@@ -5,9 +5,8 @@ On an idle virtual machine a halted CPU takes tens of microseconds to run again.
 that delay is in every operation, the same for all servers, and hides a part of their difference;
 whether it is there at all depends on who else uses the host. Both remedies take CPU time, which
 nobody misses where CPUs are to spare, and which the server lacks where they are not: pollers of the
-idle class are given turns by current kernels too (on 2 CPUs, 8 clients with keep_awake had two
-thirds of the throughput they had without). So the rule goes by the number of clients and nothing
-else. Trials that differ in it are never compared
+idle class are given turns by current kernels too. So the rule goes by the number of clients and
+nothing else. Trials that differ in it are never compared
 with each other unless clients are what is compared, and then the largest number decides for all.
 """
 
