@@ -145,10 +145,9 @@ class WarmTables:
 
     name: str
     limit_s: float
-    threads: int = 0
 
     def _plain(self) -> dict[str, Any]:
-        return {"kind": "warm_tables", "threads": self.threads}
+        return {"kind": "warm_tables"}
 
 
 @dataclass(frozen=True)

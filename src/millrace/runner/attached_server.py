@@ -14,9 +14,10 @@ from millrace.load.spec import Connection, Tls
 from millrace.runner import measuring
 from millrace.runner.driving import Driving, note
 from millrace.runner.limits import limit_s
-from millrace.runner.measuring import ASK_LIMIT_S, SETTLE_LIMIT_S, STOP_LIMIT_S
+from millrace.runner.measuring import SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import EXPECTED_FAILURES, Step
+from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
 from millrace.store.records import StepRecord

@@ -33,7 +33,6 @@ from millrace.store.records import (
 )
 
 SETTLE_LIMIT_S = 600.0
-ASK_LIMIT_S = 60.0
 _ANALYSE_LIMIT_S = 600.0
 _PARTIAL_LIMIT_S = 10.0
 STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page

@@ -18,11 +18,12 @@ from millrace.runner import measuring
 from millrace.runner.driving import Driving, note
 from millrace.runner.limits import limit_s
 from millrace.runner.loaded import LoadedData
-from millrace.runner.measuring import ASK_LIMIT_S, SETTLE_LIMIT_S, STOP_LIMIT_S
+from millrace.runner.measuring import SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile
 from millrace.servers import instances
+from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.instances import Instance
 from millrace.servers.model import InstalledServer
 from millrace.store.records import MeasurementRecord, StepRecord

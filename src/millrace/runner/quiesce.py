@@ -40,14 +40,12 @@ _CYCLE_S = 12.0  # of the slowest background work: 10 s in MySQL 5.5
 class Figures:
     """What a server says it still has to do; None where its version does not say.
 
-    ``history`` counts undo logs of committed transactions that are not freed yet;
-    ``checkpoint_age_bytes`` is the log that a crash would have to replay.
+    ``history`` counts undo logs of committed transactions that are not freed yet.
     """
 
     dirty_pages: int | None = None
     history: int | None = None
     change_buffer_pages: int | None = None
-    checkpoint_age_bytes: int | None = None
     log_position: int | None = None
     purged: bool | None = None
 
@@ -132,16 +130,12 @@ def figures_in(text: str, write_back: WriteBack) -> Figures:
     def number(name: str) -> int | None:
         return int(found[name]) if name in found else None
 
-    position, checkpoint = number("log_position"), number("checkpoint")
     purged_to, transactions_to = found.get("purged_to"), found.get("transactions_to")
     return Figures(
         dirty_pages=number("dirty_pages"),
         history=number("history"),
         change_buffer_pages=number("change_buffer_pages"),
-        checkpoint_age_bytes=None
-        if position is None or checkpoint is None
-        else position - checkpoint,
-        log_position=position,
+        log_position=number("log_position"),
         # Numbers of transactions are compared as text: 5.5 writes them in hexadecimal.
         purged=None
         if purged_to is None or transactions_to is None

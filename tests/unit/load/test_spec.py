@@ -70,7 +70,7 @@ def with_tables(connection: Connection) -> RunSpec:
     phases: tuple[Phase, ...] = (
         LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True),
         VerifyTables("verify", 60.0),
-        WarmTables("warm", 60.0, threads=3),
+        WarmTables("warm", 60.0),
         Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=Closed()),
         Drive(
             "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
@@ -101,7 +101,7 @@ def test_the_form_of_tables_and_clients() -> None:
         "lock_tables": True, "limit_s": 60.0,
     }  # fmt: skip
     assert verify == {"name": "verify", "kind": "verify_tables", "limit_s": 60.0}
-    assert warm == {"name": "warm", "kind": "warm_tables", "threads": 3, "limit_s": 60.0}
+    assert warm == {"name": "warm", "kind": "warm_tables", "limit_s": 60.0}
     assert closed["end"] == {"kind": "time", "seconds": 0.5}
     assert closed["warmup"] == {"kind": "time", "seconds": 0.25}
     assert opened["warmup"] == {"kind": "steady", "limit_s": 20}
