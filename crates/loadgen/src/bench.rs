@@ -82,7 +82,11 @@ pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchErro
     };
     let plan = Plan::make(spec(settings)?)?;
     let events = Events::new(listener, stop);
-    run::run(plan, &events, stop).map_err(|failed| BenchError::Failed {
+    let outcome = run::run(plan, &events, stop);
+    if let Some(error) = events.lost() {
+        return Err(BenchError::Output("the report".to_owned(), error));
+    }
+    outcome.map_err(|failed| BenchError::Failed {
         message: advice.explain(&failed.0),
         failed,
     })

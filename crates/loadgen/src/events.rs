@@ -143,6 +143,7 @@ pub trait Listener: Send {
 pub struct Events {
     listener: Arc<Mutex<dyn Listener>>,
     stop: Arc<AtomicBool>,
+    lost: Arc<Mutex<Option<io::Error>>>,
 }
 
 impl Events {
@@ -150,15 +151,24 @@ impl Events {
         Self {
             listener: Arc::new(Mutex::new(listener)),
             stop: Arc::clone(stop),
+            lost: Arc::default(),
         }
     }
 
     pub fn emit(&self, event: &Event<'_>) {
         // A listener that panicked has said so; what it holds is still fit to be told more.
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        if listener.hear(event).is_err() {
+        if let Err(error) = listener.hear(event) {
             self.stop.store(true, Ordering::Relaxed);
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.get_or_insert(error);
         }
+    }
+
+    /// Why nobody heard some of the events; None while all were heard.
+    pub fn lost(&self) -> Option<io::Error> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.take()
     }
 }
 

@@ -1,7 +1,8 @@
 //! `millrace-load`, the load generator: makes data, drives clients, measures what they see.
 //!
 //! Standard output is data or JSON lines, standard error is for people. Exit status: 0 done, 1 the
-//! server or the host failed, 2 a mistake in the command or the specification, 130 interrupted.
+//! server or the host failed, 2 a mistake in the command or the specification, 130 interrupted,
+//! 141 nobody reads standard output any more.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,15 @@
 //! Runs against servers that misbehave, word by word: real ones cannot be made to.
 
-use std::io::{Read, Write};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::process::{self, Stdio};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use assert_cmd::Command;
+use assert_cmd::cargo::cargo_bin;
 use serde_json::{Value, json};
 
 const GREETING: &[u8] = b"\x0a5.6.24\0\x01\0\0\0abcdefgh\0\xff\xf7\x08\x02\0\x0f\x80\x15\
@@ -140,6 +144,42 @@ fn a_client_that_is_done_says_goodbye() {
         assert!(peer.hear().is_empty());
     });
     assert_eq!(status, 0);
+}
+
+#[test]
+fn results_that_nobody_reads_are_a_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, file) = (directory.path().join("s"), directory.path().join("spec"));
+    let (closed, wait) = mpsc::channel();
+    let server = server(&socket, move |mut peer| {
+        peer.let_in();
+        peer.hear();
+        wait.recv().unwrap();
+        peer.say(1, OK);
+    });
+    let spec = json!({
+        "version": 2,
+        "connection": {"socket": socket, "user": "u", "password": "secret"},
+        "phases": [statement()],
+    });
+    fs::write(&file, spec.to_string()).unwrap();
+    let mut child = process::Command::new(cargo_bin("millrace-load"))
+        .arg("run")
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    reader.read_line(&mut first).unwrap();
+    drop(reader);
+    closed.send(()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    server.join().unwrap();
+    assert!(first.contains("start"), "{first}");
+    assert_eq!(output.status.code(), Some(141));
+    assert!(output.stderr.is_empty());
 }
 
 /// A server of two connections that takes everything but LOAD DATA.

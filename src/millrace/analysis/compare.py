@@ -21,11 +21,13 @@ def compare_with_base(
     confidence: float,
     first_failures: Mapping[str, Failure],
     operations: int,
+    same_statements: bool,
 ) -> tuple[Comparison, ...]:
     """Each candidate against the base in each metric; candidates in their order, then metrics.
 
     ``first_failures`` holds the first failed trial by treatment id, for the reason of a verdict;
-    ``operations`` is how many transactions each trial was to carry out, 0 if it ended by time.
+    ``operations`` is how many transactions each trial was to carry out, 0 if it ended by time;
+    ``same_statements`` says whether all were asked the same.
     """
     unequal = {
         candidate.id: unequal_work(
@@ -33,6 +35,7 @@ def compare_with_base(
             candidate.work,
             names=(str(base.level), str(candidate.level)),
             operations=operations,
+            same_statements=same_statements,
             margin=margin,
         )
         for candidate in candidates

@@ -17,7 +17,7 @@ from millrace.analysis.model import (
     level_text,
 )
 from millrace.analysis.treatments import analyse_treatments, find_failures
-from millrace.analysis.work import operations_asked
+from millrace.analysis.work import asks_the_same, operations_asked
 from millrace.errors import UserError
 from millrace.store.records import Level, ServerRecord, StoredRun
 
@@ -66,6 +66,7 @@ def judge(
         failures,
         margin=margin,
         operations=operations_asked(run.spec),
+        same_statements=asks_the_same(factor),
     )
     return RunAnalysis(
         run=run,
@@ -121,6 +122,7 @@ def _groups(
     *,
     margin: float,
     operations: int,
+    same_statements: bool,
 ) -> tuple[Group, ...]:
     """Treatments by the levels of their held factors, each group against its base."""
     first_failures = {failure.treatment_id: failure for failure in reversed(failures)}
@@ -142,6 +144,7 @@ def _groups(
                 confidence=CONFIDENCE,
                 first_failures=first_failures,
                 operations=operations,
+                same_statements=same_statements,
             )
         ]
         label = " · ".join(level_text(name, held[name]) for name in label_factors)

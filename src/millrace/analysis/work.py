@@ -1,10 +1,12 @@
 """Whether two treatments did the same work, without which a speed says nothing.
 
 Two treatments whose transactions failed, were begun again or were left out at rates that are not
-shown to be equal (``millrace.stats.rates`` says what is), or that carried out another number of
-transactions though the number was fixed, are not compared: the verdict is inconclusive, whichever
-the metric. Equal is within half of the margin, so that no difference of speed that matters can be
-made of work that was not done, and within 1 percentage point at most.
+shown to be equal (``millrace.stats.rates`` says what is), that carried out another number of
+transactions though the number was fixed, or whose transactions read or changed another number of
+rows (deletes of rows that are gone, reads of a table that grew faster), are not compared: the
+verdict is inconclusive, whichever the metric. Equal is within half of the margin, so that no
+difference of speed that matters can be made of work that was not done, and within 1 percentage
+point at most.
 """
 
 from __future__ import annotations
@@ -13,14 +15,23 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.stats import compare_rates
+from millrace.stats import compare_rates, paired_ratio
 from millrace.stats.rates import NEGLIGIBLE
 from millrace.store.records import StoredAttempt, TrialRecord
 
 COUNT_TOLERANCE = NEGLIGIBLE  # of the transactions asked for
 MOST_TOLERATED = 0.01
 
+# Measurements of this name and a server's error code: transactions that ended with it.
+ERROR_CODE = "errors_"
+
 _ALPHA = 0.05
+_FEWEST_PAIRS = 2  # a single one says nothing about chance
+
+# Factors that change what is asked of, but not what: servers differ, their clients ask the same.
+_OF_HOW = frozenset(
+    ("server", "configuration", "engine", "clients", "protocol", "transport", "tls", "rate")
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,8 @@ class TrialWork:
 
     ``transactions`` succeeded, ``errors`` ended in an error, ``retries`` counts those begun again.
     ``skipped`` of ``scheduled`` were not sent, being too late (0 of 0 in closed loop).
+    ``rows_read`` and ``rows_affected`` are of all their statements. ``error_codes`` has the
+    server's codes and how many transactions ended with each.
     """
 
     block: int
@@ -38,6 +51,9 @@ class TrialWork:
     late: int = 0
     skipped: int = 0
     scheduled: int = 0
+    rows_read: int = 0
+    rows_affected: int = 0
+    error_codes: tuple[tuple[int, int], ...] = ()
 
     @property
     def tried(self) -> int:
@@ -77,6 +93,13 @@ def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
         late=measured.get("late", 0),
         skipped=min(skipped, scheduled),
         scheduled=scheduled,
+        rows_read=measured.get("rows_read", 0),
+        rows_affected=measured.get("rows_affected", 0),
+        error_codes=tuple(
+            (int(name.removeprefix(ERROR_CODE)), count)
+            for name, count in measured.items()
+            if name.startswith(ERROR_CODE)
+        ),
     )
 
 
@@ -85,18 +108,28 @@ def operations_asked(spec: Mapping[str, Any]) -> int:
     return int(spec.get("parameters", {}).get("operations") or 0)
 
 
+_OPTION = "options."
+
+
+def asks_the_same(factor: str) -> bool:
+    """Whether the levels of a compared factor are asked the same statements."""
+    return factor in _OF_HOW or factor.startswith(_OPTION)
+
+
 def unequal_work(
     base: Sequence[TrialWork],
     candidate: Sequence[TrialWork],
     *,
     names: tuple[str, str],
     operations: int,
+    same_statements: bool = True,
     margin: float,
 ) -> str:
     """Why two treatments' work was not the same, or cannot be shown to be, in words with numbers;
     empty where it was.
 
-    Only blocks of which both have a trial count. ``names`` are the base's and the candidate's.
+    Only blocks of which both have a trial count. ``names`` are the base's and the candidate's;
+    ``same_statements`` says whether both were asked the same, and so have to give as many rows.
     """
     pairs = _pairs(base, candidate)
     if not pairs:
@@ -105,6 +138,8 @@ def unequal_work(
     tolerance = max(NEGLIGIBLE, min(margin / 2, MOST_TOLERATED))
     different, unknown = _rates(of_base, of_candidate, names, tolerance)
     different += _different_counts(of_base, of_candidate, names, operations)
+    if same_statements:
+        different += _different_rows(of_base, of_candidate, names, tolerance)
     if different:
         return f"unequal work: {'; '.join([*different, *unknown])}"
     if unknown:
@@ -162,6 +197,43 @@ def _different_counts(
                 f"in block {one.block + 1}, {one.tried:,} with {names[0]}"
             )
             return
+
+
+def _different_rows(
+    base: Sequence[TrialWork],
+    candidate: Sequence[TrialWork],
+    names: tuple[str, str],
+    tolerance: float,
+) -> Iterator[str]:
+    """The rows of a transaction that are not as many, by more than chance makes of drawn ranges."""
+    kinds: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
+        ("read", lambda work: work.rows_read),
+        ("changed", lambda work: work.rows_affected),
+    )
+    for said, rows in kinds:
+        of_base, of_candidate = (
+            [rows(work) / max(work.transactions, 1) for work in side] for side in (base, candidate)
+        )
+        if any(of_base) == any(of_candidate):
+            both = [pair for pair in zip(of_base, of_candidate, strict=True) if all(pair)]
+            if not _is_other(both, tolerance):
+                continue
+        means = [sum(side) / len(side) for side in (of_candidate, of_base)]
+        yield (
+            f"a transaction {said} {means[0]:.4g} rows with {names[1]}, "
+            f"{means[1]:.4g} with {names[0]}"
+        )
+
+
+def _is_other(pairs: Sequence[tuple[float, float]], tolerance: float) -> bool:
+    """Whether the second figures are others than the first, by more than chance and tolerance."""
+    if len(pairs) < _FEWEST_PAIRS:
+        return False
+    ratio = paired_ratio(*zip(*pairs, strict=True), confidence=1 - _ALPHA)
+    assert ratio.low is not None
+    assert ratio.high is not None
+    is_chance = ratio.low <= 1 <= ratio.high
+    return not is_chance and abs(ratio.ratio - 1) > tolerance
 
 
 def _percent(rate: float) -> str:

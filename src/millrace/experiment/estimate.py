@@ -138,8 +138,8 @@ def _driving_s(values: Mapping[str, Any]) -> float:
 
 
 def _trial_bytes(workload: Workload, values: Mapping[str, Any], needs: Needs) -> int:
-    sent_bytes = workload.data_bytes(values)
-    binary_log = 2 * sent_bytes if needs.binary_log else 0
+    data_bytes = workload.data_bytes(values)
+    binary_log = 2 * data_bytes if needs.binary_log else 0
     if workload.data is not None:
         rows = int(values["rows"])
         table = workload.data.table_bytes(rows, str(workload.values(values).get("engine", "")))

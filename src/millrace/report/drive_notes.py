@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -53,8 +54,18 @@ def _about_errors(analysis: RunAnalysis) -> list[str]:
         tried = sum(work.tried for work in treatment.work)
         errors = sum(work.errors for work in treatment.work)
         if tried and errors > ERRORS_LIMIT * tried:
-            failed.append(f"{treatment.label} {percent_text(errors / tried)}")
+            share = percent_text(errors / tried)
+            failed.append(f"{treatment.label} {share}{_codes_text(treatment)}")
     return [f"transactions ended in an error: {_listed(failed)}"] if failed else []
+
+
+def _codes_text(treatment: TreatmentAnalysis) -> str:
+    """The server's error codes, the most frequent first: `` (1213 37 times)``."""
+    codes = Counter[int]()
+    for work in treatment.work:
+        codes.update(dict(work.error_codes))
+    said = ", ".join(f"{code} {counted(count, 'time')}" for code, count in codes.most_common(3))
+    return f" ({said})" if said else ""
 
 
 def _about_open_loop(analysis: RunAnalysis) -> list[str]:
@@ -172,8 +183,9 @@ def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
 
 def _wakeup_text(facts: Mapping[str, Any]) -> str:
     kept = "idle CPUs were kept awake" if facts.get("kept_awake_by") else "idle CPUs could sleep"
-    polled = "clients polled" if facts.get("polled") else "clients did not poll"
-    text = f"{kept} and {polled}"
+    text = kept
+    if "polled" in facts:  # else tables were loaded
+        text += " and clients polled" if facts["polled"] else " and clients did not poll"
     if facts.get("on_cpus"):
         text += f" on CPU {', '.join(map(str, facts['on_cpus']))}"
     return f"{text} ({facts['reason']})"

@@ -161,7 +161,10 @@ def _treatment(treatment: TreatmentAnalysis) -> TreatmentPart:
         metrics={name: _summary(metric) for name, metric in treatment.metrics.items()},
         steps_s={step.name: step.mean_s for step in treatment.steps},
         sizes_bytes=dict(treatment.sizes),
-        work=[WorkPart(**asdict(work)) for work in treatment.work],
+        work=[
+            WorkPart(**{**asdict(work), "error_codes": {str(c): n for c, n in work.error_codes}})
+            for work in treatment.work
+        ],
         conditions=(
             None if treatment.driven is None else ConditionsPart(**asdict(treatment.driven))
         ),

@@ -96,7 +96,9 @@ class OptionPart(_Part):
 
 
 class WorkPart(_Part):
-    """What one finished trial's clients did, in transactions; `block` counts from 0."""
+    """What one finished trial's clients did, in transactions; `block` counts from 0. Rows are those
+    of all their statements; `error_codes` has how many transactions ended with each of the server's
+    codes."""
 
     block: int
     transactions: int
@@ -105,6 +107,9 @@ class WorkPart(_Part):
     late: int
     skipped: int
     scheduled: int
+    rows_read: int
+    rows_affected: int
+    error_codes: dict[str, int]
 
 
 class ConditionsPart(_Part):

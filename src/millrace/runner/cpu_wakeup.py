@@ -5,9 +5,10 @@ On an idle virtual machine a halted CPU takes tens of microseconds to run again.
 that delay is in every operation, the same for all servers, and hides a part of their difference;
 whether it is there at all depends on who else uses the host. Both remedies take CPU time, which
 nobody misses where CPUs are to spare, and which the server lacks where they are not: pollers of the
-idle class are given turns by current kernels too. So the rule goes by the number of clients and
-nothing else. Trials that differ in it are never compared
-with each other unless clients are what is compared, and then the largest number decides for all.
+idle class are given turns by current kernels too. So the rule goes by the number of clients, or
+of connections that load where loading is what is measured, and by nothing else. Trials that differ
+in it are never compared with each other unless clients are what is compared, and then the largest
+number decides for all.
 """
 
 from __future__ import annotations
@@ -59,12 +60,13 @@ class Control:
 class Rule:
     """How a run decides for its trials: what the experiment says and what was measured.
 
-    ``cpus`` are those this process may use. ``clients`` stands for every trial's number of clients
-    where that number is what the experiment compares.
+    ``busy_poll`` is None where nobody can poll: tables are loaded. ``cpus`` are those this process
+    may use. ``clients`` stands for every trial's number of clients where that number is what the
+    experiment compares.
     """
 
     keep_awake: Setting
-    busy_poll: Setting
+    busy_poll: Setting | None
     idle_us: float | None
     awake_us: float | None
     cpus: tuple[int, ...]
@@ -87,7 +89,7 @@ class Rule:
             reasons.append(f"clients = {clients} leaves none of the {n_cpus} CPUs to spare")
         if self.keep_awake != "auto":
             reasons.append(f'the experiment says keep_awake = "{self.keep_awake}"')
-        if self.busy_poll != "auto":
+        if self.busy_poll in ("on", "off"):
             reasons.append(f'the experiment says busy_poll = "{self.busy_poll}"')
         # Else the kernel may put client and server on one CPU, and in one trial more than another.
         own_cpus = self.cpus[-clients:] if polls and ample else None
@@ -104,23 +106,22 @@ class Rule:
 
 def rule_of(works: Collection[Work], compared: str, earlier: StoredRun | None) -> Rule | None:
     """The rule of a run that does ``works``, by what was measured when its ``earlier`` trials
-    began, else by what is measured now; None where no clients are driven.
+    began, else by what is measured now; None where no work has ``connections``.
 
     ``compared`` is the factor whose levels are compared.
     """
-    driving = [work for work in works if work.workload.drives]
-    if not driving:
+    numbers = [work.connections for work in works if work.connections is not None]
+    if not numbers:
         return None
     idle_us, awake_us = _earlier(earlier) or _measured()
-    values = driving[0].values  # parameters, which all treatments share
-    most_clients = max(int(work.values["clients"]) for work in driving)
+    values = next(iter(works)).values  # parameters, which all treatments share
     return Rule(
         values["keep_awake"],
-        values["busy_poll"],
+        values.get("busy_poll"),
         idle_us,
         awake_us,
         tuple(sorted(os.sched_getaffinity(0))),
-        most_clients if compared == "clients" else None,
+        max(numbers) if compared == "clients" else None,
     )
 
 

@@ -160,7 +160,7 @@ def measure(
         awake = opened.enter_context(cpu_wakeup.in_force(given.control))
         run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
         result = _measured(run_spec, found, listener, counters, limit_s)
-    if driving is not None and given.control is not None:
+    if given.control is not None:
         note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
     if given.expected is not None:
         yields.verify(work.workload, result, given.expected)
@@ -199,6 +199,8 @@ def _measured(
             counters.see(event)
         if event["type"] == "mark" or (event["type"], event.get("kind")) == ("interval", "drive"):
             series.append(event)
+        if (event["type"], event.get("kind")) == ("phase", "drive"):
+            series.append(_figures(event))
         patience.listen(listener, event)
 
     try:
@@ -252,10 +254,27 @@ def _keep_partial(result: load.LoadResult, found: Found) -> None:
 
 
 def _keep_series(series: Sequence[Mapping[str, Any]], found: Found) -> None:
-    """The drive phase second by second, as JSON lines, its marks in between."""
+    """The drive phase second by second, as JSON lines, its marks in between, its figures last."""
     if series:
         lines = "".join(json.dumps(event) + "\n" for event in series)
         found.artefacts.append(("series", "server", lines.encode()))
+
+
+def _figures(driven: Mapping[str, Any]) -> dict[str, Any]:
+    """The event of a drive phase, of whose latencies only the histograms are left out: these are
+    kept by themselves."""
+    kept = dict(driven)
+    for of in ("transactions", "statements"):
+        kept[of] = [
+            {
+                key: {k: v for k, v in value.items() if k != "encoded"}
+                if key in ("service", "response") and value is not None
+                else value
+                for key, value in record.items()
+            }
+            for record in driven[of]
+        ]
+    return kept
 
 
 def _let_the_server_explain(watch: Callable[[], None]) -> None:

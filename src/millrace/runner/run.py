@@ -20,7 +20,7 @@ from millrace.errors import HostProblem, Interrupted, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.load import client as load
 from millrace.runner import ownership
-from millrace.runner.cpu_wakeup import Rule
+from millrace.runner.cpu_wakeup import Control, Rule
 from millrace.runner.measuring import TrialInput
 from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import DataFile, Work
@@ -54,7 +54,7 @@ class PreparedTreatment:
 @dataclass(frozen=True)
 class RunInput:
     """All that a run needs; ``treatments`` are by treatment id. ``rule`` decides what is
-    done about sleeping CPUs, None where no clients are driven."""
+    done about sleeping CPUs, None where they cost nothing."""
 
     plan: Plan
     treatments: Mapping[str, PreparedTreatment]
@@ -178,7 +178,6 @@ def carry_out(
 def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
     treatment = given.treatments[trial.treatment.id]
     work = treatment.work
-    rule = given.rule if work.workload.drives else None
     return TrialInput(
         name=name,
         server=treatment.server,
@@ -186,8 +185,14 @@ def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
         work=work,
         expected=given.expected,
         data_file=given.data_file if work.reads_a_file else None,
-        control=None if rule is None else rule.control(int(work.values["clients"])),
+        control=_control(given.rule, work),
     )
+
+
+def _control(rule: Rule | None, work: Work) -> Control | None:
+    if rule is None or work.connections is None:
+        return None
+    return rule.control(work.connections)
 
 
 def _attempt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,6 +82,18 @@ class Work:
         return self.workload.volume(self.chosen).rows
 
     @property
+    def connections(self) -> int | None:
+        """How many connections talk to the server in turns with it, which waking CPUs can delay:
+        clients that are driven, or that load tables where that is what is measured. None where
+        data is only sent."""
+        if self.workload.drives:
+            return int(self.values["clients"])
+        if not self.workload.tables:
+            return None
+        asked = int(self.of_tables["load_threads"])
+        return asked or min(self.workload.volume(self.chosen).tables, _cpus())
+
+    @property
     def is_restorable(self) -> bool:
         """Whether loaded tables are made once, kept as a template, and restored for every trial."""
         engine = str(self.of_tables.get("engine", "")).casefold()
@@ -123,6 +136,10 @@ class Work:
     def measuring(self) -> tuple[Phase, ...]:
         """The phases that are measured, and what follows them."""
         return tuple(self.workload.phases[len(self.making) + len(self.warming) :])
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _named_in(part: Any) -> set[str]:

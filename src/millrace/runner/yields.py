@@ -3,6 +3,7 @@ holds what was made."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -94,7 +95,10 @@ def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
     yield MeasurementRecord("statements", sum(each.count for each in statements))
     yield MeasurementRecord("rows_read", sum(each.rows for each in statements))
     yield MeasurementRecord("rows_affected", sum(each.affected_rows for each in statements))
-    yield MeasurementRecord("errors", sum(sum(each.errors.values()) for each in transactions))
+    errors = sum((Counter(each.errors) for each in transactions), Counter[int]())
+    yield MeasurementRecord("errors", errors.total())
+    for code, count in sorted(errors.items()):
+        yield MeasurementRecord(f"errors_{code}", count)
     yield MeasurementRecord("retries", sum(each.retries for each in transactions))
     yield MeasurementRecord("bytes_sent", sum(each.bytes_sent for each in statements))
     yield MeasurementRecord("bytes_received", sum(each.bytes_received for each in statements))

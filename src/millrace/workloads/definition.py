@@ -232,18 +232,19 @@ class Workload(Part):
         return {**self.defaults(), **(test.values if test else {}), **chosen}
 
     def data_bytes(self, chosen: Mapping[str, Any]) -> int:
-        """Length of the data as sent, roughly, which memory and redo sizes scale with."""
+        """Length of the data, roughly, which memory and redo sizes scale with."""
         if self.data is not None:
             return int(chosen["rows"]) * self.data.row_bytes
-        return self.volume(chosen).sent_bytes
+        return self.volume(chosen).data_bytes
 
     def volume(self, chosen: Mapping[str, Any]) -> Volume:
         """How much the tables hold, roughly."""
         values = {**self.defaults(), **chosen}
         each = [tables.volume(values) for tables in self.tables.values()]
         return Volume(
+            tables=sum(volume.tables for volume in each),
             rows=sum(volume.rows for volume in each),
-            sent_bytes=sum(volume.sent_bytes for volume in each),
+            data_bytes=sum(volume.data_bytes for volume in each),
             disk_bytes=sum(volume.disk_bytes for volume in each),
         )
 

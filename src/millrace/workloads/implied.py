@@ -15,6 +15,8 @@ from millrace.workloads.definition import DRIVE
 _LOADED = "load_tables"
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 
+_SWITCH = ["auto", "on", "off"]
+
 _CONNECTING: dict[str, Any] = {
     "transport": {"default": "socket", "choices": ["socket", "tcp"]},
     "tls": {"default": False, "choices": [False, True]},
@@ -30,6 +32,7 @@ _LOADING: dict[str, Any] = {
     # Connections that load; 0 is one for each table, as far as the host has CPUs.
     "load_threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "settle_s": {"kind": "number", "default": 600, "minimum": 0},
+    "keep_awake": {"kind": "text", "default": "auto", "choices": _SWITCH},
 }
 
 _DRIVING_FACTORS: dict[str, Any] = {
@@ -39,8 +42,6 @@ _DRIVING_FACTORS: dict[str, Any] = {
     "rate": {"default": 0, "kind": "number", "free": True, "minimum": 0},
     "arrivals": {"default": "poisson", "choices": ["poisson", "constant"]},
 }
-
-_SWITCH = ["auto", "on", "off"]
 
 _DRIVING: dict[str, Any] = {
     "time_s": {"kind": "number", "default": 30, "minimum": 0.1},
@@ -55,7 +56,6 @@ _DRIVING: dict[str, Any] = {
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "client_cpus": {"kind": "cpus", "default": ""},
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
-    "keep_awake": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "fits": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
     "template": {"kind": "text", "default": "on", "choices": ["on", "off"]},
     # Where a restored data directory is when its server starts: on the disk, or also in memory, for

@@ -30,17 +30,20 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
 }
+
+
+_CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Volume:
-    """Rows of all tables of a set; their length as text, and what they take on disk, roughly."""
+    """Tables of a set; rows of all of them; the length of these rows' values, and what they take on
+    disk, roughly."""
 
+    tables: int
     rows: int
-    sent_bytes: int
+    data_bytes: int
     disk_bytes: int
 
 
@@ -52,16 +55,27 @@ class TableSet(Part):
     name: str
     rows: Number
     count: Number = 1
+    create: str | dict[str, str]
     columns: list[dict[str, Any]]
     after_load: list[str] | dict[str, Any] = Field(default=[])
 
     def volume(self, values: Mapping[str, Any]) -> Volume:
         """How much it is when factors and parameters have these values."""
-        rows = evaluated(self.rows, values) * evaluated(self.count, values)
-        row_bytes = sum(_column_bytes(column, rows, values) + 1 for column in self.columns)
+        tables = evaluated(self.count, values)
+        rows = evaluated(self.rows, values) * tables
+        widths = self._widths()
+        row_bytes = sum(
+            max(_column_bytes(column, rows, values), widths.get(str(column["name"]), 0)) + 1
+            for column in self.columns
+        )
         indexes = len(self.after_load) if isinstance(self.after_load, list) else 1
         stored = (row_bytes + _ROW_OVERHEAD_BYTES + indexes * _INDEX_ENTRY_BYTES) / _PAGE_FILL
-        return Volume(rows, rows * row_bytes, int(rows * stored))
+        return Volume(tables, rows, rows * row_bytes, int(rows * stored))
+
+    def _widths(self) -> dict[str, int]:
+        """The columns that take the same length whatever is in them."""
+        texts = [self.create] if isinstance(self.create, str) else self.create.values()
+        return {name: int(width) for text in texts for name, width in _CHAR.findall(text)}
 
 
 def evaluated(number: Number, values: Mapping[str, Any]) -> int:
@@ -70,19 +84,19 @@ def evaluated(number: Number, values: Mapping[str, Any]) -> int:
         return int(number)
     text = re.sub(r"\{(\w+)\}", lambda match: f"({values[match[1]]})", number)
     try:
-        return int(_computed(ast.parse(text, mode="eval").body))
+        return _computed(ast.parse(text, mode="eval").body)
     except (SyntaxError, TypeError, KeyError, ZeroDivisionError):
         raise ValueError(f"{number!r} is not arithmetic over values") from None
 
 
-def _computed(node: ast.expr) -> int | float:
+def _computed(node: ast.expr) -> int:
     match node:
-        case ast.Constant(value=int() | float() as value):
+        case ast.Constant(value=int() as value):
             return value
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_computed(operand)
         case ast.BinOp(left=left, op=op, right=right):
-            result: int | float = _OPERATORS[type(op)](_computed(left), _computed(right))
+            result: int = _OPERATORS[type(op)](_computed(left), _computed(right))
             return result
     raise TypeError
 

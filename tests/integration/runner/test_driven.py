@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from millrace import paths
 from millrace.runner.measuring import Announce, TrialInput
 from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import Work
-from millrace.servers import processes
+from millrace.servers import processes, templates
 from millrace.servers.model import AttachedServer, FittedOptions, Option
 from millrace.store.records import AttemptResult
 from tests.conftest import InstanceOf, ServerOf
@@ -113,6 +114,32 @@ def test_what_cannot_be_kept_is_loaded_by_each_trial(
     found = measured(result)
     assert found["transactions"] == 500
     assert "template_restore_s" not in found
+
+
+def test_a_trial_whose_template_cannot_be_kept_goes_on_with_what_it_loaded(
+    server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(templates.LIMIT_VARIABLE, "10K")
+    result = trial(server_of, "mysql-5.6.24", data_seed=2)
+    assert result.outcome == "finished", result.reason
+    assert {"save", "measure"} < set(step_names(result))
+    assert "restore" not in step_names(result)
+    [instance] = result.instances
+    assert instance.facts["template"] is None
+    assert "templates may take" in instance.facts["template_not_kept"]
+    assert measured(result)["transactions"] > 0
+
+
+def test_a_template_that_is_damaged_is_made_again(server_of: ServerOf) -> None:
+    first = trial(server_of, "mysql-5.6.24", data_seed=3)
+    name = str(first.instances[0].facts["template"])
+    [data_file] = paths.templates_dir().glob(f"**/{name}/**/ibdata1")
+    with data_file.open("ab") as file:
+        file.write(b"x")
+    again = trial(server_of, "mysql-5.6.24", data_seed=3)
+    assert again.outcome == "finished", again.reason
+    assert {"load", "save", "restore", "measure"} < set(step_names(again))
+    assert again.instances[0].facts["template"] == name
 
 
 def test_an_open_loop_is_counted(server_of: ServerOf) -> None:

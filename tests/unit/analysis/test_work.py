@@ -9,7 +9,7 @@ import pytest
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import Comparison, RunAnalysis
-from millrace.analysis.work import TrialWork, operations_asked, unequal_work
+from millrace.analysis.work import TrialWork, asks_the_same, operations_asked, unequal_work
 from millrace.report.sentences import answer, sentence
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import (
@@ -164,6 +164,41 @@ def test_only_blocks_of_both_count() -> None:
     assert unequal_work(base, worse, names=NAMES, operations=0, margin=0.02)
     assert unequal_work(base, other_blocks, names=NAMES, operations=0, margin=0.02) == ""
     assert unequal_work(base, [], names=NAMES, operations=0, margin=0.02) == ""
+
+
+def rows(read: float, changed: float = 0.0, noise: float = 0.0) -> list[TrialWork]:
+    """Trials whose transactions read and changed so many rows each."""
+    shares = (1 - noise, 1.0, 1 + noise)
+    return [
+        replace(work, rows_read=round(1e5 * read * share), rows_affected=round(1e5 * changed))
+        for work, share in zip(side(), shares, strict=True)
+    ]
+
+
+def told(base: list[TrialWork], other: list[TrialWork], **changes: bool) -> str:
+    return unequal_work(base, other, names=NAMES, operations=0, margin=0.02, **changes)
+
+
+def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work() -> None:
+    assert told(rows(1, 1), rows(1, 0.93)) == (
+        "unequal work: a transaction changed 0.93 rows with mysql-8.0.12, 1 with mysql-5.6.24"
+    )
+    assert "a transaction read 140 rows with mysql-8.0.12" in told(rows(100), rows(140))
+    assert "changed 0 rows with mysql-8.0.12" in told(rows(1, 1), rows(1))
+
+
+def test_rows_that_differ_by_chance_or_hardly_are_equal_work() -> None:
+    assert told(rows(1, 1), rows(1, 1)) == ""
+    assert told(rows(100), rows(100.5)) == ""
+    assert told(rows(100, noise=0.1), rows(104, noise=0.3)) == ""
+    assert told(rows(100)[:1], rows(104)[:1]) == ""
+
+
+def test_levels_that_are_asked_other_statements_may_read_other_numbers_of_rows() -> None:
+    assert told(rows(10), rows(1000), same_statements=False) == ""
+    assert asks_the_same("server")
+    assert asks_the_same("options.log_bin")
+    assert not asks_the_same("limit")
 
 
 def test_every_way_is_told() -> None:

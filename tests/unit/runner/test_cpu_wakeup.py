@@ -66,6 +66,12 @@ def test_without_a_measurement_nothing_is_done_by_itself() -> None:
     assert "could not be measured" in control.reason
 
 
+def test_connections_that_load_do_not_poll() -> None:
+    control = replace(SLEEPY, busy_poll=None, cpus=tuple(range(8))).control(1)
+    assert (control.keep_awake, control.busy_poll, control.client_cpus) == (True, False, None)
+    assert "busy_poll" not in control.reason
+
+
 settings = st.sampled_from(["auto", "on", "off"])
 latencies = st.floats(0.1, 1e4)
 

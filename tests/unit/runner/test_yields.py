@@ -160,6 +160,8 @@ def test_what_clients_did() -> None:
         "rows_read": 570,
         "rows_affected": 190,
         "errors": 3,
+        "errors_1205": 1,
+        "errors_1213": 2,
         "retries": 4,
         "bytes_sent": 1_900,
         "bytes_received": 3_800,

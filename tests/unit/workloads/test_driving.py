@@ -140,9 +140,10 @@ def test_the_volume_of_tables() -> None:
     volume = workload.volume({"tables": 3, "table_size": 1_000})
     assert volume.rows == 3_000
     # id, k and c with 4, 4 and 119 characters, and a separator after each.
-    assert volume.sent_bytes == 3_000 * (5 + 5 + 120)
-    assert volume.sent_bytes < volume.disk_bytes < 2 * volume.sent_bytes
-    assert workload.data_bytes({"tables": 3, "table_size": 1_000}) == volume.sent_bytes
+    assert volume.tables == 3
+    assert volume.data_bytes == 3_000 * (5 + 5 + 121)
+    assert volume.data_bytes < volume.disk_bytes < 2 * volume.data_bytes
+    assert workload.data_bytes({"tables": 3, "table_size": 1_000}) == volume.data_bytes
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(0, 10**6))

@@ -27,6 +27,9 @@ use server::ServerOptions;
 /// What is measured where nobody says how long, as with sysbench.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
+/// A silent server is waited for so long where no time is to end the measurement.
+const UNTIMED_PATIENCE: Duration = Duration::from_secs(600);
+
 /// Parameters with an option of their own, which `--set` leaves to it.
 const OPTIONS: [(&str, &str); 9] = [
     ("clients", "--threads"),
@@ -56,7 +59,8 @@ pub struct BenchArgs {
     #[arg(long, visible_alias = "connections", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     threads: u32,
-    /// Seconds to measure; 0 for no limit, where --events sets one [default: 10].
+    /// Seconds to measure; 0 for no limit, where --events sets one [default: 10, no limit with
+    /// --events].
     #[arg(long, value_name = "S", value_parser = seconds)]
     time: Option<Duration>,
     /// Transactions to measure, of all clients together; 0 for no limit.
@@ -130,7 +134,7 @@ struct WorkloadOptions {
 #[derive(Args)]
 #[command(next_help_heading = "Load generator")]
 struct GeneratorOptions {
-    /// Threads of the load generator; 0 for one a processor.
+    /// Threads of the load generator; 0 for one a processor, with --rate for one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     engine_threads: u32,
     /// Processors it may use, such as 0,2-3 [default: all].
@@ -241,7 +245,7 @@ impl BenchArgs {
             busy_poll: self.generator.busy_poll,
             cpus,
             limit: None,
-            patience: PATIENCE,
+            patience: self.patience(),
             seed: self.workload_options.rand_seed,
         })
     }
@@ -273,11 +277,14 @@ impl BenchArgs {
             )),
             (Some(time), 0) => Ok(End::Time(time)),
             (None | Some(Duration::ZERO), events) => Ok(End::Operations(events)),
-            (Some(_), _) => Err(user_mistake(
-                "--time and --events: the measurement ends by one of them; leave the other out"
-                    .to_owned(),
-            )),
+            (Some(time), events) => Ok(End::Either(time, events)),
         }
+    }
+
+    /// A statement may take as long as the measurement.
+    fn patience(&self) -> Duration {
+        let longest = self.time.filter(|time| !time.is_zero());
+        longest.unwrap_or(UNTIMED_PATIENCE).max(PATIENCE)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Problem, failed, stopped_by_signals, user_mistake};
+use super::{Problem, failed, output_problem, stopped_by_signals, user_mistake};
 use crate::events::{Events, JsonLines};
 use crate::run::{self, Plan};
 use crate::spec::Spec;
@@ -25,7 +25,11 @@ pub fn run(args: &RunArgs) -> Result<(), Problem> {
     let plan = Plan::make(spec).map_err(|error| mistake(error.to_string()))?;
     let stop = stopped_by_signals()?;
     let events = Events::new(JsonLines(io::stdout()), &stop);
-    run::run(plan, &events, &stop).map_err(|error| failed(&error, error.0.to_string()))
+    let outcome = run::run(plan, &events, &stop);
+    if let Some(error) = events.lost() {
+        return Err(output_problem("standard output", &error));
+    }
+    outcome.map_err(|error| failed(&error, error.0.to_string()))
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -20,7 +20,9 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    fn plus(self, other: Self) -> Self {
+    /// That of both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         Self {
             rows: self.rows + other.rows,
             bytes: self.bytes + other.bytes,

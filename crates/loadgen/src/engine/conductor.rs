@@ -301,15 +301,16 @@ impl<'a> Conductor<'a> {
         if let Some(error) = &self.error {
             return Some(error.to_string());
         }
-        let planned_ns = self.shared.measure_until_ns();
-        let ended_early = match &self.shared.budget {
-            Some(budget) => budget.left() > 0,
-            None => self
-                .measured_until_ns
-                .is_none_or(|until_ns| until_ns < planned_ns),
+        let used_up: usize = self.finished.iter().map(|finished| finished.used_up).sum();
+        let budget = self.shared.budget.as_ref();
+        if used_up == 0 || budget.is_some_and(|budget| budget.left() == 0) {
+            return None;
+        }
+        let clients = match (used_up, self.drive.clients) {
+            (used_up, clients) if used_up == clients as usize => "all clients".to_owned(),
+            (used_up, clients) => format!("{used_up} of {clients} clients"),
         };
-        let is_used_up = ended_early && self.finished.iter().all(|finished| finished.is_used_up);
-        is_used_up.then(|| "all clients have used up what they had to ask".to_owned())
+        Some(format!("{clients} used up what they had to ask"))
     }
 
     fn next_interval_ns(&self) -> u64 {
@@ -324,7 +325,7 @@ impl<'a> Conductor<'a> {
 
 fn end_of(end: End, from_ns: u64) -> u64 {
     match end {
-        End::Time(duration) => from_ns + nanoseconds(duration),
+        End::Time(duration) | End::Either(duration, _) => from_ns + nanoseconds(duration),
         End::Operations(_) => UNKNOWN,
     }
 }

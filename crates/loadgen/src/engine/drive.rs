@@ -52,7 +52,9 @@ pub fn drive<S: Script + Send>(
     });
     let budget = match drive.end {
         End::Time(_) => None,
-        End::Operations(transactions) => Some(Budget::new(transactions, threads)),
+        End::Operations(transactions) | End::Either(_, transactions) => {
+            Some(Budget::new(transactions, threads))
+        }
     };
     let shared = Shared::new(clock, clock.now_ns() + START_NS, budget);
     let context = Context {

@@ -74,6 +74,8 @@ pub enum End {
     Time(Duration),
     /// So many transactions over all clients, failed and skipped ones included.
     Operations(u64),
+    /// Whichever comes first.
+    Either(Duration, u64),
 }
 
 /// With more connections a thread, one of them nearly always has something to read.
@@ -83,10 +85,13 @@ impl Drive {
     /// The threads to use. Where none are asked for: one for each CPU that clients may run on, as far
     /// as there are clients. A thread of the server is then mostly woken by one of ours on its own
     /// CPU, which costs half of what waking another CPU does: on 2 CPUs, two threads had up to twice
-    /// the throughput of one, at two thirds of the CPU time a query.
+    /// the throughput of one, at two thirds of the CPU time a query. In an open loop it is one thread:
+    /// what arrives at one does not see the idle clients of another, and would wait.
     pub fn thread_count(&self) -> u32 {
         let wanted = if self.threads > 0 {
             self.threads
+        } else if self.is_open_loop() {
+            1
         } else if self.cpus.is_empty() {
             let cpus = thread::available_parallelism().map_or(1, usize::from);
             u32::try_from(cpus).unwrap_or(u32::MAX)
@@ -133,6 +138,21 @@ mod tests {
         assert_eq!(drive(1, 0, &[0, 1]).thread_count(), 1);
         assert_eq!(drive(9, 0, &[0, 1]).thread_count(), 2);
         assert_eq!(drive(1000, 0, &[3]).thread_count(), 1);
+    }
+
+    #[test]
+    fn in_an_open_loop_arrivals_wait_for_any_client() {
+        let pacing = Pacing::Open {
+            rate: 1.0,
+            arrivals: Arrivals::Poisson,
+            late_limit: None,
+        };
+        let open = |threads| Drive {
+            pacing,
+            ..drive(8, threads, &[0, 1])
+        };
+        assert_eq!(open(0).thread_count(), 1);
+        assert_eq!(open(2).thread_count(), 2);
     }
 
     #[test]

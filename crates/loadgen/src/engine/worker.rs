@@ -60,8 +60,8 @@ pub struct Finished {
     pub last_end_ns: u64,
     /// Requests that were under way when the thread ended.
     pub unanswered: u64,
-    /// Its scripts are all used up.
-    pub is_used_up: bool,
+    /// Clients whose scripts are used up.
+    pub used_up: usize,
     pub outcome: Result<(), ClientError>,
 }
 
@@ -155,7 +155,7 @@ impl<'a, S: Script> Worker<'a, S> {
             punctuality: self.arrivals.map(|all| all.measured).unwrap_or_default(),
             last_end_ns: self.last_end_ns,
             unanswered,
-            is_used_up: self.ended == self.clients.len(),
+            used_up: self.ended,
             outcome,
         };
         // The conductor listens until every thread has ended.

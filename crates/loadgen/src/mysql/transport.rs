@@ -61,6 +61,11 @@ impl Watch {
         }
     }
 
+    /// The reason to end, if there is one.
+    pub fn check(&self) -> Result<(), ClientError> {
+        self.patience().map(|_| ())
+    }
+
     /// The longest time to sleep before checking again, or the reason to end.
     pub(super) fn patience(&self) -> Result<Duration, ClientError> {
         if self.stop.load(Ordering::Relaxed) {

@@ -38,27 +38,25 @@ impl Session {
         &mut self,
         stop: &Arc<AtomicBool>,
     ) -> Result<&mut Connection, (&'static str, ClientError)> {
-        match &mut self.connection {
-            Some(connection) => Ok(connection),
-            none => {
-                let watch = Watch::start(stop, Some(LOGIN_LIMIT));
-                let mut connection =
-                    Connection::open(&self.login, &watch).map_err(|error| ("connect", error))?;
-                for sql in &self.statements {
-                    connection
-                        .query(sql, &watch)
-                        .map_err(|error| ("session", error))?;
-                }
-                Ok(none.insert(connection))
-            }
-        }
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.open(&Watch::start(stop, Some(LOGIN_LIMIT)))?,
+        };
+        Ok(self.connection.insert(connection))
     }
 
     /// Opens a connection beside the shared one, its session set up in the same way.
     pub fn open_another(&self, watch: &Watch) -> Result<Connection, ClientError> {
-        let mut connection = Connection::open(&self.login, watch)?;
+        self.open(watch).map_err(|(_, error)| error)
+    }
+
+    fn open(&self, watch: &Watch) -> Result<Connection, (&'static str, ClientError)> {
+        let mut connection =
+            Connection::open(&self.login, watch).map_err(|error| ("connect", error))?;
         for sql in &self.statements {
-            connection.query(sql, watch)?;
+            connection
+                .query(sql, watch)
+                .map_err(|error| ("session", error))?;
         }
         Ok(connection)
     }

@@ -47,10 +47,11 @@ fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table,
             .collect::<Result<Vec<String>, Mistake>>()
     };
     let (create, after_load) = (format!("{key}.create"), format!("{key}.after_load"));
+    let warm = format!("{key}.warm");
     Ok(Table {
         create: values.fill(values.choose(&set.create, &create)?, &create)?,
         after_load: fill(values.choose(&set.after_load, &after_load)?, &after_load)?,
-        warm: fill(&set.warm, &format!("{key}.warm"))?,
+        warm: fill(values.choose(&set.warm, &warm)?, &warm)?,
         rows: Arc::new(
             Columns {
                 set,

@@ -3,9 +3,12 @@
 use std::thread;
 
 use super::pool::{Sessions, TableError, each};
-use super::{Table, sql};
+use super::{Table, TableRows, sql};
 use crate::data::{self, Checksum, Rows};
 use crate::mysql::{ClientError, Connection, ProtocolError, Watch};
+
+/// A request to stop is heard this often: some tenths of a second.
+const SLICE_ROWS: u64 = 1 << 18;
 
 /// Counts and sums every table on the server and compares; what is expected is made anew.
 ///
@@ -22,11 +25,12 @@ fn verify_table(
 ) -> Result<(), TableError> {
     let rows = table.rows.as_ref();
     let (found, expected) = thread::scope(|scope| {
-        let expected = scope.spawn(|| data::checksum(rows, &(0..rows.count()), 1));
+        let expected = scope.spawn(|| expected(rows, watch));
         let found = found(connection, table, watch);
         (found, expected.join().expect("making rows does not panic"))
     });
-    let found = found.map_err(|source| TableError::client(table, source))?;
+    let failed = |source| TableError::client(table, source);
+    let (found, expected) = (found.map_err(failed)?, expected.map_err(failed)?);
     if (found.rows, found.sum) == (expected.rows, expected.sum) {
         return Ok(());
     }
@@ -35,6 +39,20 @@ fn verify_table(
         found,
         expected,
     })
+}
+
+/// What it should hold.
+fn expected(rows: &TableRows, watch: &Watch) -> Result<Checksum, ClientError> {
+    let count = rows.count();
+    let mut total = Checksum::default();
+    let mut row = 0;
+    while row < count {
+        watch.check()?;
+        let next = count.min(row + SLICE_ROWS);
+        total = total.plus(data::checksum(rows, &(row..next), 1));
+        row = next;
+    }
+    Ok(total)
 }
 
 /// What the server holds; it knows no bytes.

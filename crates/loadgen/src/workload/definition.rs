@@ -72,8 +72,8 @@ pub struct TableSet {
     #[serde(default = "nothing")]
     pub after_load: Chosen<Vec<String>>,
     /// Statements that read all of a table and its indexes into memory.
-    #[serde(default)]
-    pub warm: Vec<String>,
+    #[serde(default = "nothing")]
+    pub warm: Chosen<Vec<String>>,
     /// The columns that are loaded, in their order.
     pub columns: Vec<Column>,
 }

@@ -25,6 +25,7 @@ fn ends() -> impl Strategy<Value = End> {
     prop_oneof![
         (0u64..60).prop_map(|ms| End::Time(Duration::from_millis(ms))),
         (0u64..300).prop_map(End::Operations),
+        (0u64..60, 0u64..300).prop_map(|(ms, all)| End::Either(Duration::from_millis(ms), all)),
     ]
 }
 

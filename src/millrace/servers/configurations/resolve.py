@@ -58,7 +58,7 @@ def resolve(
     """The options ``name`` asks of a server of ``family`` and ``version`` (``10.11.19``).
 
     An attached server's version is None: no ``when`` applies, and nothing is applied to it anyway.
-    ``definitions`` are checked (see ``check``); ``data_bytes`` is the length of the data as sent.
+    ``definitions`` are checked (see ``check``); ``data_bytes`` is the length of the data.
     Options keep the place where they were first written; a higher layer replaces the value of a
     lower one, also across spellings (``skip_log_bin`` over ``log_bin``). What a ``when`` takes out
     is in ``left_out``, with its reason.

@@ -9,6 +9,14 @@ use clap::Command;
 use crate::builtin;
 use crate::workload::definition::Value;
 
+/// Where sysbench's name for a parameter is not ours.
+const OTHER_NAMES: [(&str, &str); 4] = [
+    ("rand_pareto_h", "pareto_h"),
+    ("rand_spec_pct", "special_percent"),
+    ("rand_spec_res", "special_share"),
+    ("rand_zipfian_exp", "zipf_exponent"),
+];
+
 /// The arguments of the program, with such options of `bench` as it knows them. What is neither an
 /// option of `bench` nor a parameter of any workload is left as it is.
 pub fn with_parameters(
@@ -33,7 +41,7 @@ pub fn with_parameters(
     while let Some(argument) = rest.next() {
         let found = argument.to_str().and_then(|text| {
             let (option, value) = parts(text)?;
-            let name = option.replace('-', "_");
+            let name = own_name(option);
             let is_switch = *switches.get(&name).filter(|_| !known.contains(option))?;
             Some((name, is_switch, value.map(OsString::from)))
         });
@@ -54,6 +62,13 @@ pub fn with_parameters(
         }
     }
     translated
+}
+
+/// The parameter that an option stands for.
+fn own_name(option: &str) -> String {
+    let name = option.replace('-', "_");
+    let other = OTHER_NAMES.iter().find(|(theirs, _)| *theirs == name);
+    other.map_or(name, |(_, ours)| (*ours).to_owned())
 }
 
 /// The name and the value of `--name` or `--name=value`.
@@ -134,6 +149,10 @@ mod tests {
             (
                 "l -d bench --point-selects=1",
                 "l -d bench --set point_selects=1",
+            ),
+            (
+                "l bench --rand-zipfian-exp=0.9",
+                "l bench --set zipf_exponent=0.9",
             ),
             ("l bench --skip-trx=off", "l bench --set skip_trx=off"),
             ("l bench --skip-trx off", "l bench --set skip_trx=off"),

@@ -1,0 +1,69 @@
+"""The experiments that ship: each can be planned at each of its scales, and what it says of memory
+holds with its configurations."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from millrace import sizes
+from millrace.experiment.check import Surroundings
+from millrace.experiment.model import Experiment, Treatment
+from millrace.experiment.plan import chosen, expand
+from millrace.experiment.read import read
+from millrace.report import published
+from millrace.runner.wanted import configuration_of
+from millrace.runner.work import Work
+from millrace.servers import catalogue, configurations
+from tests.unit.experiment.files import SHIPPED
+
+DEFAULT_POOL_BYTES = 128 << 20  # of every server since MySQL 5.5
+FILES = sorted(SHIPPED.parent.glob("*.toml"))
+CASES = [
+    pytest.param(path, scale, id=f"{path.stem}-{scale}")
+    for path in FILES
+    for scale in tomllib.loads(path.read_text(encoding="utf-8"))["scales"]
+]
+
+
+def shipped(path: Path, scale: str) -> Experiment:
+    surroundings = Surroundings(
+        servers=tuple(catalogue.entries()),
+        configurations=configurations.load_builtin(),
+        check_configurations=configurations.check,
+        check_option=configurations.check_varied_option,
+        studies=published.study_names(),
+    )
+    return read(path, scale=scale, surroundings=surroundings)
+
+
+def pool_bytes(experiment: Experiment, treatment: Treatment) -> int:
+    server = catalogue.entries()[str(treatment.resolved["server"])]
+    wanted = configuration_of(experiment, treatment, family=server.family, version=server.version)
+    said = [o.value for o in wanted.options if o.name == "innodb_buffer_pool_size"]
+    return sizes.parse(str(said[0])) if said else DEFAULT_POOL_BYTES
+
+
+@pytest.mark.parametrize(("path", "scale"), CASES)
+def test_a_plan_can_be_made(path: Path, scale: str) -> None:
+    experiment = shipped(path, scale)
+    plan = expand(experiment, seed=1)
+    assert len(plan.trials) == len(plan.treatments) * experiment.blocks
+    assert experiment.blocks >= 3
+
+
+@pytest.mark.parametrize(
+    ("path", "scale"),
+    [case for case in CASES if "published" not in case.values],  # memory is that of the host
+)
+def test_tables_fit_the_buffer_pool_or_not_as_the_experiment_says(path: Path, scale: str) -> None:
+    experiment = shipped(path, scale)
+    for treatment in expand(experiment, seed=1).treatments:
+        work = Work(experiment.workload, chosen(experiment, treatment))
+        fits = work.values.get("fits", "any")
+        if fits == "any" or str(treatment.resolved.get("engine", "")) == "MEMORY":
+            continue
+        held = work.workload.volume(work.chosen).disk_bytes / pool_bytes(experiment, treatment)
+        assert held < 0.8 if fits == "cached" else held > 1.5, (treatment.label, held)
