@@ -83,7 +83,7 @@ pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchErro
     let plan = Plan::make(spec(settings)?)?;
     let events = Events::new(listener, stop);
     let outcome = run::run(plan, &events, stop);
-    if let Some(error) = events.lost() {
+    if let Some(error) = events.take_lost() {
         return Err(BenchError::Output("the report".to_owned(), error));
     }
     outcome.map_err(|failed| BenchError::Failed {

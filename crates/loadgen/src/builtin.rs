@@ -115,6 +115,17 @@ impl Builtin {
 }
 
 impl Variable {
+    /// What it offers where it is a switch, on or off by default; None where it is none.
+    pub fn switch(&self) -> Option<Vec<String>> {
+        match &self.default {
+            Some(Value::Boolean(_)) => Some(vec!["on".to_owned(), "off".to_owned()]),
+            Some(Value::Text(text)) if text == "on" || text == "off" => {
+                Some(self.choices.iter().map(ToString::to_string).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// Refuses, as the mistake of `key`, what the workload does not offer.
     pub fn check(&self, value: &Value, key: &str) -> Result<(), Mistake> {
         let text = value.to_string();

@@ -165,8 +165,8 @@ impl Events {
         }
     }
 
-    /// Why nobody heard some of the events; None while all were heard.
-    pub fn lost(&self) -> Option<io::Error> {
+    /// Takes why nobody heard some of the events; None where all were heard.
+    pub fn take_lost(&self) -> Option<io::Error> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.take()
     }

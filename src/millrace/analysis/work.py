@@ -23,15 +23,18 @@ COUNT_TOLERANCE = NEGLIGIBLE  # of the transactions asked for
 MOST_TOLERATED = 0.01
 
 # Measurements of this name and a server's error code: transactions that ended with it.
-ERROR_CODE = "errors_"
+_ERROR_CODE = "errors_"
 
 _ALPHA = 0.05
 _FEWEST_PAIRS = 2  # a single one says nothing about chance
 
-# Factors that change what is asked of, but not what: servers differ, their clients ask the same.
+# Whichever level of these: clients send the same statements, to another server or otherwise.
 _OF_HOW = frozenset(
-    ("server", "configuration", "engine", "clients", "protocol", "transport", "tls", "rate")
-)
+    (
+        "server", "configuration", "engine", "clients", "protocol", "transport", "tls", "rate",
+        "arrivals",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,9 @@ def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
         rows_read=measured.get("rows_read", 0),
         rows_affected=measured.get("rows_affected", 0),
         error_codes=tuple(
-            (int(name.removeprefix(ERROR_CODE)), count)
+            (int(name.removeprefix(_ERROR_CODE)), count)
             for name, count in measured.items()
-            if name.startswith(ERROR_CODE)
+            if name.startswith(_ERROR_CODE)
         ),
     )
 
@@ -108,12 +111,9 @@ def operations_asked(spec: Mapping[str, Any]) -> int:
     return int(spec.get("parameters", {}).get("operations") or 0)
 
 
-_OPTION = "options."
-
-
 def asks_the_same(factor: str) -> bool:
     """Whether the levels of a compared factor are asked the same statements."""
-    return factor in _OF_HOW or factor.startswith(_OPTION)
+    return factor in _OF_HOW or factor.startswith("options.")
 
 
 def unequal_work(
@@ -122,7 +122,7 @@ def unequal_work(
     *,
     names: tuple[str, str],
     operations: int,
-    same_statements: bool = True,
+    same_statements: bool,
     margin: float,
 ) -> str:
     """Why two treatments' work was not the same, or cannot be shown to be, in words with numbers;
@@ -214,10 +214,10 @@ def _different_rows(
         of_base, of_candidate = (
             [rows(work) / max(work.transactions, 1) for work in side] for side in (base, candidate)
         )
-        if any(of_base) == any(of_candidate):
-            both = [pair for pair in zip(of_base, of_candidate, strict=True) if all(pair)]
-            if not _is_other(both, tolerance):
-                continue
+        pairs = list(zip(of_base, of_candidate, strict=True))
+        have_rows = [pair for pair in pairs if any(pair)]
+        if all(all(pair) for pair in have_rows) and not _is_other(have_rows, tolerance):
+            continue
         means = [sum(side) / len(side) for side in (of_candidate, of_base)]
         yield (
             f"a transaction {said} {means[0]:.4g} rows with {names[1]}, "

@@ -11,6 +11,7 @@ from millrace.report.formatting import counted, percent_text, ratio_text
 from millrace.stats import RatioEstimate
 
 FEW = 4  # up to so many comparisons the answer names each
+_FEW_REASONS = 2
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 
 # How comparisons of each verdict are counted: one, and several.
@@ -39,12 +40,24 @@ def answer(analysis: RunAnalysis) -> str:
         factor = factor_text(analysis.factor)
         return f"Nothing was compared: {analysis.base_text} is the only level of {factor}."
     if all(comparison.estimate is None for comparison in comparisons):
-        reasons = {first_line(comparison.reason) for comparison in comparisons}
-        return f"No comparison could be made: {'; '.join(sorted(reasons))}."
+        return f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
     if len(comparisons) <= FEW:
         parts = [_brief(comparison, analysis) for comparison in comparisons]
         return f"Compared with {analysis.base_text}, {_listed(parts)}."
     return _counts(comparisons, analysis)
+
+
+def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> str:
+    """The reasons where they are few, else the first failed trial, which mostly stands for all."""
+    reasons = {first_line(comparison.reason) for comparison in comparisons}
+    if len(reasons) <= _FEW_REASONS or not analysis.failures:
+        return "; ".join(sorted(reasons))
+    first = analysis.failures[0]
+    planned = sum(treatment.planned for treatment in analysis.treatments)
+    return (
+        f"{len(analysis.failures)} of {counted(planned, 'trial')} failed, the first, "
+        f"{first.treatment}, at step {first.step}: {first_line(first.reason)}"
+    )
 
 
 def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:

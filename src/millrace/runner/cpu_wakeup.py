@@ -85,8 +85,8 @@ class Rule:
         polls = sleeps and ample if self.busy_poll == "auto" else self.busy_poll == "on"
         reasons = [self._found()]
         if sleeps and not room and "auto" in (self.keep_awake, self.busy_poll):
-            n_cpus = len(self.cpus)
-            reasons.append(f"clients = {clients} leaves none of the {n_cpus} CPUs to spare")
+            what, n_cpus = "clients" if self.busy_poll else "connections", len(self.cpus)
+            reasons.append(f"{what} = {clients} leaves none of the {n_cpus} CPUs to spare")
         if self.keep_awake != "auto":
             reasons.append(f'the experiment says keep_awake = "{self.keep_awake}"')
         if self.busy_poll in ("on", "off"):

@@ -197,10 +197,11 @@ def _measured(
     def hear(event: Mapping[str, Any]) -> None:
         if counters is not None:
             counters.see(event)
-        if event["type"] == "mark" or (event["type"], event.get("kind")) == ("interval", "drive"):
-            series.append(event)
-        if (event["type"], event.get("kind")) == ("phase", "drive"):
-            series.append(_figures(event))
+        match event["type"], event.get("kind"):
+            case ("mark", _) | ("interval", "drive"):
+                series.append(event)
+            case ("phase", "drive"):
+                series.append(_figures(event))
         patience.listen(listener, event)
 
     try:
@@ -263,18 +264,17 @@ def _keep_series(series: Sequence[Mapping[str, Any]], found: Found) -> None:
 def _figures(driven: Mapping[str, Any]) -> dict[str, Any]:
     """The event of a drive phase, of whose latencies only the histograms are left out: these are
     kept by themselves."""
-    kept = dict(driven)
-    for of in ("transactions", "statements"):
-        kept[of] = [
-            {
-                key: {k: v for k, v in value.items() if k != "encoded"}
-                if key in ("service", "response") and value is not None
-                else value
-                for key, value in record.items()
-            }
-            for record in driven[of]
-        ]
-    return kept
+    lists = ("transactions", "statements")
+    return {**driven, **{of: list(map(_without_histograms, driven[of])) for of in lists}}
+
+
+def _without_histograms(record: Mapping[str, Any]) -> dict[str, Any]:
+    latencies = {
+        time: {key: value for key, value in record[time].items() if key != "encoded"}
+        for time in ("service", "response")
+        if record[time] is not None
+    }
+    return {**record, **latencies}
 
 
 def _let_the_server_explain(watch: Callable[[], None]) -> None:

@@ -54,7 +54,7 @@ class PreparedTreatment:
 @dataclass(frozen=True)
 class RunInput:
     """All that a run needs; ``treatments`` are by treatment id. ``rule`` decides what is
-    done about sleeping CPUs, None where they cost nothing."""
+    done about sleeping CPUs, None where no work has ``connections``."""
 
     plan: Plan
     treatments: Mapping[str, PreparedTreatment]

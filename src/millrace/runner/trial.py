@@ -2,7 +2,8 @@
 
     our own     prepare · initialise · start · record · database · settle · phases · stop · sizes
                 prepare · restore · start · record · warm · fits · settle · measure · stop · sizes
-    attached    prepare · record · database · phases that load · warm · settle · phases · drop
+    attached    prepare · record · database · phases that load · analyse · warm · fits · settle ·
+                phases · drop
 
 The phases come from the workload and are carried out by the load generator. In the first form they
 are what is measured (create, load, finish, count, verify of the load-data workload). In the second

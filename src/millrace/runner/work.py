@@ -90,8 +90,8 @@ class Work:
             return int(self.values["clients"])
         if not self.workload.tables:
             return None
-        asked = int(self.of_tables["load_threads"])
-        return asked or min(self.workload.volume(self.chosen).tables, _cpus())
+        asked = int(self.of_tables["load_threads"]) or len(os.sched_getaffinity(0))
+        return min(asked, self.workload.volume(self.chosen).tables)
 
     @property
     def is_restorable(self) -> bool:
@@ -136,10 +136,6 @@ class Work:
     def measuring(self) -> tuple[Phase, ...]:
         """The phases that are measured, and what follows them."""
         return tuple(self.workload.phases[len(self.making) + len(self.warming) :])
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _named_in(part: Any) -> set[str]:

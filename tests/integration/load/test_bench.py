@@ -55,7 +55,9 @@ def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
     missing = bench(instance, test, *TABLES)
     assert missing.returncode == 1
     assert "doesn't exist (error 1146" in missing.stderr
-    assert "millrace-load bench prepare --workload oltp_read_write" in missing.stderr
+    advice = "millrace-load bench prepare --workload oltp_read_write and the same --tables"
+    assert advice in missing.stderr
+    assert "--threads and --set" in missing.stderr
 
     prepared = bench(instance, "prepare", test, *TABLES, "--threads=2")
     assert prepared.returncode == 0, prepared.stderr
@@ -64,6 +66,7 @@ def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
     again = bench(instance, "prepare", test, *TABLES)
     assert again.returncode == 1
     assert "millrace-load bench cleanup --workload oltp_read_write" in again.stderr
+    assert "--tables and --threads" in again.stderr
 
     file = tmp_path / "result.jsonl"
     run = bench(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from millrace import paths
+from millrace.runner.cpu_wakeup import Control
 from millrace.runner.measuring import Announce, TrialInput
 from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import Work
@@ -39,6 +40,7 @@ def trial(
     name: str,
     options: FittedOptions | None = None,
     announce: Announce = lambda _event: None,
+    control: Control | None = None,
     **chosen: Any,
 ) -> AttemptResult:
     given = TrialInput(
@@ -48,6 +50,7 @@ def trial(
         work=Work(driving(), {**QUICK, **chosen}),
         expected=None,
         data_file=None,
+        control=control,
     )
     return carry_out_trial(given, announce)
 
@@ -172,6 +175,28 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
     assert instance.facts["unsettled"] == []
     assert instance.facts["template_restored_by"] in ("reflink", "copy")
     assert measured(result)["settled"] == 1
+
+
+def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
+    awake = Control(True, True, None, "they were told to", 50.0, 5.0)
+    for engine in ("InnoDB", "MEMORY"):
+        result = trial(server_of, "mysql-5.6.24", control=awake, engine=engine)
+        assert result.outcome == "finished", result.reason
+        fact = result.instances[0].facts["cpu_wakeup"]
+        assert fact["kept_awake_by"]["pollers"] == len(os.sched_getaffinity(0))
+        assert (fact["polled"], fact["on_cpus"], fact["reason"]) == (True, None, awake.reason)
+
+
+def test_errors_keep_their_codes_and_the_words_of_the_server(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", test="repeat", clients=2)
+    assert result.outcome == "finished", result.reason
+    found = measured(result)
+    assert found["errors"] == found["errors_1062"] > 0
+    figures = series(result)[-1]
+    assert "Duplicate entry" in figures["error_messages"]["1062"]
+    [statement] = figures["statements"]
+    assert statement["errors"]["1062"] == found["errors_1062"]
+    assert "encoded" not in statement["service"]
 
 
 def test_what_clients_did_before_their_server_was_killed_is_kept(server_of: ServerOf) -> None:

@@ -104,10 +104,7 @@ def test_what_is_equal_goes_by_the_margin() -> None:
     errors = (1_800, 2_000, 2_200)
     base = [TrialWork(block, 98_000, 2_000) for block in range(3)]
     other = [TrialWork(block, 100_000 - each, each) for block, each in enumerate(errors)]
-    said = [
-        unequal_work(base, other, names=NAMES, operations=0, margin=margin)
-        for margin in (0.05, 0.02, 0.005)
-    ]
+    said = [told(base, other, margin=margin) for margin in (0.05, 0.02, 0.005)]
     assert said[:2] == ["", ""]
     assert "equal is within 0.25 percentage points" in said[2]
 
@@ -161,9 +158,9 @@ def test_only_blocks_of_both_count() -> None:
     base = side()
     worse = [replace(work, errors=20_000, transactions=80_000) for work in side()]
     other_blocks = [replace(work, block=work.block + 10) for work in worse]
-    assert unequal_work(base, worse, names=NAMES, operations=0, margin=0.02)
-    assert unequal_work(base, other_blocks, names=NAMES, operations=0, margin=0.02) == ""
-    assert unequal_work(base, [], names=NAMES, operations=0, margin=0.02) == ""
+    assert told(base, worse)
+    assert told(base, other_blocks) == ""
+    assert told(base, []) == ""
 
 
 def rows(read: float, changed: float = 0.0, noise: float = 0.0) -> list[TrialWork]:
@@ -175,8 +172,22 @@ def rows(read: float, changed: float = 0.0, noise: float = 0.0) -> list[TrialWor
     ]
 
 
-def told(base: list[TrialWork], other: list[TrialWork], **changes: bool) -> str:
-    return unequal_work(base, other, names=NAMES, operations=0, margin=0.02, **changes)
+def told(
+    base: list[TrialWork],
+    other: list[TrialWork],
+    *,
+    operations: int = 0,
+    same_statements: bool = True,
+    margin: float = 0.02,
+) -> str:
+    return unequal_work(
+        base,
+        other,
+        names=NAMES,
+        operations=operations,
+        same_statements=same_statements,
+        margin=margin,
+    )
 
 
 def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work() -> None:
@@ -185,6 +196,8 @@ def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work
     )
     assert "a transaction read 140 rows with mysql-8.0.12" in told(rows(100), rows(140))
     assert "changed 0 rows with mysql-8.0.12" in told(rows(1, 1), rows(1))
+    one_without = [*rows(1, 1)[:2], *rows(1)[2:]]
+    assert "changed 0.6667 rows with mysql-8.0.12" in told(rows(1, 1), one_without)
 
 
 def test_rows_that_differ_by_chance_or_hardly_are_equal_work() -> None:
@@ -202,9 +215,7 @@ def test_levels_that_are_asked_other_statements_may_read_other_numbers_of_rows()
 
 
 def test_every_way_is_told() -> None:
-    said = unequal_work(
-        side(), side(errors=3_000, skipped=5_000), names=NAMES, operations=0, margin=0.02
-    )
+    said = told(side(), side(errors=3_000, skipped=5_000))
     assert said == (
         "unequal work: 3 % of the transactions ended in an error with mysql-8.0.12, "
         "0 % with mysql-5.6.24; 5 % of the scheduled transactions were skipped with "

@@ -94,7 +94,7 @@ def test_the_form_of_tables_and_clients() -> None:
     assert written["connection"]["tls"] == {"mode": "require", "ca": None}
     assert written["seed"] == 7
     assert written["values"] == {"table_size": 20}
-    assert written["workload"]["statements"].keys() == {"select", "update", "range"}
+    assert written["workload"]["statements"].keys() == {"select", "update", "again", "range"}
     load, verify, warm, closed, opened = written["phases"]
     assert load == {
         "name": "load", "kind": "load_tables", "threads": 2, "method": "multi_row",

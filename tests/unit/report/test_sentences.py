@@ -122,6 +122,17 @@ def test_a_failed_base_is_told_once_and_no_candidate_is_called_failed() -> None:
     assert {comparison.verdict for comparison in found.comparisons()} == {"failed"}
 
 
+def test_many_reasons_are_told_by_the_first() -> None:
+    names = (BASE, OTHER, "mysql-8.0.12", "mysql-9.0")
+    times = {name: [Fails("fits", f"no room for {name}")] * 3 for name in names}
+    found = judge(RunBuilder(times).build())
+    first = found.failures[0].treatment
+    assert answer(found) == (
+        f"No comparison could be made: 12 of 12 trials failed, the first, {first}, at step fits: "
+        f"no room for {first}."
+    )
+
+
 def test_a_failed_base_of_one_group_is_told() -> None:
     times: Times = {(name, "default"): noisy(4.0, 3) for name in (BASE, OTHER, "mysql-8.0.12")}
     failing: Times = {(name, "wmf"): noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}

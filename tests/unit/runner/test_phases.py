@@ -100,7 +100,7 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
     making = phases.spec(given.making, given, SOMEWHERE)
     assert [type(phase) for phase in making.phases] == [spec.LoadTables, spec.VerifyTables]
     assert making.tables is not None
-    assert making.tables.definition["tests"].keys() == {"point", "pair", "one"}
+    assert making.tables.definition["tests"].keys() == {"point", "pair", "repeat", "one"}
     assert making.tables.seed == 1
     only_loading = work()
     assert (only_loading.making, only_loading.warming) == ((), ())

@@ -48,6 +48,10 @@ _DEFINITION: dict[str, Any] = {
     "statements": {
         "select": {"sql": "SELECT c FROM {table} WHERE id = ?", "parameters": ["id"]},
         "update": {"sql": "UPDATE {table} SET k = k + 1 WHERE id = ?", "parameters": ["id"]},
+        "again": {
+            "sql": "INSERT INTO {table} (id, k, c) VALUES (?, 0, '')",
+            "parameters": ["id"],
+        },
         "range": {
             "sql": "SELECT c FROM {table} WHERE id BETWEEN ? AND ?",
             "parameters": ["id", "last"],
@@ -60,6 +64,7 @@ _DEFINITION: dict[str, Any] = {
             "transaction": True,
             "steps": [{"statements": ["select", "update"]}],
         },
+        "repeat": {"title": "rows that are there", "steps": [{"statements": ["again"]}]},
         "one": {
             "title": "a short range",
             "values": {"range_size": 7},

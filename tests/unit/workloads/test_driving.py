@@ -18,7 +18,7 @@ def test_what_its_phases_imply_is_part_of_the_definition() -> None:
     definition = driving()
     workload = workloads.checked(definition)
     assert workload.drives
-    assert workload.factors["test"].choices == ["point", "pair", "one"]
+    assert workload.factors["test"].choices == ["point", "pair", "repeat", "one"]
     assert workload.factors["test"].default == "point"
     assert {"clients", "protocol", "transport", "tls", "rate", "arrivals"} < workload.factors.keys()
     assert {"time_s", "operations", "fits", "settle_s", "data_seed"} < workload.parameters.keys()
@@ -139,8 +139,8 @@ def test_the_volume_of_tables() -> None:
     workload = workloads.checked(driving())
     volume = workload.volume({"tables": 3, "table_size": 1_000})
     assert volume.rows == 3_000
-    # id, k and c with 4, 4 and 119 characters, and a separator after each.
     assert volume.tables == 3
+    # id and k with 4 characters, c with the 120 of its CHAR, and a separator after each.
     assert volume.data_bytes == 3_000 * (5 + 5 + 121)
     assert volume.data_bytes < volume.disk_bytes < 2 * volume.data_bytes
     assert workload.data_bytes({"tables": 3, "table_size": 1_000}) == volume.data_bytes

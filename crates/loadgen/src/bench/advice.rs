@@ -78,11 +78,11 @@ impl Subject {
             }
             NO_SUCH_TABLE => format!(
                 "Make the tables first: millrace-load bench prepare --workload {test} and the same \
-                 --tables, --table-size and --set."
+                 --tables, --table-size, --threads and --set."
             ),
             TABLE_EXISTS => format!(
                 "Drop what is there first: millrace-load bench cleanup --workload {test} and the \
-                 same --tables."
+                 same --tables and --threads."
             ),
             TOO_MANY_CONNECTIONS | TOO_MANY_OF_USER => format!(
                 "{connections} connections were to be opened: raise the server's max_connections \

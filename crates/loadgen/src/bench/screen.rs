@@ -37,7 +37,7 @@ impl Screen {
             out,
             heading: heading(settings),
             look: settings.look.clone(),
-            is_open_loop: drive.is_some_and(is_open_loop),
+            is_open_loop: drive.is_some_and(|drive| drive.settings.is_open_loop()),
             clients: drive.map_or(0, |drive| drive.settings.clients),
             pending: None,
         }
@@ -181,10 +181,6 @@ fn drive_heading(drive: &Drive) -> String {
         "{clients} {}, {statements}, {pacing}{warmup}",
         if clients == 1 { "client" } else { "clients" }
     )
-}
-
-fn is_open_loop(drive: &Drive) -> bool {
-    matches!(drive.settings.pacing, Pacing::Open { .. })
 }
 
 /// Intervals that are told together.

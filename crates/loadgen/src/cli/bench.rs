@@ -235,17 +235,18 @@ impl BenchArgs {
             let message = format!("--cpus: this host has no CPU {cpu} that may be used");
             return Err(user_mistake(message));
         }
+        let end = self.end()?;
         Ok(Clients {
             clients: self.threads,
             threads: self.generator.engine_threads,
             pacing: self.pacing()?,
             warmup: self.warmup_time,
-            end: self.end()?,
+            end,
             retry: RETRY.to_vec(),
             busy_poll: self.generator.busy_poll,
             cpus,
             limit: None,
-            patience: self.patience(),
+            patience: patience(end),
             seed: self.workload_options.rand_seed,
         })
     }
@@ -280,11 +281,13 @@ impl BenchArgs {
             (Some(time), events) => Ok(End::Either(time, events)),
         }
     }
+}
 
-    /// A statement may take as long as the measurement.
-    fn patience(&self) -> Duration {
-        let longest = self.time.filter(|time| !time.is_zero());
-        longest.unwrap_or(UNTIMED_PATIENCE).max(PATIENCE)
+/// How long a silent server is waited for: a statement may take as long as the measurement.
+fn patience(end: End) -> Duration {
+    match end {
+        End::Time(time) | End::Either(time, _) => time.max(PATIENCE),
+        End::Operations(_) => UNTIMED_PATIENCE,
     }
 }
 
@@ -388,5 +391,19 @@ fn switch(text: &str) -> Option<bool> {
         "on" | "true" => Some(true),
         "off" | "false" => Some(false),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_be_silent_for_as_long_as_is_measured() {
+        let seconds = Duration::from_secs;
+        assert_eq!(patience(End::Time(DEFAULT_TIME)), seconds(60));
+        assert_eq!(patience(End::Time(seconds(300))), seconds(300));
+        assert_eq!(patience(End::Either(seconds(300), 5)), seconds(300));
+        assert_eq!(patience(End::Operations(5)), seconds(600));
     }
 }

@@ -26,7 +26,7 @@ pub fn run(args: &RunArgs) -> Result<(), Problem> {
     let stop = stopped_by_signals()?;
     let events = Events::new(JsonLines(io::stdout()), &stop);
     let outcome = run::run(plan, &events, &stop);
-    if let Some(error) = events.lost() {
+    if let Some(error) = events.take_lost() {
         return Err(output_problem("standard output", &error));
     }
     outcome.map_err(|error| failed(&error, error.0.to_string()))

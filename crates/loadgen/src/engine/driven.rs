@@ -44,7 +44,7 @@ pub struct Driven {
     /// Whether throughput had settled; null where that was not waited for.
     pub warmup_steady: Option<bool>,
     pub connect_s: f64,
-    /// The measured part ended before its time or its number of transactions.
+    /// The measured part ended before its time or its number of transactions, or some clients did.
     pub partial: bool,
     pub partial_reason: Option<String>,
     pub clients: u32,

@@ -20,7 +20,7 @@ pub struct Shared {
     /// Rises whenever the threads are to hand their counts over.
     tick: AtomicU32,
     cancelled: AtomicBool,
-    /// None where time ends the drive.
+    /// None where time alone ends the drive.
     pub budget: Option<Budget>,
 }
 

@@ -7,7 +7,8 @@ use super::value::{Draw, Integer, Source, Value};
 use super::{ColumnName, Table, TableRows};
 use crate::data::{MAX_ROWS, Stream};
 use crate::mistake::Mistake;
-use crate::workload::definition::{Column, Definition, Number, TableSet, Value as Given};
+use crate::workload;
+use crate::workload::definition::{Column, Definition, TableSet, Value as Given};
 use crate::workload::draw::{Form, Maker};
 use crate::workload::values::Values;
 
@@ -17,10 +18,7 @@ pub fn plan(definition: &Definition, values: &Values, seed: u64) -> Result<Vec<T
     let mut names = HashSet::new();
     for (set_name, set) in &definition.tables {
         let key = format!("tables.{set_name}");
-        let one = Number::Integer(1);
-        let count = set.count.as_ref().unwrap_or(&one);
-        let count = values.integer_in(count, 0..=i64::MAX, &format!("{key}.count"))?;
-        for n in 1..=count {
+        for n in 1..=workload::tables::count(set, values, &key)? {
             let table = table(set, &values.with("n", Given::Integer(n)), seed, &key)?;
             if !names.insert(table.name.clone()) {
                 return Err(Mistake::new(

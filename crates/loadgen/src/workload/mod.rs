@@ -19,6 +19,6 @@ pub mod random;
 pub mod script;
 mod statement;
 mod steps;
-mod tables;
+pub(crate) mod tables;
 pub mod values;
 pub mod zipf;

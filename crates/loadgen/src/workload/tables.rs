@@ -80,10 +80,15 @@ pub fn of_test(
     Ok(Tables { names, by_client })
 }
 
-fn table_names(set: &TableSet, values: &Values, key: &str) -> Result<Vec<String>, Mistake> {
+/// How many tables the set that lies at `key` has.
+pub fn count(set: &TableSet, values: &Values, key: &str) -> Result<i64, Mistake> {
     let one = Number::Integer(1);
     let count = set.count.as_ref().unwrap_or(&one);
-    let count = values.integer_in(count, 1..=MAX_TABLES, &format!("{key}.count"))?;
+    values.integer_in(count, 1..=MAX_TABLES, &format!("{key}.count"))
+}
+
+fn table_names(set: &TableSet, values: &Values, key: &str) -> Result<Vec<String>, Mistake> {
+    let count = count(set, values, key)?;
     let key = format!("{key}.name");
     (1..=count)
         .map(|n| values.with("n", Value::Integer(n)).fill(&set.name, &key))

@@ -149,6 +149,23 @@ fn what_an_overloaded_server_could_not_begin_is_skipped() {
 }
 
 #[test]
+fn no_arrival_waits_for_a_busy_client_while_another_is_idle() {
+    let server = Server::new(|asked| {
+        // One client's first request takes as long as the whole drive.
+        let stalls = asked.client == 0 && asked.number == 0;
+        thread::sleep(Duration::from_millis(if stalls { 1_000 } else { 0 }));
+        Answer::Bytes(OK.to_vec())
+    });
+    let driven = drive(&open(200.0, Arrivals::Constant, 2, 0), &server).unwrap();
+    let record = &driven.transactions[0];
+    let (scheduled, _, skipped) = fate(&driven.pacing);
+    assert_eq!((record.count + skipped, driven.threads), (scheduled, 1));
+    let response = record.response.as_ref().unwrap();
+    assert!(response.percentile_s(99.0).unwrap() < 0.5);
+    assert!(response.max_s().unwrap() >= 1.0);
+}
+
+#[test]
 fn what_comes_too_late_is_skipped() {
     let (drive_settings, server) = overloaded(Some(Duration::from_millis(50)));
     let driven = drive(&drive_settings, &server).unwrap();

@@ -193,6 +193,48 @@ fn scripts_that_are_used_up_end_the_drive_early() {
 }
 
 #[test]
+fn a_time_in_which_some_scripts_were_used_up_is_not_whole() {
+    let server = Server::answering(OK);
+    let short = Drive {
+        end: End::Time(Duration::from_millis(200)),
+        ..settings(3, 1)
+    };
+    let script = |client: u32| match client {
+        0 => Asker::new(1).with_transactions(2),
+        _ => Asker::new(1),
+    };
+    let (outcome, _) = drive_scripts(&short, &server, 1, &script);
+    let reason = outcome.unwrap().partial_reason.unwrap();
+    assert!(reason.starts_with("1 of 3 clients used up"), "{reason}");
+    // What one leaves, others do.
+    let (outcome, _) = drive_scripts(&until(500, 3, 1), &server, 1, &script);
+    let driven = outcome.unwrap();
+    assert_eq!((driven.transactions[0].count, driven.partial), (500, false));
+}
+
+#[test]
+fn whichever_comes_first_ends_a_drive_by_time_and_work() {
+    let server = Server::answering(OK);
+    let ended = |time_ms, transactions| {
+        let end = End::Either(Duration::from_millis(time_ms), transactions);
+        let driven = drive(
+            &Drive {
+                end,
+                ..settings(2, 2)
+            },
+            &server,
+        )
+        .unwrap();
+        assert!(!driven.partial);
+        (driven.transactions[0].count, driven.duration_s)
+    };
+    let (count, duration_s) = ended(20_000, 100);
+    assert!(count == 100 && duration_s < 10.0);
+    let (count, duration_s) = ended(100, 1_000_000_000);
+    assert!(count < 1_000_000_000 && (duration_s - 0.1).abs() < 1e-6);
+}
+
+#[test]
 fn work_that_uses_the_scripts_up_exactly_is_whole() {
     let server = Server::answering(OK);
     let script = |_| Asker::new(1).with_transactions(25);

@@ -7,7 +7,6 @@ use std::ffi::{OsStr, OsString};
 use clap::Command;
 
 use crate::builtin;
-use crate::workload::definition::Value;
 
 /// Where sysbench's name for a parameter is not ours.
 const OTHER_NAMES: [(&str, &str); 4] = [
@@ -37,21 +36,21 @@ pub fn with_parameters(
         translated.extend(rest);
         return translated;
     };
-    let (known, switches) = (options_of(bench), parameters());
+    let (known, parameters) = (options_of(bench), parameters());
     while let Some(argument) = rest.next() {
         let found = argument.to_str().and_then(|text| {
             let (option, value) = parts(text)?;
             let name = own_name(option);
-            let is_switch = *switches.get(&name).filter(|_| !known.contains(option))?;
-            Some((name, is_switch, value.map(OsString::from)))
+            let switch = parameters.get(&name).filter(|_| !known.contains(option))?;
+            Some((name, switch.as_ref(), value.map(OsString::from)))
         });
-        let Some((name, is_switch, value)) = found else {
+        let Some((name, switch, value)) = found else {
             translated.push(argument);
             continue;
         };
         let value = value
-            .or_else(|| rest.next_if(|next| is_value(next, is_switch)))
-            .or_else(|| is_switch.then(|| "on".into()));
+            .or_else(|| rest.next_if(|next| is_value(next, switch)))
+            .or_else(|| switch.map(|_| "on".into()));
         match value {
             Some(value) => {
                 let mut assignment = OsString::from(format!("{name}="));
@@ -84,14 +83,17 @@ fn is_option(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().starts_with(b"-")
 }
 
-/// Whether an argument is the value of the option before it. A switch needs none.
-fn is_value(argument: &OsStr, of_switch: bool) -> bool {
-    if of_switch {
-        argument == "on" || argument == "off"
-    } else {
-        !is_option(argument)
+/// Whether an argument is the value of the option before it. A switch needs none, and takes only
+/// what it offers.
+fn is_value(argument: &OsStr, switch: Option<&Switch>) -> bool {
+    match switch {
+        Some(offered) => offered.iter().any(|value| argument == value.as_str()),
+        None => !is_option(argument),
     }
 }
+
+/// The values of a parameter that is on or off, and maybe something else.
+type Switch = Vec<String>;
 
 fn options_of(command: &Command) -> BTreeSet<&str> {
     command
@@ -103,17 +105,12 @@ fn options_of(command: &Command) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The parameters of all workloads, and whether each is on or off.
-fn parameters() -> BTreeMap<String, bool> {
-    let is_switch = |value: &Value| match value {
-        Value::Boolean(_) => true,
-        Value::Text(text) => text == "on" || text == "off",
-        Value::Integer(_) | Value::Float(_) => false,
-    };
+/// The parameters of all workloads, with what each that is a switch offers.
+fn parameters() -> BTreeMap<String, Option<Switch>> {
     builtin::all()
         .into_iter()
-        .flat_map(|builtin| builtin.defaults)
-        .map(|(name, default)| (name, is_switch(&default)))
+        .flat_map(|builtin| builtin.variables)
+        .map(|(name, variable)| (name, variable.switch()))
         .collect()
 }
 
@@ -151,8 +148,20 @@ mod tests {
                 "l -d bench --set point_selects=1",
             ),
             (
-                "l bench --rand-zipfian-exp=0.9",
-                "l bench --set zipf_exponent=0.9",
+                "l bench --rand-zipfian-exp=0.9 --rand-pareto-h=0.3",
+                "l bench --set zipf_exponent=0.9 --set pareto_h=0.3",
+            ),
+            (
+                "l bench --rand-spec-pct=2 --rand-spec-res=80",
+                "l bench --set special_percent=2 --set special_share=80",
+            ),
+            (
+                "l bench --create-secondary before run",
+                "l bench --set create_secondary=before run",
+            ),
+            (
+                "l bench --create-secondary prepare",
+                "l bench --set create_secondary=on prepare",
             ),
             ("l bench --skip-trx=off", "l bench --set skip_trx=off"),
             ("l bench --skip-trx off", "l bench --set skip_trx=off"),
