@@ -8,10 +8,10 @@ measuring, ``judge`` looks at how often a page that was asked for had to be fetc
 cached    at most 1 request in 10,000. A statement on one row asks for 3 pages (a lookup) to 40 (an
           update of an indexed column), so at most one in 250 waits; at 100 µs a fetch that is
           0.4 µs of the 100 µs or more that such an update takes, below any margin.
-io_bound  at least 1 request in 100. The upper levels of an index are always in memory, so a lookup
-          of 4 pages that misses its leaf each time has 1 in 4, and an update less, down to 1 in 40
-          where a version asks most often. 1 in 100 is a fetch in every 25th lookup or every third
-          to eighth update: a tenth of the time on the fastest disks, most of it on others.
+io_bound  at least 1 request in 200. The upper levels of an index are always in memory, so a lookup
+          of 4 pages that misses its leaf each time has 1 in 4, and an update less: with all that
+          purge asks for, down to 1 in 60 (MySQL 5.6), and 1 in 120 where half of the table is in
+          memory. 1 in 200 is a fetch in every 50th lookup or every third to fifteenth update.
 between   anything else: a bit of both, whose results depend on the size of the memory.
 
 Read-ahead does not count as a miss: its pages are there before they are asked for. A fetch may be
@@ -32,7 +32,7 @@ from millrace.servers.instances import Instance
 Verdict = Literal["cached", "io_bound", "between", "any"]
 
 CACHED_MISSES = 1e-4
-IO_BOUND_MISSES = 1e-2
+IO_BOUND_MISSES = 5e-3
 
 # Of the tables' bytes: pages that are empty, or of an index that is never read, need not be in.
 _HELD_SHARE = 0.9

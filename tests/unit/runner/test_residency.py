@@ -20,7 +20,7 @@ def pool(reads: int, requests: int, data: int = 0, total: int = 128 << 20) -> Po
 
 @pytest.mark.parametrize(
     ("reads", "verdict"),
-    [(0, "cached"), (100, "cached"), (101, "between"), (9_999, "between"), (10_000, "io_bound")],
+    [(0, "cached"), (100, "cached"), (101, "between"), (4_999, "between"), (5_000, "io_bound")],
 )
 def test_the_verdict_is_by_fetches_a_request(reads: int, verdict: str) -> None:
     found = judge([TABLE], pool(50, 1_000), pool(50 + reads, 1_001_000))
