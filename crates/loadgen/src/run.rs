@@ -1,5 +1,6 @@
 //! Carries a specification out, phase by phase, and reports as it goes.
 
+mod asked;
 mod drive;
 mod failure;
 mod plan;

@@ -34,6 +34,7 @@ from millrace.load.results import (
     result_of,
 )
 from millrace.load.spec import RunSpec
+from millrace.load.statements import statements
 
 __all__ = [
     "ClientUsage",
@@ -51,6 +52,7 @@ __all__ = [
     "data_checksum",
     "find_load_generator",
     "run",
+    "statements",
     "versions",
     "write_data_file",
 ]

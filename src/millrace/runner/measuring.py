@@ -13,10 +13,12 @@ from typing import Any
 from millrace.errors import TrialFailed
 from millrace.load import client as load
 from millrace.load.spec import Connection, RunSpec
+from millrace.observe.collecting import Collector
 from millrace.runner import cpu_wakeup, limits, phases, yields
 from millrace.runner.counters import Counters, counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
+from millrace.runner.observing import TELL_LIMIT_S, observed
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
 from millrace.servers import families
@@ -45,7 +47,7 @@ class TrialInput:
     """All that a trial needs: decided before it starts, the same for every trial of a treatment.
 
     ``name`` is the trial's id in the store, ``expected`` what a named data set holds, ``data_file``
-    None unless the server reads one.
+    None unless the server reads one. ``observers`` are those that look on while it measures.
     """
 
     name: str
@@ -55,6 +57,7 @@ class TrialInput:
     expected: load.DataChecksum | None
     data_file: DataFile | None
     control: Control | None = None
+    observers: tuple[str, ...] = ()
 
 
 @dataclass
@@ -65,6 +68,7 @@ class Found:
     measurements: list[MeasurementRecord] = field(default_factory=list)
     histograms: list[HistogramRecord] = field(default_factory=list)
     artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
+    observations: Mapping[str, Any] = field(default_factory=dict)
     log_tail: Callable[[], str | None] = lambda: None
     log: Callable[[], bytes | None] = lambda: None
 
@@ -140,26 +144,38 @@ def _analyse(instance: Instance | AttachedInstance, database: str, limit_s: floa
         instance.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
 
 
+def limit_s(work: Work) -> float:
+    """What measuring may take, with the time that observers take to tell what they found."""
+    return limits.limit_s(work.measuring, work) + TELL_LIMIT_S
+
+
 def measure(
     given: TrialInput,
     connection: Connection,
     found: Found,
     *,
+    instance: Instance | AttachedInstance,
+    database: str,
     listener: Listener,
     driving: Driving | None,
     limit_s: float,
     data_file: DataFile | None = None,
 ) -> Sequence[StepRecord]:
     """Carry out the phases that are measured, and keep what they yielded, also when they could not
-    go on. While clients are driven, the server's counters are read."""
+    go on. Observers look on, and while clients are driven the server's counters are read."""
     work = given.work
+    run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
     with ExitStack() as opened:
         counters = None
         if driving is not None:
             counters = opened.enter_context(counters_of(driving.instance))
-        awake = opened.enter_context(cpu_wakeup.in_force(given.control))
-        run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
-        result = _measured(run_spec, found, listener, counters, limit_s)
+        collector = opened.enter_context(
+            observed(given.observers, work, instance, database, run_spec)
+        )
+        with cpu_wakeup.in_force(given.control) as awake:
+            within_s = limit_s - TELL_LIMIT_S
+            result = _measured(run_spec, found, listener, counters, collector, limit_s=within_s)
+        found.observations = collector.document()
     if given.control is not None:
         note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
     if given.expected is not None:
@@ -189,6 +205,8 @@ def _measured(
     found: Found,
     listener: Listener,
     counters: Counters | None,
+    collector: Collector,
+    *,
     limit_s: float,
 ) -> load.LoadResult:
     series: list[Mapping[str, Any]] = []
@@ -197,8 +215,11 @@ def _measured(
     def hear(event: Mapping[str, Any]) -> None:
         if counters is not None:
             counters.see(event)
+        collector.see(event)
         match event["type"], event.get("kind"):
-            case ("mark", _) | ("interval", "drive"):
+            case ("interval", "drive"):
+                series.append(event)
+            case ("mark", _) if event["mark"] != "phase_started":
                 series.append(event)
             case ("phase", "drive"):
                 series.append(_figures(event))

@@ -1,0 +1,12 @@
+"""The observers there are, by name, in the order in which they look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millrace.observe.collecting import Make
+
+PROFILE = "profile"
+"""The observer of profiled trials alone: what it costs must not be in a verdict."""
+
+OBSERVERS: Mapping[str, Make] = {}
