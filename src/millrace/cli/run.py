@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from millrace.report import html, terminal
 from millrace.runner import continuing, cpu_wakeup, doctor, host, prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
+from millrace.runner.cpu_wakeup import Rule
+from millrace.servers.model import InstalledServer
 from millrace.store.records import HostRecord, RunRecord, StoredRun
 from millrace.store.store import Store
 
@@ -98,13 +100,24 @@ def _prepare(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.
         err.print(told, markup=False)
     expected = prepare.expected_data(plan.experiment)
     data_file = prepare.data_file(plan.experiment, treatments, work_dir)
-    works = [treatment.work for treatment in treatments.values()]
     return runner.RunInput(
         plan,
         treatments,
         expected,
         stack.enter_context(data_file),
-        cpu_wakeup.rule_of(works, plan.experiment.compare.factor, earlier),
+        _rule(plan, treatments.values(), earlier),
+    )
+
+
+def _rule(
+    plan: Plan, treatments: Collection[runner.PreparedTreatment], earlier: StoredRun | None
+) -> Rule | None:
+    ours = all(isinstance(each.server, InstalledServer) for each in treatments)
+    return cpu_wakeup.rule_of(
+        [treatment.work for treatment in treatments],
+        plan.experiment.compare.factor,
+        earlier,
+        placeable=ours and not plan.experiment.parameters.get("client_cpus"),
     )
 
 

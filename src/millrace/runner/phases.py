@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from millrace.load import spec as load
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.limits import phase_limit_s, warms_until_steady, warmup_s
+from millrace.runner.placement import PINGS
 from millrace.runner.work import DataFile, Work
 from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
@@ -95,8 +96,15 @@ def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) ->
         threads=int(values["threads"]),
         retry=_RETRIED_ERRORS,
         busy_poll=control is not None and control.busy_poll,
-        cpus=asked_cpus or (control.client_cpus if control is not None else None),
+        cpus=asked_cpus or _cpus(control),
+        pings=PINGS if control is not None and control.shared_cpu is not None else 0,
     )
+
+
+def _cpus(control: Control | None) -> tuple[int, ...] | None:
+    if control is None:
+        return None
+    return control.client_cpus if control.shared_cpu is None else (control.shared_cpu,)
 
 
 def _pacing(work: Work) -> load.Closed | load.Open:

@@ -204,6 +204,7 @@ impl BenchArgs {
             Action::Run => Command::Run(Box::new(Drive {
                 test: test.clone(),
                 protocol: self.workload_options.protocol(&builtin),
+                pings: 0,
                 settings: self.clients()?,
             })),
         };

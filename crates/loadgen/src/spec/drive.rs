@@ -24,6 +24,8 @@ pub struct Drive {
     pub test: String,
     pub protocol: Protocol,
     pub settings: Settings,
+    /// Each client begins with so many.
+    pub pings: u32,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +50,8 @@ pub struct RawDrive {
     #[serde(default)]
     busy_poll: bool,
     cpus: Option<Vec<usize>>,
+    #[serde(default)]
+    pings: u32,
 }
 
 #[derive(Deserialize)]
@@ -168,6 +172,7 @@ impl RawDrive {
                 patience: limit.map_or(PATIENCE, |limit| limit.max(PATIENCE)),
                 seed,
             },
+            pings: self.pings,
         })
     }
 }

@@ -36,7 +36,7 @@ fn good() -> Json {
             {"name": "verify", "kind": "verify_tables"},
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
-             "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213],
+             "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213], "pings": 3,
              "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "late_limit_s": 0.1},
              "warmup": {"kind": "steady", "limit_s": 60},
              "end": {"kind": "operations", "transactions": 100_000}},
@@ -116,6 +116,7 @@ fn what_drives_clients() {
                 patience: PATIENCE,
                 seed: 7,
             },
+            pings: 3,
         }
     );
     let Work::Drive(short) = &spec.phases[8].work else {
