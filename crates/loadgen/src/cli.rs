@@ -5,6 +5,7 @@ mod data;
 mod histogram;
 mod list;
 mod run;
+mod threads;
 mod wakeup;
 
 use std::io::{self, ErrorKind};
@@ -57,6 +58,9 @@ enum Command {
     Wakeup(wakeup::WakeupArgs),
     /// Keep all CPUs awake until standard input ends; print how as JSON once they are.
     KeepAwake,
+    /// Sample what the threads of a process do, from the line `begin` on standard input to the line
+    /// `end`; print it as JSON.
+    Threads(threads::ThreadsArgs),
     /// List the tests that `bench` can run.
     Tests(list::TestsArgs),
     /// Print the versions of this program and of its data sets as JSON.
@@ -77,6 +81,7 @@ pub fn main() -> Result<ExitCode, Problem> {
         Command::Run(args) => run::run(&args),
         Command::Wakeup(args) => wakeup::measure(&args),
         Command::KeepAwake => wakeup::keep_awake(),
+        Command::Threads(args) => threads::sample(&args),
         Command::Tests(args) => list::tests(&args),
         Command::Version => version(),
     }?;

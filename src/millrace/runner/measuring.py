@@ -198,6 +198,8 @@ def _measured(
         if counters is not None:
             counters.see(event)
         match event["type"], event.get("kind"):
+            case ("mark", _) if event["mark"] == "phase_started":
+                pass  # of phases of all kinds; the series is of the one that drives clients
             case ("mark", _) | ("interval", "drive"):
                 series.append(event)
             case ("phase", "drive"):
