@@ -227,9 +227,9 @@ def _measured(
         for see in watchers:
             see(event)
         match event["type"], event.get("kind"):
-            case ("interval", "drive"):
-                series.append(event)
-            case ("mark", _) if event["mark"] != "phase_started":
+            case ("mark", _) if event["mark"] == "phase_started":
+                pass  # of phases of all kinds; the series is of the one that drives clients
+            case ("mark", _) | ("interval", "drive"):
                 series.append(event)
             case ("phase", "drive"):
                 series.append(_figures(event))

@@ -17,6 +17,10 @@ UTC_SESSION = ("SET time_zone = '+00:00'",)
 # A deadlock, a lock wait that took too long, a row changed since it was read: sysbench's too.
 _RETRIED_ERRORS = (1213, 1205, 1020)
 
+# Whoever reads the figures of the server's threads at the end of the measured part must still find
+# them: a thread ends with its connection, and takes its figures with it.
+_LINGER_S = 0.3
+
 
 def spec(
     phases: Iterable[Phase],
@@ -98,6 +102,7 @@ def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) ->
         busy_poll=control is not None and control.busy_poll,
         cpus=asked_cpus or _cpus(control),
         pings=PINGS if control is not None and control.shared_cpu is not None else 0,
+        linger_s=_LINGER_S,
     )
 
 

@@ -248,6 +248,7 @@ impl BenchArgs {
             cpus,
             limit: None,
             patience: patience(end),
+            linger: Duration::ZERO,
             seed: self.workload_options.rand_seed,
         })
     }
