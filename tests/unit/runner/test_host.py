@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.runner import host, host_text
+from millrace.observe import host_text
+from millrace.runner import host
 from tests.unit.runner import host_trees as trees
 
 

@@ -44,6 +44,7 @@ def read_family(source: Path) -> Family:
         administrative_options=frozenset(data["administrative_options"]),
         replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
         forget_binary_log=tuple(data["forget_binary_log"].items()),
+        threads=tuple((entry["since"], entry["question"]) for entry in data["threads"]),
         write_back=_write_back(data["write_back"]),
         initialisation=partial(_initialisation, data),
         start_arguments=partial(_start_arguments, data),
@@ -87,7 +88,7 @@ def _start_arguments(data: Data, site: Site) -> tuple[str, ...]:
         f"--socket={site.socket}",
         f"--port={site.port}",
         "--bind-address=127.0.0.1",
-        f"--pid-file={site.directory / 'mysqld.pid'}",
+        f"--pid-file={site.pid_file}",
         "--local-infile=1",
     ]
     for entry in data["start"]:
