@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,21 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from millrace.observe import proc, sockets, syscalls
+from millrace.observe import proc, questions, sockets, syscalls
 from millrace.observe.model import Target, Unavailable
+from millrace.observe.server_threads import Teller
 from millrace.observe.sockets import Sockets
-from millrace.observe.thread_kinds import Kind, Server, Thread, Told, kind_of
+from millrace.observe.thread_kinds import Server, Thread, kind_of
 from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.families.model import version_key
 from millrace.servers.instances import Instance
-from millrace.servers.model import InstalledServer
 
 # Calls whose first argument is the descriptor that is waited on, and those whose first argument
 # points to a list of them.
 _ON_DESCRIPTOR = frozenset({"read", "readv", "recvfrom", "recvmsg", "accept", "accept4"})
 _ON_LIST = frozenset({"poll", "ppoll"})
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
+_WAITS_FOR_SIGNALS = "rt_sigtimedwait"
 _DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
 
 Missing = list[dict[str, str | None]]
@@ -67,26 +68,25 @@ def needs_process(target: Target) -> int:
 class ThreadWatch:
     """Looks at a server's threads, twice, and then says of what kind each is.
 
-    It has a session of its own, opened when it is made, where the server can tell anything of its
-    threads.
+    It has a session of its own, opened when it is made; where the server gives none, it goes by
+    what else is seen.
     """
 
     def __init__(self, target: Target) -> None:
         self.pid = needs_process(target)
-        self._ready_ticks = ready_ticks(target.instance)
+        self._written = _pid_file_written(target.instance)
         self._listening = sockets.listening(self.pid)
         self._own: frozenset[int] = frozenset()
         self._looks: list[Mapping[int, Look]] = []
-        self._told: dict[int, Told] = {}
-        self._lists_connections = False
+        self._told: dict[int, str] = {}
+        self._tells_sessions = False
         self._calls_seen = True
         self._own_seen = True
-        self._questions = _questions(target.instance)
         self._session: Connection[Any] | None = None
-        self._own_numbers: frozenset[int] = frozenset()
-        if self._questions:
-            self._session = target.instance.connect(limit_s=target.limit_s)
-            self._own_numbers = frozenset({self._session.thread_id()})  # type: ignore[no-untyped-call]
+        self._teller: Teller | None = None
+        with contextlib.suppress(Unavailable, pymysql.MySQLError):
+            self._session = questions.session(target)
+            self._teller = Teller(self._session, families.get(target.instance.server.family))
 
     def look(self) -> Mapping[int, Look]:
         """Look at the threads now, at a mark."""
@@ -103,10 +103,10 @@ class ThreadWatch:
         """The sockets that are not clients', as known until now."""
         return Sockets(self._listening, self._own)
 
-    def kinds(self, seen: Mapping[int, Seen] | None = None) -> Mapping[int, Kind]:
+    def kinds(self, seen: Mapping[int, Seen] | None = None) -> Mapping[int, str]:
         """The kind of each thread that was there at a mark or was seen in between."""
         seen = seen or {}
-        server = Server(self.pid, self._ready_ticks, self._lists_connections, self._own_numbers)
+        server = Server(self.pid, self._ready(), self._tells_sessions)
         tids = {tid for looks in self._looks for tid in looks} | set(seen)
         return {tid: kind_of(self._thread(tid, seen.get(tid, Seen())), server) for tid in tids}
 
@@ -124,8 +124,7 @@ class ThreadWatch:
         if not self._own_seen:
             found.append(
                 {
-                    "what": "which of the server's sessions are millrace's own: they count as "
-                    "clients'",
+                    "what": "which of the server's threads work for millrace's own sessions",
                     "remedy": "use a kernel with CONFIG_UNIX_DIAG",
                 }
             )
@@ -138,25 +137,28 @@ class ThreadWatch:
             self._session = None
 
     def _ask(self) -> None:
-        """Have the server tell of its threads; a question that it refuses is not asked again."""
-        for question in self._questions[:]:
-            if self._session is None:
-                return
-            try:
-                with self._session.cursor() as cursor:
-                    cursor.execute(question)
-                    rows = cursor.fetchall()
-            except (pymysql.ProgrammingError, pymysql.OperationalError, pymysql.InternalError):
-                self._questions.remove(question)
-                continue
-            self._note(rows)
+        """Have the server tell of its threads; it is not asked again when it refuses."""
+        if self._teller is None:
+            return
+        try:
+            self._told |= self._teller.kinds()
+        except pymysql.MySQLError:
+            self._teller = None
+        else:
+            self._tells_sessions = self._teller.tells_sessions
 
-    def _note(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        for tid, name, connection_id in rows:
-            number = None if connection_id is None else int(connection_id)
-            self._told[int(tid)] = Told(str(name), number)
-            # A list without the session that asks for it is not one of all connections.
-            self._lists_connections |= number in self._own_numbers
+    def _ready(self) -> tuple[int, int] | None:
+        """Start and number of the last thread from before the server took connections: that is the
+        one which waits for signals, and which writes the process's number down."""
+        return max(
+            (
+                (proc.stat(look.stat).started_ticks, tid)
+                for look_of in self._looks
+                for tid, look in look_of.items()
+                if look.call == _WAITS_FOR_SIGNALS and tid != self.pid
+            ),
+            default=self._written,
+        )
 
     def _each(self) -> Iterator[tuple[int, Look]]:
         tasks = f"/proc/{self.pid}/task"
@@ -221,9 +223,9 @@ class ThreadWatch:
         )
 
 
-def ready_ticks(instance: Instance | AttachedInstance) -> int | None:
-    """When a server was about to take connections, in ticks since boot; None where that is not
-    known. Servers write their process number down at that moment."""
+def _pid_file_written(instance: Instance | AttachedInstance) -> tuple[int, int] | None:
+    """When a server wrote its number down, as the start of a thread that could not be later; None
+    where it did not."""
     if not isinstance(instance, Instance):
         return None
     try:
@@ -231,17 +233,9 @@ def ready_ticks(instance: Instance | AttachedInstance) -> int | None:
     except OSError:
         return None
     booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return int((written_s - booted_s) * os.sysconf("SC_CLK_TCK"))
-
-
-def _questions(instance: Instance | AttachedInstance) -> list[str]:
-    """What a server is asked of its threads."""
-    server = instance.server
-    if not isinstance(server, InstalledServer):
-        return []
-    version = version_key(server.version)
-    asked = families.get(server.family).threads
-    return [question for since, question in asked if version_key(since) <= version]
+    ticks = (written_s - booted_s) * os.sysconf("SC_CLK_TCK")
+    # A file's time may be that of the kernel's tick before.
+    return int(ticks) + 1, sys.maxsize
 
 
 def _ran(first: Look, last: Look) -> bool:

@@ -1,4 +1,4 @@
-"""Clients driven on a real server, with observers that begin and end at the load generator's marks."""
+"""Clients driven on a real server, with observers that look at the load generator's marks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from millrace.load import client as load
-from millrace.load.spec import Connection
+from millrace.load.spec import Connection, Drive
 from millrace.observe.model import Observer, Target
 from millrace.runner import phases
 from millrace.runner.work import Work
@@ -21,7 +21,16 @@ from tests.unit.workloads.small import driving
 LIMIT_S = 60.0
 DATABASE = "observed"
 
+_LINGER_S = 0.5
+
 Open = Callable[[Target], Observer]
+
+
+class _Lingering(Drive):
+    """A drive whose clients stay connected for a moment, so that observers still find them."""
+
+    def _plain(self) -> dict[str, Any]:
+        return {**super()._plain(), "linger_s": _LINGER_S}
 
 
 @dataclass
@@ -50,6 +59,7 @@ class _Marks:
         if event["type"] != "mark" or event["mark"] not in ("measure_started", "measure_ended"):
             return
         self.at_s.append(time.monotonic())
+        self.threads = threads_of(self.pid)
         for observer in self.observers:
             began_s = time.monotonic()
             if event["mark"] == "measure_started":
@@ -57,7 +67,6 @@ class _Marks:
             else:
                 observer.end()
             self.took_s.append(time.monotonic() - began_s)
-        self.threads = threads_of(self.pid)
 
 
 def threads_of(pid: int) -> frozenset[int]:
@@ -95,6 +104,10 @@ def observed(
         {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "clients": clients, **chosen},
     )
     spec = phases.spec(work.measuring, work, connection(instance, tcp=tcp))
+    lingering = tuple(
+        _Lingering(**vars(phase)) if isinstance(phase, Drive) else phase for phase in spec.phases
+    )
+    spec = replace(spec, phases=lingering)
     with contextlib.ExitStack() as opened:
         observers = []
         for opener in openers:
@@ -112,12 +125,17 @@ def observed(
         assert driven is not None
         begin_s, end_s = marks.at_s
         return Observed(
-            document, marks.threads, left, max(marks.took_s), end_s - begin_s, driven.transactions
+            document,
+            marks.threads,
+            left,
+            max(marks.took_s),
+            end_s - begin_s,
+            sum(record.count for record in driven.transactions),
         )
 
 
 def _when_settled(pid: int) -> frozenset[int]:
-    """The threads, once their number has not changed for a while: those of clients end by and by."""
+    """The threads, once they have not changed for a while: those of clients end by and by."""
     before, since_s = threads_of(pid), time.monotonic()
     while time.monotonic() - since_s < 0.3:
         time.sleep(0.02)

@@ -43,9 +43,6 @@ def test_the_threads_of_clients_and_only_these_are_connections(
                 assert found == of_clients, (section, listed)
                 main = [thread["tid"] for thread in listed if thread["kind"] == "main"]
                 assert main == [instance.pid]
-            print(name, clients, seen.longest_s, seen.transactions, seen.document["states"]["cpu_s"], seen.document["missing"])
-            for t in seen.document["threads"]["threads"]: print({k:v for k,v in t.items() if k in("tid","name","kind","cpu_s","runnable_s","voluntary_switches")})
-            for t in seen.document["states"]["threads"]: print(t["kind"],t["name"],[(s["class"],s["syscall"],s["target"],s["wchan"],s["count"],s["during_sync"]) for s in t["states"]])
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -141,9 +141,7 @@ class Family:
     no trace in the files of a server that was stopped cleanly. ``administrative_options`` belong to
     millrace: a configuration must not set them. ``says`` is found in what a server of the family
     says of itself. ``forget_binary_log`` is the statement that empties it, by the first version
-    that has it. ``threads`` are statements that tell of the server's threads, by the first version
-    that knows them: the operating system's number of each, what it is called, and the number of its
-    connection, NULL where it serves none.
+    that has it.
     """
 
     name: str
@@ -155,7 +153,6 @@ class Family:
     administrative_options: frozenset[str]
     replacements: tuple[Replacement, ...]
     forget_binary_log: tuple[tuple[str, str], ...]
-    threads: tuple[tuple[str, str], ...]
     write_back: WriteBack
     observable: Observable
     initialisation: Callable[[Site, tuple[Option, ...]], Initialisation]

@@ -51,7 +51,6 @@ def read_family(source: Path) -> Family:
         administrative_options=frozenset(data["administrative_options"]),
         replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
         forget_binary_log=tuple(data["forget_binary_log"].items()),
-        threads=tuple((entry["since"], entry["question"]) for entry in data["threads"]),
         write_back=_write_back(data["write_back"]),
         observable=_observable(data["observable"]),
         initialisation=partial(_initialisation, data),
