@@ -23,7 +23,8 @@ class CpuTime:
 
 def cpu_time(pid: int) -> CpuTime:
     """The CPU time of a process until now. Raises OSError when it is gone."""
-    return with_ticks(clock_ns(pid), proc.stat(proc.read(f"/proc/{pid}/stat")))
+    stat = proc.stat(proc.read(f"/proc/{pid}/stat"))
+    return with_ticks(clock_ns(pid), stat)
 
 
 def clock_ns(pid: int) -> int:

@@ -190,7 +190,8 @@ def control_groups(text: str | None) -> Mapping[str, str]:
     the unified ones (version 2) under the name of nothing."""
     groups: dict[str, str] = {}
     for line in (text or "").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, _, named = line.partition(":")
+        controllers, _, path = named.partition(":")
         groups |= {name: path.strip("/") for name in controllers.split(",")}
     return groups
 

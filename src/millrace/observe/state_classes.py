@@ -70,9 +70,9 @@ _CALLS: tuple[tuple[frozenset[str], StateClass], ...] = (
 _FILES: tuple[tuple[str, str], ...] = (
     (r"ib_logfile\d+|#?ib_redo\d+(_tmp)?", REDO_LOG),
     (r".*\.dblwr|.*\.bdblwr", "doublewrite buffer"),
-    (r"ibtmp\d+|temp_\d+\.ibt|#sql.*|ML\w{6}|MY\w{6}|ib\w{6}|MLfd=\d+|MYfd=\d+", "temporary file"),
-    (r"undo_?\d+(\.ibu)?|.*\.ibu", "undo tablespace"),
     (r"ibdata\d+", "system tablespace"),
+    (r"ibtmp\d+|temp_\d+\.ibt|#sql.*|(ML|MY|ib)\w{6}|M[LY]fd=\d+|#\d+", "temporary file"),
+    (r"undo_?\d+|.*\.ibu", "undo tablespace"),
     (r"aria_log\.\d+", "Aria log"),
     (r"\d{6,}\.log", "RocksDB log"),
     (r"tc\.log", "log of the coordinator"),

@@ -54,8 +54,8 @@ class RawThread:
 class Reading:
     """The server's files at a mark, which took ``took_s`` to read."""
 
-    clock_ns: int
     stat: bytes
+    clock_ns: int
     io: bytes | None
     threads: Mapping[int, RawThread]
     took_s: float
@@ -124,8 +124,8 @@ def read(pid: int, looks: Mapping[int, Look], began_s: float) -> Reading:
         for tid, look in looks.items()
     }
     return Reading(
-        clock_ns=cpu_clock.clock_ns(pid),
         stat=proc.read(f"/proc/{pid}/stat"),
+        clock_ns=cpu_clock.clock_ns(pid),
         io=proc.read_or_none(f"/proc/{pid}/io"),
         threads=threads,
         took_s=time.monotonic() - began_s,
