@@ -29,7 +29,7 @@ def state(count: int, letter: str = "S", call: int | None = None, **more: Any) -
     return {"state": letter, "syscall": call, "count": count, **known}
 
 
-COUNTS = {
+COUNTS: dict[str, Any] = {
     "type": "threads",
     "rate_hz": 97.5,
     "ticks": 100,

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.observe import proc, threads
+from millrace.observe.thread_watch import Look
 from millrace.observe.threads import RawThread, Reading
 from tests.unit.observe import texts
 
@@ -175,10 +176,10 @@ def _spin(stop: threading.Event) -> None:
         pass
 
 
-def _looks() -> dict[int, threads.Look]:
+def _looks() -> dict[int, Look]:
     tids = [int(path.name) for path in Path("/proc/self/task").iterdir()]
     return {
-        tid: threads.Look(
+        tid: Look(
             proc.read(f"/proc/self/task/{tid}/stat"),
             proc.read(f"/proc/self/task/{tid}/schedstat"),
             None,
