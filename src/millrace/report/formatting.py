@@ -69,6 +69,16 @@ def latency_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
+def us_text(us: float, *, signed: bool = False) -> str:
+    """``14.2``, ``0.83``, ``1,203``: microseconds to three digits, without the unit; ``+2.2``,
+    ``−0.3`` or ``±0`` when signed."""
+    size = abs(us)
+    digits = f"{size:,.0f}" if size >= 999.5 else f"{float(f'{size:.3g}'):.6g}"
+    if digits == "0":
+        return "±0" if signed else "0"
+    return ("−" if us < 0 else "+" if signed else "") + digits
+
+
 def range_text(difference: float, beside: float, metric: Metric) -> str:
     """A difference of values with as many decimals as the value it stands beside."""
     decimals = len(value_text(beside, metric).partition(".")[2])
