@@ -1,57 +1,48 @@
-"""A differential flame graph: where a call path goes in a graph of A and in one of B.
+"""A differential flame graph: where CPU time goes in a graph of A and in one of B.
 
-Both graphs have one scale and one order, root on top, so that widths compare between them; a path
-that only one of them has is missing in the other. Colours are the difference, B less A.
+Both graphs have one scale and one order, root on top, so that widths compare between them. Colours
+are the difference, B less A, of a function where it was called. Versions put other functions
+between the same two, and would share hardly a call path for it: so paths are compared without the
+functions that only one side has, and those have the colour of their own time alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from millrace.report.formatting import percent_text, us_text
+from millrace.analysis.profiles import KERNEL, CallNode
+from millrace.report.formatting import figure_text, percent_text
 from millrace.report.pages import environment
 from millrace.report.symbols import short_symbol
 
-NARROWEST = 0.001  # of the wider graph; what is narrower in both is left out
+NARROWEST = 0.001  # of the wider graph; narrower frames are left out
 STEPS = 4  # shades on either side of the neutral one
 ROW_PX = 18
 _LABELLED = 2.5  # percent of the width that has room for a few letters of a name
 
-
-@dataclass(frozen=True)
-class FlameNode:
-    """A function in a call path, in microseconds per operation with all that it calls.
-
-    ``a_us`` and ``b_us`` are 0 where a side does not have the path; children's sums do not exceed
-    their parent's, and what is left is the function's own.
-    """
-
-    name: str
-    module: str
-    a_us: float
-    b_us: float
-    children: tuple[FlameNode, ...] = ()
+Letter = Literal["A", "B"]
+Key = tuple[bool, str]  # whether of the kernel, and the name
 
 
 @dataclass(frozen=True)
 class Frame:
     """A call path in one graph: ``at`` and ``width`` in percent of the graph's width.
 
-    ``number`` counts call paths from the root down, the same in both graphs, and those of its
-    callees go up to ``last``. ``shade`` is a class of the style; ``only`` marks a path that the
-    other graph lacks.
+    ``number`` counts the graph's frames from the root down, and those of its callees go up to
+    ``last``. ``counterpart`` is the same in both graphs for what is compared; a function of one
+    side ``only`` has its caller's. ``shade`` is a class of the style, ``us`` what it took.
     """
 
     number: int
     last: int
+    counterpart: int
     depth: int
     at: float
     width: float
-    a_us: float
-    b_us: float
+    us: float
     label: str
     title: str
     shade: str
@@ -65,12 +56,25 @@ class Frame:
 
 @dataclass(frozen=True)
 class Graph:
-    """The frames of one side, callers before what they call."""
+    """The frames of one side, callers before what they call.
 
-    side: Literal["A", "B"]
+    ``left_out`` counts call paths that were too narrow (the outermost ones), ``left_out_us`` what
+    they took in total.
+    """
+
+    side: Letter
     label: str
     total_us: float
     frames: tuple[Frame, ...]
+    left_out: int
+    left_out_us: float
+
+    @property
+    def left_out_text(self) -> str:
+        """``1,203 call paths of A, together 8.6 µs (12.0 %)``."""
+        paths = "1 call path" if self.left_out == 1 else f"{self.left_out:,} call paths"
+        share = percent_text(self.left_out_us / self.total_us if self.total_us else 0.0)
+        return f"{paths} of {self.side}, together {figure_text(self.left_out_us)} µs ({share})"
 
 
 @dataclass(frozen=True)
@@ -84,20 +88,13 @@ class Shade:
 
 @dataclass(frozen=True)
 class FlameGraph:
-    """Both graphs, ``rows`` deep, and what their colours mean.
-
-    ``left_out`` counts call paths that were too narrow for both graphs (the outermost ones), which
-    took ``left_out_a_us`` and ``left_out_b_us`` in total.
-    """
+    """Both graphs, ``rows`` deep, and what their colours mean."""
 
     heading: str
     unit: str
     graphs: tuple[Graph, Graph]
     rows: int
     shades: tuple[Shade, ...]
-    left_out: int
-    left_out_a_us: float
-    left_out_b_us: float
 
     @property
     def height(self) -> int:
@@ -107,50 +104,26 @@ class FlameGraph:
     @property
     def left_out_text(self) -> str:
         """What is not drawn, in words; empty where everything is."""
-        if not self.left_out:
+        parts = [graph.left_out_text for graph in self.graphs if graph.left_out]
+        if not parts:
             return ""
-        paths = "1 call path" if self.left_out == 1 else f"{self.left_out:,} call paths"
-        return (
-            f"Left out: {paths} narrower than {percent_text(NARROWEST)} of the wider graph in "
-            f"both, together {us_text(self.left_out_a_us)} µs of A and "
-            f"{us_text(self.left_out_b_us)} µs of B"
-        )
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """A node that is drawn, numbered from the root down; ``a_at`` and ``b_at`` in microseconds."""
-
-    node: FlameNode
-    number: int
-    last: int
-    depth: int
-    a_at: float
-    b_at: float
+        return f"Left out, narrower than {percent_text(NARROWEST)}: {'; '.join(parts)}"
 
 
 def flame_graph(
-    root: FlameNode, *, a: str, b: str, heading: str = "CPU profile", unit: str = "µs per operation"
+    root: CallNode, *, a: str, b: str, heading: str = "CPU profile", unit: str = "µs per operation"
 ) -> FlameGraph:
     """The graphs of A and B (their labels) of a tree of call paths."""
-    widest = max(root.a_us, root.b_us)
-    limit = widest * NARROWEST
-    placed = _place(root, limit)
-    edges = _edges(max((abs(p.node.b_us - p.node.a_us) for p in placed), default=0.0))
-    left_out = list(_narrow(root, limit))
-    graphs = (
-        Graph("A", a, root.a_us, _frames("A", placed, root, edges)),
-        Graph("B", b, root.b_us, _frames("B", placed, root, edges)),
-    )
+    paths = _walk(root)
+    limit = max(root.a_us, root.b_us) * NARROWEST
+    edges = _edges(max((abs(path.difference_us) for path in paths), default=0.0))
+    graphs = (_graph("A", a, paths, limit, edges), _graph("B", b, paths, limit, edges))
     return FlameGraph(
         heading=heading,
         unit=unit,
         graphs=graphs,
-        rows=1 + max((p.depth for p in placed), default=0),
+        rows=1 + max((frame.depth for graph in graphs for frame in graph.frames), default=0),
         shades=_shades(edges),
-        left_out=len(left_out),
-        left_out_a_us=math.fsum(node.a_us for node in left_out),
-        left_out_b_us=math.fsum(node.b_us for node in left_out),
     )
 
 
@@ -160,85 +133,176 @@ def as_svg(graph: FlameGraph) -> str:
     return template.render(graph=graph, row=ROW_PX)
 
 
-def _is_drawn(node: FlameNode, limit: float) -> bool:
-    size = max(node.a_us, node.b_us)
-    return size > 0 and size >= limit
+def own_us(node: CallNode) -> tuple[float, float]:
+    """A function's own time in A and in B, without what it calls."""
+    return (
+        max(0.0, node.a_us - math.fsum(child.a_us for child in node.children)),
+        max(0.0, node.b_us - math.fsum(child.b_us for child in node.children)),
+    )
 
 
-def _place(root: FlameNode, limit: float) -> list[_Placed]:
-    """What is drawn, callers first, children by size; a function's own time is right of them."""
-    placed: list[_Placed] = []
+@dataclass(eq=False)
+class _Compared:
+    """A function below the same callers, those that both sides have: its costs on both sides with
+    what it calls, and its own; µs per operation."""
 
-    def add(node: FlameNode, depth: int, a_at: float, b_at: float) -> None:
-        number = len(placed)
-        placed.append(_Placed(node, number, number, depth, a_at, b_at))
-        for child in sorted(node.children, key=lambda child: -max(child.a_us, child.b_us)):
-            if _is_drawn(child, limit):
-                add(child, depth + 1, a_at, b_at)
-                a_at += child.a_us
-                b_at += child.b_us
-        own = placed[number]
-        placed[number] = _Placed(node, number, len(placed) - 1, depth, own.a_at, own.b_at)
-
-    if _is_drawn(root, limit):
-        add(root, 0, 0.0, 0.0)
-    return placed
+    number: int
+    a_us: float = 0.0
+    b_us: float = 0.0
+    own_a_us: float = 0.0
+    own_b_us: float = 0.0
+    callees: dict[Key, _Compared] = field(default_factory=dict)
 
 
-def _narrow(node: FlameNode, limit: float) -> Iterator[FlameNode]:
-    """The outermost call paths below ``node`` that are too narrow for both graphs."""
-    for child in node.children:
-        if _is_drawn(child, limit):
-            yield from _narrow(child, limit)
-        elif child.a_us > 0 or child.b_us > 0:
-            yield child
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """A node of the tree in its place: ``parent`` is an index, -1 of the root. ``only`` marks a
+    function that one side lacks, whose ``compared`` is its caller's."""
+
+    node: CallNode
+    parent: int
+    depth: int
+    compared: _Compared
+    only: bool
+
+    @property
+    def difference_us(self) -> float:
+        if self.only:
+            a_us, b_us = own_us(self.node)
+            return b_us - a_us
+        return self.compared.b_us - self.compared.a_us
 
 
-def _frames(
-    side: Literal["A", "B"], placed: Sequence[_Placed], root: FlameNode, edges: Sequence[float]
-) -> tuple[Frame, ...]:
-    percent = 100 / max(root.a_us, root.b_us, 1e-300)
-    frames = []
-    for each in placed:
-        node = each.node
-        size, other = (node.a_us, node.b_us) if side == "A" else (node.b_us, node.a_us)
-        if size <= 0:
+def _walk(root: CallNode) -> list[_Path]:
+    """Every call path, callers first, callees by size; by hand, since stacks are deep."""
+    shared = _shared(root)
+    top = _Compared(0)
+    count = 1
+    paths: list[_Path] = []
+    waiting = [(root, -1, 0, top)]
+    while waiting:
+        node, parent, depth, above = waiting.pop()
+        only = parent >= 0 and _key(node) not in shared
+        compared = above
+        if parent >= 0 and not only:
+            compared = above.callees.setdefault(_key(node), _Compared(count))
+            count += compared.number == count
+        if not only:
+            own = own_us(node)
+            compared.a_us += node.a_us
+            compared.b_us += node.b_us
+            compared.own_a_us += own[0]
+            compared.own_b_us += own[1]
+        index = len(paths)
+        paths.append(_Path(node, parent, depth, compared, only))
+        smallest_first = sorted(node.children, key=lambda child: max(child.a_us, child.b_us))
+        waiting += [(child, index, depth + 1, compared) for child in smallest_first]
+    return paths
+
+
+def _shared(root: CallNode) -> set[Key]:
+    """The functions that both sides have, wherever they were called."""
+    sides: tuple[set[Key], set[Key]] = (set(), set())
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        for us, found in zip((node.a_us, node.b_us), sides, strict=True):
+            if us > 0:
+                found.add(_key(node))
+        waiting += node.children
+    return sides[0] & sides[1]
+
+
+def _key(node: CallNode) -> Key:
+    return node.module == KERNEL, node.name
+
+
+def _graph(
+    side: Letter, label: str, paths: Sequence[_Path], limit: float, edges: Sequence[float]
+) -> Graph:
+    root = paths[0].node
+    totals = (root.a_us, root.b_us)
+    widest = max(totals)
+    drawn: dict[int, int] = {}  # the number of its frame, by index of a path
+    ends: dict[int, float] = {}  # how far a frame is filled with callees, µs
+    frames: list[Frame] = []
+    narrow: list[float] = []
+    for index, path in enumerate(paths):
+        us = path.node.a_us if side == "A" else path.node.b_us
+        if us <= 0 or (path.parent >= 0 and path.parent not in drawn):
             continue
+        if us < limit:
+            narrow.append(us)
+            continue
+        at = ends.get(path.parent, 0.0)
+        ends[path.parent] = at + us
+        ends[index] = at
+        drawn[index] = len(frames)
         frames.append(
             Frame(
-                number=each.number,
-                last=each.last,
-                depth=each.depth,
-                at=percent * (each.a_at if side == "A" else each.b_at),
-                width=percent * size,
-                a_us=node.a_us,
-                b_us=node.b_us,
-                label=short_symbol(node.name),
-                title=_title(node, root),
-                shade=_shade(node.b_us - node.a_us, edges),
-                only=other <= 0,
+                number=len(frames),
+                last=len(frames),
+                counterpart=path.compared.number,
+                depth=path.depth,
+                at=100 * (at / widest),
+                width=100 * (us / widest),
+                us=us,
+                label=short_symbol(path.node.name),
+                title=_title(path, side, us, totals),
+                shade=_shade(path.difference_us, edges),
+                only=path.only,
             )
         )
-    return tuple(frames)
+    return Graph(
+        side,
+        label,
+        totals[0 if side == "A" else 1],
+        tuple(_with_last(frames)),
+        len(narrow),
+        math.fsum(narrow),
+    )
 
 
-def _title(node: FlameNode, root: FlameNode) -> str:
+def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:
+    """The frames, each with the number of its last callee: the one before the next frame that is
+    not deeper."""
+    lasts = [0] * len(frames)
+    open_frames: list[Frame] = []
+    for frame in frames:
+        while open_frames and open_frames[-1].depth >= frame.depth:
+            lasts[open_frames.pop().number] = frame.number - 1
+        open_frames.append(frame)
+    for frame in open_frames:
+        lasts[frame.number] = len(frames) - 1
+    for frame, last in zip(frames, lasts, strict=True):
+        yield Frame(**{**vars(frame), "last": last})
+
+
+def _title(path: _Path, side: Letter, us: float, totals: tuple[float, float]) -> str:
     """Function, library and figures, a line each; the script reads them from there."""
-    sides = [
-        f"{side} {us_text(us)} µs, {percent_text(us / total if total else 0.0)}"
-        for side, us, total in (("A", node.a_us, root.a_us), ("B", node.b_us, root.b_us))
-    ]
-    figures = f"{' · '.join(sides)} · difference {us_text(node.b_us - node.a_us, signed=True)} µs"
-    if node.children:
-        own = [
-            max(0.0, total - math.fsum(parts))
-            for total, parts in (
-                (node.a_us, [child.a_us for child in node.children]),
-                (node.b_us, [child.b_us for child in node.children]),
+    node, compared = path.node, path.compared
+    if path.only:
+        own = own_us(node)[0 if side == "A" else 1]
+        share = percent_text(us / totals[0 if side == "A" else 1])
+        figures = f"only in {side}: {figure_text(us)} µs, {share}"
+        without = f"without what it calls {figure_text(own)} µs"
+    else:
+        figures = " · ".join(
+            f"{letter} {figure_text(cost)} µs, {percent_text(cost / total if total else 0.0)}"
+            for letter, cost, total in zip(
+                "AB", (compared.a_us, compared.b_us), totals, strict=True
             )
-        ]
-        figures += f"\nwithout what it calls: A {us_text(own[0])} µs · B {us_text(own[1])} µs"
-    return f"{node.name}\n{node.module}\n{figures}"
+        )
+        difference = figure_text(compared.b_us - compared.a_us, signed=True)
+        figures += f" · difference {difference} µs"
+        if us < 0.999 * (compared.a_us if side == "A" else compared.b_us):
+            figures += f" · here {figure_text(us)} µs"
+        without = (
+            f"without what it calls: A {figure_text(compared.own_a_us)} µs · "
+            f"B {figure_text(compared.own_b_us)} µs"
+        )
+    lines = [node.name, node.module, figures]
+    return "\n".join([*lines, without] if node.children else lines)
 
 
 def _edges(largest: float) -> tuple[float, ...]:
@@ -264,10 +328,12 @@ def _shades(edges: Sequence[float]) -> tuple[Shade, ...]:
     less, more = [], []
     for step, edge in enumerate(edges, start=1):
         last = step == len(edges)
-        size = f"{us_text(edge)} {'and more' if last else 'to ' + us_text(edges[step])} µs"
-        end = "" if last else us_text(edges[step], signed=True)
-        less.append(Shade(f"less-{step}", f"B less by {size}", us_text(-edge)))
+        size = f"{figure_text(edge)} {'and more' if last else 'to ' + figure_text(edges[step])} µs"
+        end = "" if last else figure_text(edges[step], signed=True)
+        less.append(Shade(f"less-{step}", f"B less by {size}", figure_text(-edge)))
         more.append(Shade(f"more-{step}", f"B more by {size}", end))
     first = edges[0]
-    same = Shade("same", f"differ by less than {us_text(first)} µs", us_text(first, signed=True))
+    same = Shade(
+        "same", f"differ by less than {figure_text(first)} µs", figure_text(first, signed=True)
+    )
     return (*reversed(less), same, *more)

@@ -6,14 +6,14 @@ Weights are whole nanoseconds per operation: some readers take no fractions. Fra
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Literal
 
-from millrace.report.flame_graph import FlameNode
+from millrace.analysis.profiles import CallNode
+from millrace.report.flame_graph import own_us
 
 
-def as_folded(root: FlameNode, side: Literal["A", "B"]) -> str:
+def as_folded(root: CallNode, side: Literal["A", "B"]) -> str:
     """One side: ``connection;mysqld`main;mysqld`insert 1203``."""
     chosen = 0 if side == "A" else 1
     return "".join(
@@ -21,35 +21,27 @@ def as_folded(root: FlameNode, side: Literal["A", "B"]) -> str:
     )
 
 
-def as_differential(root: FlameNode) -> str:
+def as_differential(root: CallNode) -> str:
     """Both sides, as tools for differences take them: ``connection;mysqld`insert 1203 1410``."""
     return "".join(f"{path} {a} {b}\n" for path, (a, b) in _weighed(root) if a or b)
 
 
-def own_us(node: FlameNode) -> tuple[float, float]:
-    """A function's own time in A and in B, without what it calls."""
-    return (
-        max(0.0, node.a_us - math.fsum(child.a_us for child in node.children)),
-        max(0.0, node.b_us - math.fsum(child.b_us for child in node.children)),
-    )
+def paths(root: CallNode) -> Iterator[tuple[tuple[CallNode, ...], float, float]]:
+    """Each call path below the root with its last function's own time in A and in B, µs; by hand,
+    since stacks are deep."""
+    waiting: list[tuple[CallNode, ...]] = [(child,) for child in reversed(root.children)]
+    while waiting:
+        path = waiting.pop()
+        yield path, *own_us(path[-1])
+        waiting += [(*path, child) for child in reversed(path[-1].children)]
 
 
-def paths(
-    root: FlameNode, above: tuple[FlameNode, ...] = ()
-) -> Iterator[tuple[tuple[FlameNode, ...], float, float]]:
-    """Each call path below the root with its last function's own time in A and in B."""
-    for child in root.children:
-        path = (*above, child)
-        yield path, *own_us(child)
-        yield from paths(child, path)
-
-
-def _weighed(root: FlameNode) -> Iterator[tuple[str, tuple[int, int]]]:
+def _weighed(root: CallNode) -> Iterator[tuple[str, tuple[int, int]]]:
     for path, a_us, b_us in paths(root):
         yield ";".join(map(_frame, path)), (round(1000 * a_us), round(1000 * b_us))
 
 
-def _frame(node: FlameNode) -> str:
+def _frame(node: CallNode) -> str:
     """A frame's text; what would end it is replaced."""
     name = f"{node.module}`{node.name}" if node.module else node.name
     return " ".join(name.replace(";", ":").split())

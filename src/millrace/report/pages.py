@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from millrace.report.formatting import us_text
+from millrace.report.formatting import figure_text
 
 LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
 
@@ -28,7 +28,7 @@ def environment(names: Iterable[str]) -> Environment:
     made.filters["slug"] = _slug
     made.filters["heading"] = heading
     made.filters["broken"] = _broken
-    made.filters["us"] = us_text
+    made.filters["figure"] = figure_text
     return made
 
 

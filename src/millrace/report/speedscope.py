@@ -10,13 +10,13 @@ import math
 from typing import Any
 
 from millrace import __version__
-from millrace.report.flame_graph import FlameNode
+from millrace.analysis.profiles import CallNode
 from millrace.report.folded import paths
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def as_speedscope(root: FlameNode, *, a: str, b: str, heading: str) -> str:
+def as_speedscope(root: CallNode, *, a: str, b: str, heading: str) -> str:
     """The document as JSON text; ``a`` and ``b`` name the profiles."""
     numbers: dict[tuple[str, str], int] = {}
     sides: list[tuple[list[list[int]], list[float]]] = [([], []), ([], [])]

@@ -19,6 +19,8 @@ STYLES = {
     "inconclusive": "yellow",
     "failed": "bold red",
     "base failed": "bold red",
+    "more": "bold red",
+    "less": "bold green",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from millrace.report.flame_graph import FlameNode
+from millrace.analysis.profiles import CallNode
 
 # Folded stacks of two servers' CPU profiles in microseconds per insert, shortened.
 STACKS = """
@@ -31,7 +31,7 @@ page_cleaner;mysqld`buf_flush_page_cleaner 0.6 0.9
 """  # noqa: E501
 
 
-def tree(text: str = STACKS) -> FlameNode:
+def tree(text: str = STACKS) -> CallNode:
     """A tree of folded stacks with two weights a line."""
     rows = []
     for line in text.strip().splitlines():
@@ -40,14 +40,14 @@ def tree(text: str = STACKS) -> FlameNode:
     return _node("all", rows)
 
 
-def _node(frame: str, rows: Iterable[tuple[list[str], float, float]]) -> FlameNode:
+def _node(frame: str, rows: Iterable[tuple[list[str], float, float]]) -> CallNode:
     rows = list(rows)
     below: dict[str, list[tuple[list[str], float, float]]] = {}
     for path, a, b in rows:
         if path:
             below.setdefault(path[0], []).append((path[1:], a, b))
     module, _, name = frame.rpartition("`")
-    return FlameNode(
+    return CallNode(
         name,
         module,
         sum(a for _, a, _ in rows),
@@ -60,11 +60,11 @@ _weights = st.floats(0, 1e4) | st.just(0.0)
 _names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)
 
 
-def _with_children(children: st.SearchStrategy[FlameNode]) -> st.SearchStrategy[FlameNode]:
+def _with_children(children: st.SearchStrategy[CallNode]) -> st.SearchStrategy[CallNode]:
     def build(
-        name: str, module: str, own: tuple[float, float], below: list[FlameNode]
-    ) -> FlameNode:
-        return FlameNode(
+        name: str, module: str, own: tuple[float, float], below: list[CallNode]
+    ) -> CallNode:
+        return CallNode(
             name,
             module,
             own[0] + sum(child.a_us for child in below),
@@ -77,5 +77,5 @@ def _with_children(children: st.SearchStrategy[FlameNode]) -> st.SearchStrategy[
 
 
 trees = st.recursive(
-    st.builds(FlameNode, _names, _names, _weights, _weights), _with_children, max_leaves=25
+    st.builds(CallNode, _names, _names, _weights, _weights), _with_children, max_leaves=25
 )

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from millrace.report.flame_graph import FlameNode
+from millrace.analysis.profiles import CallNode
 from millrace.report.folded import as_differential, as_folded
 from tests.unit.report.flame_trees import tree, trees
 
@@ -26,7 +26,7 @@ def test_the_differential_form_has_both_weights() -> None:
 
 
 @given(trees)
-def test_every_line_is_a_path_and_whole_weights(root: FlameNode) -> None:
+def test_every_line_is_a_path_and_whole_weights(root: CallNode) -> None:
     for line in as_differential(root).split("\n")[:-1]:
         assert re.fullmatch(r"[^\n]* \d+ \d+", line)
     # Each path may be rounded by half a nanosecond.
@@ -36,5 +36,5 @@ def test_every_line_is_a_path_and_whole_weights(root: FlameNode) -> None:
 
 
 def test_what_would_end_a_frame_is_replaced() -> None:
-    root = FlameNode("all", "", 1, 1, (FlameNode("a;b\n c", "m", 1, 1),))
+    root = CallNode("all", "", 1, 1, (CallNode("a;b\n c", "m", 1, 1),))
     assert as_folded(root, "A") == "m`a:b c 1000\n"

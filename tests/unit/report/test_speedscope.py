@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from millrace.report.flame_graph import FlameNode
+from millrace.analysis.profiles import CallNode
 from millrace.report.speedscope import as_speedscope
 from tests.unit.report.flame_trees import tree, trees
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
 
 
-def document(root: FlameNode) -> dict[str, Any]:
+def document(root: CallNode) -> dict[str, Any]:
     text = as_speedscope(root, a="mysql-5.6.24", b="mysql-9.7.4", heading="insert")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
@@ -54,7 +54,7 @@ def check(loaded: dict[str, Any]) -> None:
 
 
 @given(trees)
-def test_it_is_what_the_format_says(root: FlameNode) -> None:
+def test_it_is_what_the_format_says(root: CallNode) -> None:
     check(document(root))
 
 

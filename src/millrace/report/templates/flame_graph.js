@@ -4,66 +4,75 @@
   const LETTER = 6.7; // pixels of a letter of a label
   const FEWEST = 3; // letters, below which a label says nothing
 
-  function us(value) {
+  // Three digits, as the figures of the page.
+  function figure(value) {
     const size = Math.abs(value);
     return size >= 999.5 ? Math.round(size).toLocaleString("en-US") : String(Number(size.toPrecision(3)));
   }
 
   function signed(value) {
-    return us(value) === "0" ? "±0" : (value < 0 ? "−" : "+") + us(value);
+    return figure(value) === "0" ? "±0" : (value < 0 ? "−" : "+") + figure(value);
   }
 
   function percent(value, total) {
     return (total > 0 ? (100 * value) / total : 0).toFixed(1) + " %";
   }
 
-  // A graph's frames by the number of their call path, as they were drawn.
+  // A graph's frames, callers before callees, as they were drawn.
   function readGraph(svg) {
-    const frames = new Map();
-    for (const element of svg.querySelectorAll(".frame")) {
+    const frames = [...svg.querySelectorAll(".frame")].map((element) => {
       const text = element.querySelector("text");
-      frames.set(Number(element.dataset.n), {
+      return {
         element,
         text,
         label: text.textContent,
         lines: element.querySelector("title").textContent.split("\n"),
         number: Number(element.dataset.n),
         last: Number(element.dataset.l),
-        a: Number(element.dataset.a),
-        b: Number(element.dataset.b),
+        counterpart: element.dataset.c,
+        only: element.classList.contains("only"),
+        us: Number(element.dataset.us),
         row: parseFloat(element.getAttribute("y")),
         at: parseFloat(element.getAttribute("x")),
         width: parseFloat(element.getAttribute("width")),
         shown: true,
-      });
-    }
+      };
+    });
     return { svg, frames, ground: svg.querySelector(".ground"), absent: svg.querySelector(".absent") };
   }
 
   function start(place) {
     const graphs = [...place.querySelectorAll(".graph")].map(readGraph);
-    const paths = new Map();
-    for (const graph of graphs) for (const [number, frame] of graph.frames) paths.set(number, frame);
-    const ordered = [...paths.values()].sort((one, other) => one.number - other.number);
-    if (!ordered.length) return;
-    const top = ordered[0];
     const controls = place.querySelector(".flame-controls");
     const input = controls.querySelector("input");
     const reset = controls.querySelector("button");
     const found = controls.querySelector(".flame-found");
     const detail = controls.querySelector(".flame-detail");
     const hint = detail.querySelector(".figures").textContent;
-    let zoomed = top.number;
+    let zoomed = null;
 
-    function tell(number) {
-      const frame = paths.get(number);
-      const [what, where, ...figures] = frame === undefined ? ["", "", hint] : frame.lines;
+    const frameAt = (graph, event) => {
+      const element = event.target.closest(".frame");
+      return element ? graph.frames[Number(element.dataset.n)] : null;
+    };
+
+    // The same function in a graph: the widest, where other functions are between.
+    function counterpart(graph, frame) {
+      if (frame.only) return null;
+      const same = graph.frames.filter((other) => other.counterpart === frame.counterpart && !other.only);
+      return same.reduce((widest, other) => (other.width > (widest?.width ?? 0) ? other : widest), null);
+    }
+
+    function tell(frame) {
+      const [what, where, ...figures] = frame === null ? ["", "", hint] : frame.lines;
       detail.querySelector(".what").textContent = what;
       detail.querySelector(".where").textContent = where && " " + where;
       detail.querySelector(".figures").textContent = figures.join(" · ");
       for (const graph of graphs) {
-        for (const old of graph.svg.querySelectorAll(".twin")) old.classList.remove("twin");
-        graph.frames.get(number)?.element.classList.add("twin");
+        for (const other of graph.frames) {
+          const same = frame !== null && !frame.only && !other.only && other.counterpart === frame.counterpart;
+          other.element.classList.toggle("twin", same || other === frame);
+        }
       }
     }
 
@@ -71,7 +80,7 @@
     function label() {
       for (const graph of graphs) {
         const pixels = graph.ground.getBoundingClientRect().width / 100;
-        for (const frame of graph.frames.values()) {
+        for (const frame of graph.frames) {
           if (!frame.shown) continue;
           const width = Math.min(100, parseFloat(frame.element.getAttribute("width")));
           const room = Math.floor((width * pixels - 6) / LETTER);
@@ -81,68 +90,64 @@
       }
     }
 
-    function zoom(number) {
-      zoomed = number;
-      const { last } = paths.get(number);
-      const widest = Math.max(...graphs.map((graph) => graph.frames.get(number)?.width ?? 0));
-      const factor = number === top.number ? 1 : 100 / widest;
-      for (const graph of graphs) {
-        const focus = graph.frames.get(number);
-        for (const frame of graph.frames.values()) {
-          const above = frame.number < number && frame.last >= number;
-          frame.shown = focus !== undefined && (above || (frame.number >= number && frame.number <= last));
-          frame.element.style.display = frame.shown ? "" : "none";
-          frame.element.classList.toggle("above", above);
-          if (!frame.shown) continue;
-          frame.element.setAttribute("x", (above ? 0 : (frame.at - focus.at) * factor) + "%");
-          frame.element.setAttribute("width", (above ? focus : frame).width * factor + "%");
+    // The frame, and its counterpart in the other graph, as wide as there is room on one scale.
+    function zoom(frame) {
+      zoomed = frame;
+      const focuses = graphs.map((graph) => (frame === null || graph.frames.includes(frame) ? frame : counterpart(graph, frame)));
+      const factor = frame === null ? 1 : 100 / Math.max(...focuses.map((focus) => focus?.width ?? 0));
+      graphs.forEach((graph, index) => {
+        const focus = frame === null ? graph.frames[0] : focuses[index];
+        for (const other of graph.frames) {
+          const above = Boolean(focus) && other.number < focus.number && other.last >= focus.number;
+          const inside = Boolean(focus) && other.number >= focus.number && other.number <= focus.last;
+          other.shown = above || inside;
+          other.element.style.display = other.shown ? "" : "none";
+          other.element.classList.toggle("above", above);
+          if (!other.shown) continue;
+          other.element.setAttribute("x", (above ? 0 : (other.at - focus.at) * factor) + "%");
+          other.element.setAttribute("width", (above ? focus : other).width * factor + "%");
         }
-        graph.absent.style.display = focus === undefined ? "inline" : "none";
-      }
-      reset.disabled = number === top.number;
+        graph.absent.style.display = focus ? "none" : "inline";
+      });
+      reset.disabled = frame === null;
       label();
     }
 
+    // What matches, by function or library, and what it took in each graph; a call within one that
+    // matches is counted with it.
     function search() {
       let pattern = null;
       input.removeAttribute("aria-invalid");
       found.textContent = "";
       try {
-        pattern = input.value && new RegExp(input.value, "im");
+        pattern = input.value ? new RegExp(input.value, "im") : null;
       } catch (error) {
         input.setAttribute("aria-invalid", "true");
         found.textContent = "not a regular expression (yet)";
       }
-      // A call path within one that matches is counted with it.
-      let [a, b, count, covered] = [0, 0, 0, -1];
-      for (const path of ordered) {
-        path.matches = Boolean(pattern) && pattern.test(path.lines[0] + "\n" + path.lines[1]);
-        count += path.matches;
-        if (!path.matches || path.number <= covered) continue;
-        [a, b, covered] = [a + path.a, b + path.b, path.last];
-      }
-      for (const graph of graphs) {
-        graph.svg.classList.toggle("searched", Boolean(pattern));
-        for (const [number, frame] of graph.frames) {
-          frame.element.classList.toggle("match", paths.get(number).matches);
+      const sums = graphs.map((graph) => {
+        let [us, covered] = [0, -1];
+        for (const frame of graph.frames) {
+          const matches = pattern !== null && pattern.test(frame.lines[0] + "\n" + frame.lines[1]);
+          frame.element.classList.toggle("match", matches);
+          if (matches && frame.number > covered) [us, covered] = [us + frame.us, frame.last];
         }
-      }
-      if (pattern) {
-        found.textContent =
-          `A ${us(a)} µs, ${percent(a, top.a)} · B ${us(b)} µs, ${percent(b, top.b)} · ` +
-          `difference ${signed(b - a)} µs (${count} ${count === 1 ? "call path" : "call paths"})`;
-      }
+        graph.svg.classList.toggle("searched", pattern !== null);
+        return us;
+      });
+      if (pattern === null) return;
+      const sides = sums.map((us, index) => `${"AB"[index]} ${figure(us)} µs, ${percent(us, graphs[index].frames[0]?.us)}`);
+      found.textContent = `${sides.join(" · ")} · difference ${signed(sums[1] - sums[0])} µs`;
     }
 
     function focusOn(graph, frame) {
-      for (const other of graph.frames.values()) other.element.setAttribute("tabindex", "-1");
-      frame.element.setAttribute("tabindex", "0");
-      frame.element.focus({ preventScroll: false });
+      for (const other of graph.frames) other.element.setAttribute("tabindex", other === frame ? "0" : "-1");
+      frame.element.focus();
     }
 
     // Where an arrow leads: to a caller, the widest callee, or a neighbour of the same row.
     function neighbour(graph, frame, key) {
-      const shown = [...graph.frames.values()].filter((other) => other.shown);
+      const shown = graph.frames.filter((other) => other.shown);
       if (key === "Home") return shown[0];
       if (key === "ArrowDown") return shown.find((other) => other.number > frame.number && other.number <= frame.last);
       if (key === "ArrowUp") return shown.findLast((other) => other.number < frame.number && other.last >= frame.number);
@@ -151,10 +156,10 @@
     }
 
     function press(graph, event) {
-      const frame = graph.frames.get(Number(event.target.closest(".frame")?.dataset.n));
+      const frame = frameAt(graph, event);
       if (!frame || event.ctrlKey || event.altKey || event.metaKey) return;
       if (event.key === "Enter" || event.key === " ") {
-        zoom(frame.number);
+        zoom(frame);
       } else if (/^(Arrow(Up|Down|Left|Right)|Home)$/.test(event.key)) {
         const next = neighbour(graph, frame, event.key);
         if (next) focusOn(graph, next);
@@ -166,35 +171,35 @@
 
     for (const graph of graphs) {
       graph.svg.setAttribute("role", "tree");
-      for (const frame of graph.frames.values()) {
+      for (const frame of graph.frames) {
         frame.element.setAttribute("role", "treeitem");
         frame.element.setAttribute("aria-label", frame.lines.filter(Boolean).join(", "));
-        frame.element.setAttribute("tabindex", frame.number === top.number ? "0" : "-1");
+        frame.element.setAttribute("tabindex", frame.number === 0 ? "0" : "-1");
       }
-      const numberAt = (event) => Number(event.target.closest(".frame")?.dataset.n ?? NaN);
-      graph.svg.addEventListener("mouseover", (event) => tell(numberAt(event)));
-      graph.svg.addEventListener("mouseleave", () => tell(zoomed === top.number ? NaN : zoomed));
-      graph.svg.addEventListener("click", (event) => paths.has(numberAt(event)) && zoom(numberAt(event)));
+      graph.svg.addEventListener("mouseover", (event) => tell(frameAt(graph, event)));
+      graph.svg.addEventListener("mouseleave", () => tell(zoomed));
+      graph.svg.addEventListener("click", (event) => {
+        const frame = frameAt(graph, event);
+        if (frame) zoom(frame.number === 0 ? null : frame);
+      });
       graph.svg.addEventListener("keydown", (event) => press(graph, event));
     }
     // Of the document: an SVG element that listens to it could be focused itself.
     document.addEventListener("focusin", (event) => {
-      const frame = place.contains(event.target) && event.target.closest(".frame");
-      if (frame) tell(Number(frame.dataset.n));
+      const graph = graphs.find(({ svg }) => svg.contains(event.target));
+      if (graph) tell(frameAt(graph, event));
     });
     place.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || (event.target === input && input.value)) return;
-      zoom(top.number);
+      if (event.key === "Escape" && !(event.target === input && input.value)) zoom(null);
     });
-    reset.addEventListener("click", () => zoom(top.number));
+    reset.addEventListener("click", () => zoom(null));
     input.addEventListener("input", search);
     addEventListener("resize", label);
-    place.addEventListener("toggle", label, true);
-    controls.hidden = false;
+    addEventListener("toggle", label, true);
     controls.removeAttribute("hidden");
     place.classList.add("ready");
-    zoom(top.number);
-    if (input.value) search();
+    zoom(null);
+    search();
   }
 
   for (const place of document.querySelectorAll(".flame-graph")) start(place);
