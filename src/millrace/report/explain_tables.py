@@ -1,4 +1,4 @@
-"""The tables of an explanation as plain text cells: account, efficiency, statements, plans."""
+"""The tables of an explanation as plain text cells: account, efficiency, statements."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from millrace.analysis.account import Account, AccountDifferences, DifferenceLine
 from millrace.analysis.efficiency import EfficiencyRow
-from millrace.analysis.plans import PlanSide
 from millrace.analysis.statements import StatementComparison, StatementSide
-from millrace.analysis.waits import Amount, DigestComparison, DigestSide, WaitComparison
 from millrace.report.formatting import (
     MISSING,
     figure_text,
@@ -28,34 +26,27 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
     "Reads and writes": ("reads", "read_kb", "write_kb", "fsyncs", "flushes", "redo_bytes"),
     "Work": ("rows_examined", "pool_misses"),
 }
-# What EXPLAIN says first and, of its columns, what explains most; some servers have more.
-_PLAN_COLUMNS = (
-    "id", "select_type", "table", "type", "possible_keys", "key", "key_len", "ref", "rows",
-    "filtered", "Extra",
-)  # fmt: skip
 
 
 def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table:
-    """Every part of the latency in A and B, the largest difference first; the sum last."""
+    """Every part of the latency that A or B has, the largest difference first; the sum last."""
     latency_a, latency_b = latencies_us(found)
     decimals = us_decimals(max(latency_a, latency_b))
-    rows = [_difference_row(line, decimals, _finding(line)) for line in found.lines]
+    rows = [
+        _difference_row(line, decimals, _finding(line))
+        for line in found.lines
+        if line.a_us or line.b_us
+    ]
     rows.append(_difference_row(found.unaccounted, decimals, None))
     cells = (
         f"latency of the {noun}",
         *(fixed_text(us, decimals) for us in (latency_a, latency_b)),
-        *_estimate(found.latency, decimals),
+        *estimate_cells(found.latency, decimals),
         "",
     )
     return Table(
         f"Where the time of the {noun} goes",
-        (
-            Column(f"µs per {noun}", numeric=False),
-            *map(Column, labels),
-            Column("difference"),
-            Column(f"{found.latency.confidence * 100:g} % interval", drop=1),
-            Column("B takes", numeric=False),
-        ),
+        difference_columns(f"µs per {noun}", labels, found.latency),
         (Section("", (*rows, Row(cells, is_total=True))),),
     )
 
@@ -117,8 +108,8 @@ def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Ta
         sides = (row.a, row.b)
         decimals = us_decimals(max(side.latency.mean for side in sides if side))
         cells = [row.name, *(figure_text(s.per_operation) if s else MISSING for s in sides)]
-        cells += [_mean(side and side.latency, decimals) for side in sides]
-        cells += _estimate(row.difference, decimals)
+        cells += [_mean(side.latency if side else None, decimals) for side in sides]
+        cells += estimate_cells(row.difference, decimals)
         cells += [_served(side, decimals) for side in sides] if served else []
         rows.append(Row(tuple(cells)))
     confidence = next((r.difference.confidence for r in found if r.difference), 0.95)
@@ -131,77 +122,6 @@ def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Ta
         *((Column(f"in the server, {label}, µs", drop=2) for label in labels) if served else ()),
     )
     return Table("Latency of each statement", columns, (Section("", tuple(rows)),))
-
-
-def waits_table(found: Sequence[WaitComparison], labels: Labels, *, noun: str) -> Table | None:
-    """Waits (or stages) of both, in µs of an operation and calls and seconds of a trial."""
-    if not found:
-        return None
-    rows = [Row((row.name, *_amounts(row.a), *_amounts(row.b))) for row in found]
-    columns = [Column("name", numeric=False)]
-    for label in labels:
-        columns += [
-            Column(f"{label}, µs per {noun}"),
-            Column(f"{label}, s", drop=1),
-            Column(f"{label}, calls", drop=2),
-        ]
-    return Table("Largest waits", tuple(columns), (Section("", tuple(rows)),))
-
-
-def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | None:
-    """Statements as the servers sum them up."""
-    if not found:
-        return None
-    asked = {
-        "µs": "us",
-        "rows examined": "rows_examined",
-        "rows sent": "rows_sent",
-        "temporary tables": "tmp_tables",
-        "on disk": "tmp_disk_tables",
-    }
-    shown = {
-        title: name
-        for title, name in asked.items()
-        if any(_told(side, name) for row in found for side in (row.a, row.b))
-    }
-    rows = [
-        Row(
-            (
-                row.text,
-                *(
-                    _figure(_told(side, name))
-                    for name in shown.values()
-                    for side in (row.a, row.b)
-                ),
-            )
-        )
-        for row in found
-    ]
-    columns = [Column("statement, without its values", numeric=False)]
-    columns += [
-        Column(f"{title}, {label}", drop=number)
-        for number, title in enumerate(shown)
-        for label in labels
-    ]
-    return Table("Statements as the servers sum them up", tuple(columns), (Section("", tuple(rows)),))
-
-
-def plan_table(side: PlanSide, label: str) -> Table:
-    """What EXPLAIN said, the columns that say anything."""
-    names = {name.lower(): name for row in side.rows for name in row}
-    known = [names.pop(name.lower()) for name in _PLAN_COLUMNS if name.lower() in names]
-    columns = [
-        name
-        for name in (*known, *names.values())
-        if any(row.get(name) not in (None, "") for row in side.rows)
-    ]
-    rows = tuple(
-        Row(tuple(MISSING if row.get(name) is None else str(row[name]) for name in columns))
-        for row in side.rows
-    )
-    return Table(
-        f"Plan of {label}", tuple(Column(name, numeric=False) for name in columns), (Section("", rows),)
-    )
 
 
 def finding(significant: bool, difference: MeanEstimate | None) -> str | None:
@@ -221,6 +141,25 @@ def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False
     return f"{low} to {high}"
 
 
+def difference_columns(title: str, labels: Labels, estimate: MeanEstimate) -> tuple[Column, ...]:
+    """What is in A, in B, B less A with its interval, and what that says."""
+    return (
+        Column(title, numeric=False),
+        *map(Column, labels),
+        Column("difference"),
+        Column(f"{estimate.confidence * 100:g} % interval", drop=1),
+        Column("B takes", numeric=False),
+    )
+
+
+def estimate_cells(estimate: MeanEstimate | None, decimals: int) -> tuple[str, str]:
+    """A difference and its interval."""
+    if estimate is None:
+        return MISSING, MISSING
+    mean = fixed_text(estimate.mean, decimals, signed=True)
+    return mean, interval_text(estimate, decimals, signed=True)
+
+
 def _finding(line: DifferenceLine) -> str | None:
     return finding(line.significant, line.difference) if line.adjusted_p is not None else None
 
@@ -230,18 +169,10 @@ def _difference_row(line: DifferenceLine, decimals: int, verdict: str | None) ->
         line.title,
         fixed_text(line.a_us, decimals),
         fixed_text(line.b_us, decimals),
-        *_estimate(line.difference, decimals),
+        *estimate_cells(line.difference, decimals),
         verdict or "",
     )
     return Row(cells, verdict)
-
-
-def _estimate(estimate: MeanEstimate | None, decimals: int) -> tuple[str, str]:
-    """A difference and its interval."""
-    if estimate is None:
-        return MISSING, MISSING
-    mean = fixed_text(estimate.mean, decimals, signed=True)
-    return mean, interval_text(estimate, decimals, signed=True)
 
 
 def _mean(estimate: MeanEstimate | None, decimals: int) -> str:
@@ -268,17 +199,3 @@ def _efficiency_row(row: EfficiencyRow) -> Row:
 
 def _served(side: StatementSide | None, decimals: int) -> str:
     return _mean(side.server if side else None, decimals)
-
-
-def _amounts(amount: Amount | None) -> tuple[str, str, str]:
-    if amount is None:
-        return MISSING, MISSING, MISSING
-    return figure_text(amount.us), figure_text(amount.seconds), figure_text(amount.count)
-
-
-def _told(side: DigestSide | None, name: str) -> float | None:
-    return None if side is None else getattr(side, name)
-
-
-def _figure(value: float | None) -> str:
-    return MISSING if value is None else figure_text(value)

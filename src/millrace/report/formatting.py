@@ -74,11 +74,11 @@ def latency_text(seconds: float) -> str:
 
 def figure_text(value: float, *, signed: bool = False) -> str:
     """``14.2``, ``0.83``, ``1,203``: three digits, more only before the point; ``+2.2``, ``−0.3``
-    or ``±0`` when signed."""
+    or ``±0`` when signed; ``≈0`` for what is next to nothing."""
     size = abs(value)
-    digits = f"{size:,.0f}" if size >= 999.5 else f"{float(f'{size:.3g}'):.6g}"
-    if digits == "0":
-        return "±0" if signed else "0"
+    if size < 0.0005:
+        return "≈0" if size > 0 else "±0" if signed else "0"
+    digits = f"{size:,.0f}" if size >= 999.5 else f"{float(f'{size:.3g}'):g}"
     return ("−" if value < 0 else "+" if signed else "") + digits
 
 

@@ -79,33 +79,31 @@ def stacked_bars(
     A part that is negative, which noise can make it, is not drawn. None where nothing is left.
     """
     shown = [(key, max(0.0, a), max(0.0, b)) for key, a, b in parts_us if a > 0 or b > 0]
-    sums = [sum(values) for values in zip(*(part[1:] for part in shown), strict=True)]
-    widest = max([*sums, *totals_us], default=0.0)
+    widest = max(sum(a for _, a, _ in shown), sum(b for _, _, b in shown), *totals_us)
     if not shown or widest <= 0:
         return None
     percent = 100 / widest
+    sides = [[a for _, a, _ in shown], [b for _, _, b in shown]]
+    names = [(key, titles[key]) for key, _, _ in shown]
     bars = [
-        Bar(
-            label,
-            total,
-            percent * total,
-            _segments([(p[0], titles[p[0]], p[1 + number]) for p in shown], percent),
-        )
-        for number, (label, total) in enumerate(zip(labels, totals_us, strict=True))
+        Bar(label, total, percent * total, _segments(names, us, percent))
+        for label, total, us in zip(labels, totals_us, sides, strict=True)
     ]
     return StackedBars(
         (bars[0], bars[1]),
         tuple(map(_link, bars[0].segments, bars[1].segments)),
         tuple(Tick(percent * step, figure_text(step)) for step in linear_ticks(widest)),
-        tuple((key, titles[key]) for key, _, _ in shown),
+        tuple(names),
     )
 
 
-def _segments(parts: Sequence[tuple[str, str, float]], percent: float) -> tuple[Segment, ...]:
-    starts = accumulate((us for _, _, us in parts), initial=0.0)
+def _segments(
+    names: Sequence[tuple[str, str]], parts_us: Sequence[float], percent: float
+) -> tuple[Segment, ...]:
+    starts = accumulate(parts_us, initial=0.0)
     return tuple(
         Segment(key, title, percent * at, percent * us, us)
-        for (key, title, us), at in zip(parts, starts, strict=False)
+        for (key, title), us, at in zip(names, parts_us, starts, strict=False)
     )
 
 

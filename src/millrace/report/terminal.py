@@ -20,6 +20,7 @@ from millrace.report.terminal_matrix import STYLES, draw_matrix
 from millrace.report.terminal_table import show_table
 from millrace.report.units import readable
 
+
 def show(analysis: RunAnalysis, console: Console) -> None:
     """Print the report: the answer first, then what it rests on.
 

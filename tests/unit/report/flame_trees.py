@@ -61,9 +61,7 @@ _names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max
 
 
 def _with_children(children: st.SearchStrategy[CallNode]) -> st.SearchStrategy[CallNode]:
-    def build(
-        name: str, module: str, own: tuple[float, float], below: list[CallNode]
-    ) -> CallNode:
+    def build(name: str, module: str, own: tuple[float, float], below: list[CallNode]) -> CallNode:
         return CallNode(
             name,
             module,

@@ -7,11 +7,12 @@
   // Three digits, as the figures of the page.
   function figure(value) {
     const size = Math.abs(value);
-    return size >= 999.5 ? Math.round(size).toLocaleString("en-US") : String(Number(size.toPrecision(3)));
+    if (size < 0.0005) return size > 0 ? "≈0" : "0";
+    return (value < 0 ? "−" : "") + (size >= 999.5 ? Math.round(size).toLocaleString("en-US") : String(Number(size.toPrecision(3))));
   }
 
   function signed(value) {
-    return figure(value) === "0" ? "±0" : (value < 0 ? "−" : "+") + figure(value);
+    return (value >= 0.0005 ? "+" : value === 0 ? "±" : "") + figure(value);
   }
 
   function percent(value, total) {
