@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 from millrace.report.flame_graph import as_svg, flame_graph
+from tests.browser.looking import contrast, luminance, said_and_requested
 from tests.unit.report.flame_trees import tree
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("Chromium is not installed: apt install chromium")
-    with sync_playwright() as playwright:
-        # As root Chromium has no sandbox; the file is our own.
-        launched = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +52,7 @@ def detail(page: Page) -> str:
 
 
 def test_nothing_is_loaded(browser: Browser, file: Path) -> None:
-    page = browser.new_page()
-    requested: list[str] = []
-    page.on("request", lambda request: requested.append(request.url))
-    page.goto(file.as_uri())
-    page.wait_for_load_state("load")
-    page.close()
-    assert requested == [file.as_uri()]
+    assert said_and_requested(browser, file) == ([], [])
 
 
 def test_both_graphs_have_one_scale(page: Page) -> None:
@@ -211,17 +193,7 @@ def test_without_script_it_is_a_picture(browser: Browser, file: Path) -> None:
 def test_labels_are_readable_on_every_shade(browser: Browser, file: Path, dark: bool) -> None:
     page = browser.new_page(color_scheme="dark" if dark else "light")
     page.goto(file.as_uri())
-    ink = luminance(page, ".frame > text", "fill")
     for shade in page.eval_on_selector_all(".legend rect", "all => all.map(e => e.classList[0])"):
         paper = luminance(page, f".legend .{shade}", "fill")
-        lighter, darker = max(ink, paper), min(ink, paper)
-        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, shade
+        assert contrast(page, ".frame > text", "fill", paper) >= 4.5, shade
     page.close()
-
-
-def luminance(page: Page, selector: str, name: str) -> float:
-    """Relative luminance (WCAG 2.2) of a computed colour of the first such element."""
-    colour = page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}")
-    channels = [int(part) / 255 for part in colour.strip("rgb()").split(",")[:3]]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -36,9 +36,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     multiple=True,
     help="B: all other levels unless given; may be repeated.",
 )
-@click.option(
-    "--factor", metavar="NAME", help="The factor of both, where two have such levels."
-)
+@click.option("--factor", metavar="NAME", help="The factor of both, where two have such levels.")
 @click.option("--workload", metavar="TEST", help="Of this test only.")
 @click.option(
     "--where",
@@ -78,7 +76,7 @@ def command(
     observers and the profiler saw while the run was carried out.
     """
     with Store.open(store, read_only=True) as opened:
-        stored = opened.load_run(opened.find_run(run).id)
+        stored = opened.load_run(opened.find_run(run).id, observations_too=True)
     found = _explain(stored, base, candidates, factor, _held(stored, workload, where))
     _write(html, lambda: explain_html.as_html(found, stored.run))
     _write(flame_graph, lambda: _flame_graph(found))
@@ -117,8 +115,8 @@ def _explain(
     if not any(map(is_observed, found)):
         raise UserError(
             f"run {stored.run.id} holds no observations: nothing but its speed was measured",
-            remedy="measure it again, with observers on (they are, unless they are switched off): "
-            "`millrace run FILE --new`",
+            remedy="measure it anew with observers, and a few blocks with a profiler: "
+            "`millrace run FILE --new --observers all --profile-blocks 3`",
         )
     return found
 
@@ -213,7 +211,8 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     if not profiled:
         raise UserError(
             "no block was profiled in both, so there are no call paths to write",
-            remedy="`millrace explain` without this option says what could not be seen, and why",
+            remedy="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
+            "profiler was on, `millrace explain` tells what it lacked",
         )
     if len(profiled) > 1:
         titles = "; ".join(title(e) for e, _ in profiled[:8])

@@ -19,8 +19,6 @@ STYLES = {
     "inconclusive": "yellow",
     "failed": "bold red",
     "base failed": "bold red",
-    "more": "bold red",
-    "less": "bold green",
 }
 
 

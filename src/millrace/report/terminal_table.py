@@ -14,6 +14,7 @@ from rich.text import Text
 from millrace.report.tables import Row, Section, Table
 from millrace.report.terminal_matrix import STYLES
 
+_STYLES = {**STYLES, "more": "bold red", "less": "bold green"}
 HEAD = 8  # characters of a line of a head that is broken into several
 WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits
 
@@ -92,5 +93,5 @@ def _cell(row: Row, number: int) -> Text:
     is_verdict = row.verdict is not None and number == len(row.cells) - 1
     style = "dim" if row.is_base else "bold" if row.is_total else ""
     if is_verdict:
-        style = STYLES.get(row.verdict or "", "dim")
+        style = _STYLES.get(row.verdict or "", "dim")
     return Text(row.cells[number], style=style)

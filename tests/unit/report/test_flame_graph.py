@@ -4,7 +4,7 @@ import math
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from millrace.analysis.profiles import CallNode
 from millrace.report.flame_graph import FlameGraph, Frame, as_svg, flame_graph
@@ -68,6 +68,7 @@ def test_what_is_left_out_is_told(root: CallNode) -> None:
             assert own(root, number) + side.left_out_us == pytest.approx(side.total_us, abs=1e-6)
 
 
+@settings(max_examples=20)
 @given(trees)
 def test_the_file_is_xml_whatever_functions_are_called(root: CallNode) -> None:
     document = ElementTree.fromstring(as_svg(graphs(root)))
