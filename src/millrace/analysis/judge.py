@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from millrace.analysis import conditions, variables
@@ -37,7 +38,7 @@ def judge(
     the workload's primary one unless given; ``base`` is another level of the compared factor to
     compare with. Raises UserError for a margin, metric or base that cannot be.
     """
-    run = stored.run
+    run, stored = stored.run, _measured(stored)
     margin = run.margin if margin is None else margin
     if not 0 < margin < 1:
         raise UserError(
@@ -85,6 +86,14 @@ def judge(
         trials=tuple(sorted(stored.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
     )
+
+
+def _measured(stored: StoredRun) -> StoredRun:
+    """A run without the trials that were profiled, which is no way to measure a speed."""
+    trials = tuple(trial for trial in stored.trials if trial.purpose == "measure")
+    ids = {trial.id for trial in trials}
+    attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in ids)
+    return replace(stored, trials=trials, attempts=attempts)
 
 
 def _headline(metrics: Sequence[Metric], name: str | None) -> Metric:

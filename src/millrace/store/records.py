@@ -64,12 +64,16 @@ class TreatmentRecord:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One planned run of a treatment in a block (from 0), at ``position`` in the order."""
+    """One planned run of a treatment in a block (from 0), at ``position`` in the order.
+
+    Trials that are profiled have blocks of their own, from 0 too, and never enter a verdict.
+    """
 
     id: str
     treatment_id: str
     block: int
     position: int
+    purpose: Literal["measure", "profile"] = "measure"
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,11 @@ class AttemptResult:
 
 @dataclass(frozen=True)
 class StoredAttempt:
-    """An attempt as read back; ``outcome`` is None while it runs (or when its process died)."""
+    """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
+
+    ``observations`` is what the observers saw of the server in the measured part; empty where none
+    was on.
+    """
 
     id: int
     trial_id: str
@@ -208,6 +216,7 @@ class StoredAttempt:
     measurements: tuple[MeasurementRecord, ...]
     artefacts: tuple[ArtefactRecord, ...]
     histograms: tuple[HistogramRecord, ...] = ()
+    observations: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
