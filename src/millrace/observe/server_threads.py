@@ -37,6 +37,40 @@ def kinds(session: Connection[Any], family: Family) -> Mapping[int, str]:
     return kinds_in(questions.rows(session, question.sql), family.observable)
 
 
+class Teller:
+    """Asks a server for the kinds of its threads, as often as wanted, by one short question or two.
+
+    ``tells_sessions`` says whether it told the threads of all its sessions.
+    """
+
+    def __init__(self, session: Connection[Any], family: Family) -> None:
+        """Find out what this server can tell. Raises what pymysql raises where the session is
+        broken."""
+        self.tells_sessions = False
+        self._session = session
+        self._observable = family.observable
+        self._sessions = self._question("sessions")
+        self._threads = self._question("threads")
+
+    def kinds(self) -> dict[int, str]:
+        """The kinds of threads now, by the operating system's ids, as far as the server tells."""
+        found: dict[int, str] = {}
+        if self._sessions is not None:
+            for row in questions.rows(self._session, self._sessions):
+                found[int(row["tid"])] = _OTHER if row["database"] is None else _CLIENT
+        if self._threads is not None:
+            found |= kinds_in(questions.rows(self._session, self._threads), self._observable)
+        self.tells_sessions |= bool(found)
+        return found
+
+    def _question(self, table: str) -> str | None:
+        try:
+            question = questions.question(self._session, self._observable.tables[table], "")
+        except Unavailable:
+            return None
+        return question.sql if "tid" in question.columns else None
+
+
 def kinds_in(rows: Iterable[Row], observable: Observable) -> dict[int, str]:
     """The kinds of threads by their names."""
     return {
