@@ -15,7 +15,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from benchmarks.injections import Injections
 from benchmarks.servers import installed
 from millrace import __version__, paths
 from millrace.analysis.explanation import Explanation, explain
-from millrace.analysis.suspects.model import Suspect
+from millrace.analysis.suspects.model import Suspect, us_text
 from millrace.cli.experiment_options import ExperimentChoice
 from millrace.cli.quiet_host import quiet_host
 from millrace.experiment.model import Experiment, Plan
@@ -50,13 +50,13 @@ FIRST_WANTED, AMONG_WANTED, AMONG = 9, 11, 3
 @dataclass(frozen=True)
 class Named:
     """What came of one cause on one server: the rank at which it was named (None: not at all), and
-    all that was suspected. ``latency_us`` are A's and B's; ``took_s`` is how long it was measured."""
+    all that was suspected. ``latency_us`` are A's and B's; ``took_s`` is how long it took."""
 
     server: str
     cause: str
     rank: int | None
     suspects: tuple[Suspect, ...]
-    latency_us: tuple[float, float]
+    latency_us: tuple[float | None, float | None]
     failed: tuple[str, ...]
     took_s: float
 
@@ -121,14 +121,19 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
         for attempt in stored.last_attempts().values()
         if attempt.outcome == "failed"
     )
-    base, candidate = (str(level) for level in _levels(plan.experiment))
-    explained: Explanation = explain(stored, base=base, candidate=candidate)
+    base, candidate = _levels(plan.experiment)
+    explained: Explanation
+    (explained,) = explain(stored, base=base, candidate=candidate)
+    latencies = [
+        None if side.account is None else side.account.latency.mean
+        for side in (explained.a, explained.b)
+    ]
     return Named(
         server=server,
         cause=cause.name,
         rank=_rank(cause, explained.suspects),
         suspects=explained.suspects,
-        latency_us=(0.0, 0.0),
+        latency_us=(latencies[0], latencies[1]),
         failed=failed,
         took_s=time.monotonic() - began,
     )
@@ -168,11 +173,9 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
             treatments,
             prepare.expected_data(experiment),
             opened.enter_context(
-                prepare.data_file(
-                    experiment, treatments, prepare.work_directory(paths.work_dir())
-                )
+                prepare.data_file(experiment, treatments, prepare.work_directory(paths.work_dir()))
             ),
-            cpu_wakeup.rule_of(works, experiment.compare.factor, None),
+            cpu_wakeup.rule_of(works, experiment.compare.factor, None, placeable=True),
         )
         runner.begin(store, chosen.run, plan)
         runner.carry_out(store, chosen.run, given, injected.watch)
@@ -199,9 +202,14 @@ def _line(named: Named) -> str:
         rank = f"rank {named.rank}" if named.rank else "not named"
     lost = f"; {len(named.failed)} trials failed, {named.failed[0]}" if named.failed else ""
     return (
-        f"{named.server:18} {named.cause:20} {rank:15} {suspects or 'no suspect'}{lost} "
-        f"[{named.took_s:.0f} s]"
+        f"{named.server:17} {named.cause:19} {_latencies(named):22} {rank:15} "
+        f"{suspects or 'no suspect'}{lost} [{named.took_s:.0f} s]"
     )
+
+
+def _latencies(named: Named) -> str:
+    a, b = ("?" if us is None else us_text(us) for us in named.latency_us)
+    return f"{a} to {b}"
 
 
 def _score(server: str, found: Sequence[Named]) -> str:

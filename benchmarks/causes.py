@@ -34,9 +34,7 @@ class Cause:
     rows: int = 50_000
     needs: Sequence[str] = field(default=())
 
-    def experiment(
-        self, server: str, *, blocks: int, time_s: float, places: dict[str, str]
-    ) -> str:
+    def experiment(self, server: str, *, blocks: int, time_s: float, places: dict[str, str]) -> str:
         """The experiment's text; ``places`` are paths that options name."""
         factor, a, b = self.compared or ("server", f'"{server}"', f'"{CHANGED}"')
         servers = (

@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def certificates(place: Path) -> dict[str, str]:
-    """Make them in ``place``, readable by all; the paths of ``authority``, ``certificate``, ``key``."""
+    """Make them in ``place``, for all to read; their paths, and that of the ``authority``."""
     files = {name: place / f"{name}.pem" for name in ("authority", "certificate", "key")}
     authority_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

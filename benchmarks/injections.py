@@ -60,7 +60,9 @@ class _Injecting:
         if inject is not None:
             try:
                 self._measured = self._opened.enter_context(inject(target))
-            except Exception as problem:  # an observer's failure would pass, an injection's must not
+            except (
+                Exception
+            ) as problem:  # an observer's failure would pass, an injection's must not
                 raise RuntimeError(f"the cause could not be injected: {problem!r}") from problem
 
     def begin(self) -> None:

@@ -216,4 +216,3 @@ def _cpu_us(observed: Observed) -> float | None:
         return None
     client_us = US_PER_S * (observed.work.client_cpu_s or 0.0) / observed.work.operations
     return observed.us(observed.process.cpu_s) + client_us
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from millrace.analysis.account import PartKey
 from millrace.analysis.observed import Observed
 from millrace.analysis.suspects.case import CPU, Case, Side, is_larger
-from millrace.analysis.suspects.model import Finding, count_text
+from millrace.analysis.suspects.model import Finding, count_text, listed
 
 # What only one of the two had to bear tells nothing of the servers, so it is looked at first.
 _WEIGHT = 4.0
@@ -48,9 +48,7 @@ def environment(case: Case) -> Iterator[Finding]:
     yield from _sleeping(case)
 
 
-def _found(
-    case: Case, about: str, clause: str, parts: tuple[PartKey, ...]
-) -> Iterator[Finding]:
+def _found(case: Case, about: str, clause: str, parts: tuple[PartKey, ...]) -> Iterator[Finding]:
     us = case.sum(parts)
     if us > 0:
         yield Finding("environment", about, clause, case.titles(parts), us, _WEIGHT)
@@ -92,11 +90,12 @@ def _others_clause(case: Case, better: float, worse: float) -> str:
 
 
 def _names_of_others(side: Side) -> str:
-    used: Counter[str] = Counter()
+    used: defaultdict[str, float] = defaultdict(float)
     for trial in side.trials:
         for other in trial.observed.host.get("others") or ():
             used[str(other.get("name"))] += float(other.get("cpu_s") or 0)
-    return ", ".join(name for name, cpu_s in used.most_common(2) if cpu_s > 0)
+    most = sorted(used, key=lambda name: -used[name])[:2]
+    return listed([name for name in most if used[name] > 0])
 
 
 def _stolen_clause(case: Case, better: float, worse: float) -> str:

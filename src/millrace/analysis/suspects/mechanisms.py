@@ -107,12 +107,13 @@ def cpu(case: Case) -> Iterator[Finding]:
             us=case.with_queue(us),
             weight=1.0,
         )
+    in_which = "no group of functions stands out" if case.groups else "no profile tells where"
     if moved_us and not named:
         yield Finding(
             kind="cpu",
             about="CPU time",
             clause=f"the server's threads were on a CPU {us_text(moved_us)} {case.more} a "
-            f"{case.noun}, and no profile tells in which functions",
+            f"{case.noun}, and {in_which}",
             consequence="",
             us=case.with_queue(moved_us),
             weight=0.9,
@@ -144,7 +145,9 @@ def locks(case: Case) -> Iterator[Finding]:
         evidence = [f"Innodb_row_lock_time per {case.noun}: {a} in A, {b} in B"]
         if counts is not None:
             a_count, b_count = case.in_order(*(count_text(count) for count in counts))
-            evidence.append(f"Innodb_row_lock_waits per {case.noun}: {a_count} in A, {b_count} in B")
+            evidence.append(
+                f"Innodb_row_lock_waits per {case.noun}: {a_count} in A, {b_count} in B"
+            )
         yield Finding(
             kind="lock",
             about="row locks",
@@ -183,13 +186,17 @@ def storage(case: Case) -> Iterator[Finding]:
     """Reads of data, flushes of the log, and other writing."""
     yield from _reads(case)
     yield from _flushes(case)
-    for key, about in (("fsync", "flushes of files"), ("data_write", "writes of data")):
-        us = case.moved.get(key, 0.0)  # type: ignore[call-overload]
+    others: tuple[tuple[PartKey, str], ...] = (
+        ("fsync", "flushes of files"),
+        ("data_write", "writes of data"),
+    )
+    for key, about in others:
+        us = case.sum([key])
         if us:
             yield Finding(
                 kind="storage",
                 about=about,
-                clause=f"threads of clients were {PARTS[key]} {us_text(us)} {case.more} "  # type: ignore[index]
+                clause=f"threads of clients were {PARTS[key]} {us_text(us)} {case.more} "
                 f"a {case.noun}",
                 consequence="",
                 us=us,
@@ -341,9 +348,9 @@ def _extra(case: Case) -> float:
     much longer it took."""
     fractions = []
     for ask in (_failed, _rows_of_clients):
-        both = case.both(lambda side, ask=ask: side.mean(ask))
-        if both is not None:
-            fractions.append(abs(both[1] - both[0]) / max(both[0], 1.0))
+        better, worse = case.better.mean(ask), case.worse.mean(ask)
+        if better is not None and worse is not None:
+            fractions.append(abs(worse - better) / max(better, 1.0))
     grown = case.size_us / case.latency_a_us if case.latency_a_us else 1.0
     return max(fractions, default=0.0) / grown
 
@@ -390,4 +397,3 @@ def _instrumented(case: Case) -> Iterator[str]:
     for name in sorted(grown, key=lambda name: -grown[name])[:3]:
         if grown[name] > 0:
             yield f"{name}, {us_text(grown[name])} {case.more}"
-

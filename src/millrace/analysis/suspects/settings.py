@@ -85,7 +85,9 @@ def _cpu(case: Case, topic: Topic) -> tuple[float, str]:
     groups = {name: case.moved_groups[name] for name in topic.groups if name in case.moved_groups}
     if groups:
         us = math.fsum(groups.values())
-        names = listed([case.title(name) for name in sorted(groups, key=lambda name: -groups[name])])
+        names = listed(
+            [case.title(name) for name in sorted(groups, key=lambda name: -groups[name])]
+        )
         return us, f"{us_text(us)} {case.more} of CPU in functions for {names}"
     if case.groups and topic.groups:
         return 0.0, ""
@@ -144,4 +146,3 @@ def _fact(case: Case, fact: BuildFact, which: str) -> str | None:
         return None
     value = side.instance.server.build.get(fact.fact)
     return None if value is None else str(value)
-

@@ -138,7 +138,8 @@ def named(found: Sequence[Suspect]) -> list[tuple[str, str]]:
     return [(each.kind, each.about) for each in found]
 
 
-def truth(**us: float) -> Truth:
-    """The usual operation, with some parts changed; waits by their class."""
-    parts = {name: us.pop(name) for name in list(us) if name in Truth.__dataclass_fields__}
-    return replace(Truth(**parts), waits=us)
+def truth(
+    *, cpu_user: float = 20.0, runnable: float = 2.0, wire: float = 15.0, **waits: float
+) -> Truth:
+    """The usual operation, with some parts changed; ``waits`` by their class."""
+    return Truth(cpu_user=cpu_user, runnable=runnable, wire=wire, waits=waits)

@@ -45,7 +45,9 @@ INSTRUMENTS = (
 )
 BUFFER_POOL = (
     Seen(
-        truth(), {"Innodb_buffer_pool_reads": 0.0}, effective={"innodb_buffer_pool_size": "268435456"}
+        truth(),
+        {"Innodb_buffer_pool_reads": 0.0},
+        effective={"innodb_buffer_pool_size": "268435456"},
     ),
     Seen(
         truth(data_read=700.0, lock=40.0, runnable=4.0),
@@ -171,7 +173,7 @@ def test_the_same_server_twice_has_no_suspect(seed: int, clients: int) -> None:
 @pytest.mark.parametrize("name", CAUSES)
 def test_what_is_so_on_both_sides_is_not_named(name: str) -> None:
     """Whatever is in B of each cause is in A too: what is left is a slower client."""
-    (_, b), more, expected = CAUSES[name]
+    (_, b), _more, expected = CAUSES[name]
     slower = replace(b, truth=replace(b.truth, wire=b.truth.wire + b.truth.latency))
     found = named(suspects(b, slower))
     if name == "slow client":
@@ -273,7 +275,9 @@ def test_locks_that_are_no_row_locks() -> None:
         "waits": {
             "enabled": True,
             "why": None,
-            "events": [{"name": "wait/synch/mutex/innodb/fil_system_mutex", "count": 9, "wait_s": 1}],
+            "events": [
+                {"name": "wait/synch/mutex/innodb/fil_system_mutex", "count": 9, "wait_s": 1}
+            ],
         }
     }
     a = Seen(truth(), {"Innodb_row_lock_time": 0.0})
