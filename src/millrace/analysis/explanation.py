@@ -25,6 +25,7 @@ from millrace.analysis.profiles import (
     spinning_us,
 )
 from millrace.analysis.statements import StatementComparison, compare_statements
+from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.variables import VariablesDiff
 from millrace.analysis.waits import (
     Coverage,
@@ -48,21 +49,6 @@ from millrace.store.records import (
 Side = Literal["A", "B"]
 
 CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """Something that may be the cause, in words, with its ``evidence``, a clause each.
-
-    ``us`` is how much of the difference it may explain, in µs per operation, None where that is not
-    known. ``shown`` ones were shown by an experiment; others are consistent with what was seen.
-    """
-
-    kind: str
-    sentence: str
-    evidence: tuple[str, ...]
-    us: float | None
-    shown: bool
 
 
 @dataclass(frozen=True)

@@ -130,10 +130,7 @@ class Scene:
                 "realtime": True,
                 "threads": [
                     *(self._states(1 + n, truth.shares(), ticks) for n in range(self.clients)),
-                    *(
-                        self._states(900 + n, {"network": 1.0}, ticks)
-                        for n in range(self.sessions)
-                    ),
+                    *(self._states(900 + n, {"network": 1.0}, ticks) for n in range(self.sessions)),
                     *(
                         self._states(900 + self.sessions + n, {"lock": 1.0}, ticks)
                         for n in range(self.cached)

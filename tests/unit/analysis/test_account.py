@@ -173,9 +173,9 @@ def test_differences_are_paired_and_the_largest_comes_first() -> None:
 
 
 def test_only_blocks_that_both_have_are_compared() -> None:
-    assert differences(account_of([EXACT.trial(TRUTH, 0)]), account_of([EXACT.trial(TRUTH, 1)])) is (
-        None
-    )
+    assert differences(
+        account_of([EXACT.trial(TRUTH, 0)]), account_of([EXACT.trial(TRUTH, 1)])
+    ) is (None)
     found = compared(
         [EXACT.trial(TRUTH, block) for block in (0, 1, 2)],
         [EXACT.trial(TRUTH, block) for block in (2, 3)],
