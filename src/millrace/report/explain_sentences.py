@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from millrace.analysis.account import DifferenceLine
-from millrace.analysis.explanation import Disturbance, Explanation, Lack, Suspect
+from millrace.analysis.explanation import Disturbance, Explanation, Lack
+from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.waits import Coverage
 from millrace.report.explain_tables import latencies_us
