@@ -15,8 +15,8 @@ from typing import Any
 
 from millrace.analysis.account import PARTS, UNACCOUNTED
 from millrace.analysis.explanation import Explanation
-from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.plans import PlanComparison
+from millrace.analysis.suspects.model import Suspect
 from millrace.report.explain_sentences import (
     account_notes,
     answer,
