@@ -6,6 +6,7 @@ mod histogram;
 mod list;
 mod run;
 mod statements;
+mod threads;
 mod wakeup;
 
 use std::fs;
@@ -63,6 +64,9 @@ enum Command {
     Wakeup(wakeup::WakeupArgs),
     /// Keep all CPUs awake until standard input ends; print how as JSON once they are.
     KeepAwake,
+    /// Sample what the threads of a process do, from the line `begin` on standard input to the line
+    /// `end`; print it as JSON.
+    Threads(threads::ThreadsArgs),
     /// List the tests that `bench` can run.
     Tests(list::TestsArgs),
     /// Print the versions of this program and of its data sets as JSON.
@@ -84,6 +88,7 @@ pub fn main() -> Result<ExitCode, Problem> {
         Command::Statements(args) => statements::list(&args),
         Command::Wakeup(args) => wakeup::measure(&args),
         Command::KeepAwake => wakeup::keep_awake(),
+        Command::Threads(args) => threads::sample(&args),
         Command::Tests(args) => list::tests(&args),
         Command::Version => version(),
     }?;

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from millrace.observe import disk, host, plans, states, status, threads, waits
 from millrace.observe.collecting import Make
 
 PROFILE = "profile"
 """The observer of profiled trials alone: what it costs must not be in a verdict."""
 
-OBSERVERS: Mapping[str, Make] = {}
+OBSERVERS: Mapping[str, Make] = {
+    module.NAME: module.observer for module in (states, threads, host, disk, status, waits, plans)
+}

@@ -12,13 +12,13 @@ from typing import Any
 
 from millrace.errors import TrialFailed
 from millrace.load import client as load
-from millrace.load.spec import Connection, RunSpec
-from millrace.observe.collecting import Collector
+from millrace.load.spec import Connection, Drive, RunSpec
 from millrace.runner import cpu_wakeup, limits, phases, yields
-from millrace.runner.counters import Counters, counters_of
+from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
 from millrace.runner.observing import TELL_LIMIT_S, observed
+from millrace.runner.placement import Placement
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
 from millrace.servers import families
@@ -40,6 +40,7 @@ _PARTIAL_LIMIT_S = 10.0
 STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page
 
 Announce = Callable[[Mapping[str, Any]], None]
+See = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,10 @@ def measure(
         collector = opened.enter_context(
             observed(given.observers, work, instance, database, run_spec)
         )
+        placed = _placed(given.control, instance)
         with cpu_wakeup.in_force(given.control) as awake:
-            within_s = limit_s - TELL_LIMIT_S
-            result = _measured(run_spec, found, listener, counters, collector, limit_s=within_s)
+            watchers = [*(() if counters is None else (counters.see,)), *placed, collector.see]
+            result = _measured(run_spec, found, listener, watchers, limit_s=limit_s - TELL_LIMIT_S)
         found.observations = collector.document()
     if given.control is not None:
         note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
@@ -188,6 +190,15 @@ def measure(
         found.measurements.extend(counters.measurements())
         driving.judge(*counters.pool)
     return yields.step_records(result)
+
+
+def _placed(control: Control | None, instance: Instance | AttachedInstance) -> tuple[See, ...]:
+    """What has the client share a CPU with the server's thread that serves it, where it is to."""
+    if control is None or control.shared_cpu is None:
+        return ()
+    assert isinstance(instance, Instance)  # else no rule has CPUs shared
+    assert instance.pid is not None
+    return (Placement(instance.pid, control.shared_cpu).see,)
 
 
 def _refuse_partial(result: load.LoadResult) -> None:
@@ -204,22 +215,21 @@ def _measured(
     run_spec: RunSpec,
     found: Found,
     listener: Listener,
-    counters: Counters | None,
-    collector: Collector,
+    watchers: Sequence[See],
     *,
     limit_s: float,
 ) -> load.LoadResult:
     series: list[Mapping[str, Any]] = []
-    patience = _Patience(_PARTIAL_LIMIT_S if counters is not None else 0.0)
+    drives = any(isinstance(phase, Drive) for phase in run_spec.phases)
+    patience = _Patience(_PARTIAL_LIMIT_S if drives else 0.0)
 
     def hear(event: Mapping[str, Any]) -> None:
-        if counters is not None:
-            counters.see(event)
-        collector.see(event)
+        for see in watchers:
+            see(event)
         match event["type"], event.get("kind"):
-            case ("interval", "drive"):
-                series.append(event)
-            case ("mark", _) if event["mark"] != "phase_started":
+            case ("mark", _) if event["mark"] == "phase_started":
+                pass  # of phases of all kinds; the series is of the one that drives clients
+            case ("mark", _) | ("interval", "drive"):
                 series.append(event)
             case ("phase", "drive"):
                 series.append(_figures(event))
