@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from millrace.analysis import conditions, variables
@@ -48,6 +49,7 @@ def judge(
     headline = _headline(metrics, metric)
     factor = str(run.spec["compare"]["factor"])
     base_level = _base_level(run.spec, base)
+    stored = _that_measure(stored)
     levels = {f["name"]: tuple(f["levels"]) for f in run.spec["factors"]}
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
     treatments = analyse_treatments(
@@ -85,6 +87,14 @@ def judge(
         trials=tuple(sorted(stored.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
     )
+
+
+def _that_measure(stored: StoredRun) -> StoredRun:
+    """The run without its profiled trials: a profile costs what it shows."""
+    trials = tuple(trial for trial in stored.trials if trial.purpose == "measure")
+    kept = {trial.id for trial in trials}
+    attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
+    return replace(stored, trials=trials, attempts=attempts)
 
 
 def _headline(metrics: Sequence[Metric], name: str | None) -> Metric:

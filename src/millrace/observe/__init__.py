@@ -1,1 +1,1 @@
-"""What a server did while it was measured: one observer a module, each with its cost."""
+"""What is observed of a server from outside while a trial measures it: one module an observer."""

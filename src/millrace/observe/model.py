@@ -1,4 +1,7 @@
-"""What an observer is given, does and tells."""
+"""What an observer is: something that looks at a server at the two ends of the measured part.
+
+What it found is plain data, a section or more of the document that ``collecting`` makes of all.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,15 @@ from millrace.servers.instances import Instance
 
 
 class Unavailable(MillraceError):
-    """An observer cannot work here: the message says what is missing, ``remedy`` what to do."""
+    """Something cannot be observed here: what is missing, and what to do (``remedy``)."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """The server that is observed while clients are driven.
+    """The server of a trial.
 
-    ``pid`` and ``data_dir`` are None where the server's process and files cannot be seen.
-    ``statements`` are the workload's statements by name, with real values, to be explained;
-    ``limit_s`` bounds each question to the server.
+    ``pid`` and ``data_dir`` are None where they cannot be seen from here. ``statements`` are those
+    of the test by name, with values, as a client would send them. ``limit_s`` is for one question.
     """
 
     instance: Instance | AttachedInstance
@@ -34,16 +36,18 @@ class Target:
 
 
 class Observer(Protocol):
-    """One for each trial."""
+    """One observer of one trial. All but ``close`` may raise Unavailable, OSError or a
+    pymysql.MySQLError: it is then left out, and the trial goes on."""
 
     def begin(self) -> None:
-        """The measured part begins; takes milliseconds."""
+        """The measured part begins: look, in milliseconds."""
 
     def end(self) -> None:
-        """The measured part has ended, clients are still connected; takes milliseconds."""
+        """The measured part is over, the clients are still connected: look again."""
 
     def told(self) -> Mapping[str, Any]:
-        """What was seen, as sections of the document by name; afterwards, may take its time."""
+        """What was found, by section of the document; may take its time. The key ``missing`` holds
+        parts that could not be had, a list of ``what`` and ``remedy``."""
 
     def close(self) -> None:
-        """Leave nothing behind; called always, also after failures."""
+        """Leave nothing behind, whatever happened before."""
