@@ -215,6 +215,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         cpus: Vec::new(),
         limit: None,
         patience: PATIENCE,
+        linger: Duration::ZERO,
         seed: 1,
     };
     let names = Names {

@@ -5,9 +5,13 @@ mod data;
 mod histogram;
 mod list;
 mod run;
+mod statements;
+mod threads;
 mod wakeup;
 
-use std::io::{self, ErrorKind};
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +24,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::data::NODES_VERSION;
 use crate::events;
-use crate::run::Failed;
+use crate::run::{Failed, Plan};
+use crate::spec::Spec;
 use crate::tables;
 
 /// Why the program ends without success; no message where everything has been said.
@@ -53,10 +58,15 @@ enum Command {
     Histogram(histogram::HistogramArgs),
     /// Run a specification and report as JSON lines.
     Run(run::RunArgs),
+    /// Print the statements that the clients of a specification will ask, as JSON.
+    Statements(statements::StatementsArgs),
     /// Measure how long each CPU takes to wake, idle and kept awake; print it as JSON.
     Wakeup(wakeup::WakeupArgs),
     /// Keep all CPUs awake until standard input ends; print how as JSON once they are.
     KeepAwake,
+    /// Sample what the threads of a process do, from the line `begin` on standard input to the line
+    /// `end`; print it as JSON.
+    Threads(threads::ThreadsArgs),
     /// List the tests that `bench` can run.
     Tests(list::TestsArgs),
     /// Print the versions of this program and of its data sets as JSON.
@@ -75,8 +85,10 @@ pub fn main() -> Result<ExitCode, Problem> {
         Command::Data { set } => data::make(&set),
         Command::Histogram(args) => histogram::print(&args),
         Command::Run(args) => run::run(&args),
+        Command::Statements(args) => statements::list(&args),
         Command::Wakeup(args) => wakeup::measure(&args),
         Command::KeepAwake => wakeup::keep_awake(),
+        Command::Threads(args) => threads::sample(&args),
         Command::Tests(args) => list::tests(&args),
         Command::Version => version(),
     }?;
@@ -89,6 +101,24 @@ fn version() -> Result<(), Problem> {
         "data": {"nodes": NODES_VERSION},
         "tables": tables::VERSION,
     }))
+}
+
+/// The plan of the specification in a file; - is standard input.
+fn plan(spec: &Path) -> Result<Plan, Problem> {
+    let name = spec.display();
+    let mistake = |error: String| user_mistake(format!("{name}: {error}"));
+    let json = read(spec).map_err(|error| mistake(error.to_string()))?;
+    let spec = Spec::parse(&json).map_err(|error| mistake(error.to_string()))?;
+    Plan::make(spec).map_err(|error| mistake(error.to_string()))
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    if path != Path::new("-") {
+        return fs::read_to_string(path);
+    }
+    let mut json = String::new();
+    io::stdin().read_to_string(&mut json)?;
+    Ok(json)
 }
 
 fn print(value: &serde_json::Value) -> Result<(), Problem> {

@@ -35,7 +35,7 @@ pub enum Event<'a> {
         #[serde(flatten)]
         interval: &'a Interval,
     },
-    /// Where a phase that drives clients has got to.
+    /// Where a phase has got to.
     Mark {
         phase: &'a str,
         mark: Mark,

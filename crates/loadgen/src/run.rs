@@ -1,5 +1,6 @@
 //! Carries a specification out, phase by phase, and reports as it goes.
 
+mod asked;
 mod drive;
 mod failure;
 mod plan;
@@ -11,6 +12,7 @@ mod ticker;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::engine::Mark;
 use crate::events::{Event, Events, PhaseResult};
 use crate::mysql::{ClientError, Connection};
 use crate::statement::StatementRecord;
@@ -71,6 +73,11 @@ pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Fa
             events,
             stop,
         };
+        events.emit(&Event::Mark {
+            phase: &phase.name,
+            mark: Mark::PhaseStarted,
+            t_s: 0.0,
+        });
         let outcome = run_phase(&mut context, phase, &mut record);
         if matches!(phase.work, Work::Statements(_) | Work::LoadData { .. }) {
             records.push(record);

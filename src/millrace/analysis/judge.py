@@ -38,7 +38,7 @@ def judge(
     the workload's primary one unless given; ``base`` is another level of the compared factor to
     compare with. Raises UserError for a margin, metric or base that cannot be.
     """
-    run, stored = stored.run, _measured(stored)
+    run = stored.run
     margin = run.margin if margin is None else margin
     if not 0 < margin < 1:
         raise UserError(
@@ -49,6 +49,7 @@ def judge(
     headline = _headline(metrics, metric)
     factor = str(run.spec["compare"]["factor"])
     base_level = _base_level(run.spec, base)
+    stored = _that_measure(stored)
     levels = {f["name"]: tuple(f["levels"]) for f in run.spec["factors"]}
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
     treatments = analyse_treatments(
@@ -88,11 +89,11 @@ def judge(
     )
 
 
-def _measured(stored: StoredRun) -> StoredRun:
-    """A run without the trials that were profiled, which is no way to measure a speed."""
+def _that_measure(stored: StoredRun) -> StoredRun:
+    """The run without its profiled trials: a profile costs what it shows."""
     trials = tuple(trial for trial in stored.trials if trial.purpose == "measure")
-    ids = {trial.id for trial in trials}
-    attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in ids)
+    kept = {trial.id for trial in trials}
+    attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
     return replace(stored, trials=trials, attempts=attempts)
 
 

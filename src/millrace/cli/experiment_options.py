@@ -14,6 +14,7 @@ import click
 from millrace.experiment.check import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.observe.registry import OBSERVERS, PROFILE
 from millrace.report import published
 from millrace.servers import configurations, install
 
@@ -32,6 +33,27 @@ class Percent(click.FloatRange):
         return number
 
 
+_OF_ALL_TRIALS = tuple(name for name in OBSERVERS if name != PROFILE)
+
+
+class Observers(click.ParamType[tuple[str, ...]]):
+    """Names of observers, in the order in which they look."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if value in ("all", "none"):
+            return _OF_ALL_TRIALS if value == "all" else ()
+        names = [name.strip() for name in str(value).split(",")]
+        for name in names:
+            if name not in _OF_ALL_TRIALS:
+                known = ", ".join(_OF_ALL_TRIALS)
+                self.fail(f"there is no observer {name!r}; there are: {known}.", param, ctx)
+        return tuple(name for name in _OF_ALL_TRIALS if name in names)
+
+
 @dataclass(frozen=True)
 class ExperimentChoice:
     """An experiment as the command line names it."""
@@ -48,6 +70,7 @@ class ExperimentChoice:
             check_configurations=configurations.check,
             check_option=configurations.check_varied_option,
             studies=published.study_names(),
+            observers=_OF_ALL_TRIALS,
         )
         return read(
             self.path, scale=self.scale, surroundings=surroundings, overrides=self.overrides
@@ -55,12 +78,24 @@ class ExperimentChoice:
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--scale``, ``--blocks``, ``--seed``, ``--margin``; the command gets a choice."""
+    """Add FILE, ``--scale``, ``--blocks``, ``--profile-blocks``, ``--observers``, ``--seed`` and
+    ``--margin``; the command gets a choice."""
 
     @click.argument("file", type=click.Path(path_type=Path))
     @click.option("--scale", help="One of the file's scales, such as demo or laptop.")
     @click.option(
         "--blocks", type=click.IntRange(1, MAX_BLOCKS), help="How often each treatment runs."
+    )
+    @click.option(
+        "--profile-blocks",
+        type=click.IntRange(0, MAX_BLOCKS),
+        help="Blocks that are profiled, after the others.",
+    )
+    @click.option(
+        "--observers",
+        type=Observers(),
+        metavar="NAMES",
+        help="Those that look on, separated by commas; `all` or `none`.",
     )
     @click.option(
         "--seed", type=click.IntRange(0, MAX_SEED), help="Decides the order of the trials."
@@ -75,12 +110,21 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_choice(
         file: Path,
         scale: str | None,
+        *,
         blocks: int | None,
+        profile_blocks: int | None,
+        observers: tuple[str, ...] | None,
         seed: int | None,
         margin: float | None,
         **others: Any,
     ) -> Any:
-        overrides = Overrides(blocks=blocks, margin_percent=margin, seed=seed)
+        overrides = Overrides(
+            blocks=blocks,
+            profile_blocks=profile_blocks,
+            observers=observers,
+            margin_percent=margin,
+            seed=seed,
+        )
         return command(choice=ExperimentChoice(file, scale, overrides), **others)
 
     return with_choice

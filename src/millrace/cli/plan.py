@@ -87,7 +87,7 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
             f"{compare.factor}, base {compare.base}, margin {margin}",
         ),
         *((("held", ", ".join(held)),) if held else ()),
-        ("trials", f"{len(plan.treatments)} treatments x {experiment.blocks} blocks"),
+        ("trials", f"{len(plan.treatments)} treatments x {_blocks(experiment)}"),
         ("seed", f"{plan.seed}{keep}"),
     ):
         out.print(f"{name:<10}{text}", markup=False)
@@ -104,8 +104,15 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> Table:
         table.add_column(heading, overflow="fold")
     for trial in plan.trials:
         levels = [escape(str(trial.treatment.levels[name])) for name in varied]
-        table.add_row(str(trial.position + 1), str(trial.block + 1), *levels, trial.id)
+        block = f"{'profile ' if trial.purpose == 'profile' else ''}{trial.block + 1}"
+        table.add_row(str(trial.position + 1), block, *levels, trial.id)
     return table
+
+
+def _blocks(experiment: Experiment) -> str:
+    if not experiment.profile_blocks:
+        return f"{experiment.blocks} blocks"
+    return f"({experiment.blocks} blocks + {experiment.profile_blocks} that are profiled)"
 
 
 def _telling(experiment: Experiment) -> dict[str, Any]:
@@ -151,6 +158,8 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
         "digest": plan.digest,
         "seed": plan.seed,
         "blocks": experiment.blocks,
+        "profile_blocks": experiment.profile_blocks,
+        "observers": list(experiment.observers),
         "margin": experiment.margin,
         "parameters": dict(experiment.parameters),
         "compare": asdict(experiment.compare),
@@ -159,6 +168,7 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
                 "id": trial.id,
                 "position": trial.position,
                 "block": trial.block,
+                "purpose": trial.purpose,
                 "treatment": trial.treatment.id,
                 "levels": dict(trial.treatment.levels),
                 "resolved": dict(trial.treatment.resolved),

@@ -54,7 +54,7 @@ class RunProgress:
         kind = event["event"]
         if kind == "trial":
             self._started = time.monotonic()
-            self._label = f"block {event['block'] + 1} · {event['treatment']}"
+            self._label = f"{_block(event)} · {event['treatment']}"
             self._show("settle")
         elif kind == "step":
             self._show(str(event["name"]))
@@ -87,7 +87,7 @@ class RunProgress:
         ) + str(event["reason"] or "")
         if event["outcome"] != "finished" or not err.is_terminal:
             err.print(
-                f"{self._done}/{self._total} {event['treatment']} · block {event['block'] + 1}"
+                f"{self._done}/{self._total} {event['treatment']} · {_block(event)}"
                 f" · {took_s:.1f} s{outcome} · {self._left(0.0)} left",
                 markup=False,
             )
@@ -112,3 +112,7 @@ def duration_text(seconds: float) -> str:
     hours, rest = divmod(whole, 3600)
     minutes, second = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
+
+
+def _block(event: Mapping[str, Any]) -> str:
+    return f"{'profile' if event['purpose'] == 'profile' else 'block'} {event['block'] + 1}"

@@ -158,7 +158,8 @@ def _print_trials(stored: StoredRun) -> None:
         attempt = last.get(trial.id)
         outcome = (attempt.outcome if attempt else None) or "open"
         out.print(
-            f"\n[bold]{trial.position + 1}[/] block {trial.block + 1}  "
+            f"\n[bold]{trial.position + 1}[/] "
+            f"{'profile' if trial.purpose == 'profile' else 'block'} {trial.block + 1}  "
             f"{escape(labels[trial.treatment_id])}  [{_STYLES[outcome]}]{outcome}[/]"
             + (f"  (attempt {attempt.number})" if attempt and attempt.number > 1 else "")
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from millrace.report import html, terminal
 from millrace.runner import continuing, cpu_wakeup, doctor, host, prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
+from millrace.runner.cpu_wakeup import Rule
+from millrace.servers.model import InstalledServer
 from millrace.store.records import HostRecord, RunRecord, StoredRun
 from millrace.store.store import Store
 
@@ -46,22 +48,27 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bo
         stack.enter_context(quiet_host(f"run {experiment.name}"))
         opened = stack.enter_context(Store.open(store))
         chosen = _choose(opened, experiment, fresh)
-        run, plan = chosen.run, chosen.plan
-        waiting = {trial.id for trial in plan.trials}
-        if not chosen.is_new:
-            waiting &= runner.waiting_trials(opened, run, plan, retry_failed=retry_failed)
-        if waiting:
-            prepare.refuse_missing_cpus(plan.experiment)
-            prepare.refuse_attached(plan)
-            estimate = estimate_or_refuse(plan, opened)
-            given = _prepare(stack, plan, None if chosen.is_new else opened.load_run(run.id))
-            runner.begin(opened, run, plan, chosen.extension)
-            _announce(run, len(plan.trials), len(waiting))
-            with _saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
-                runner.carry_out(opened, run, given, watch, retry_failed=retry_failed)
-        else:
-            _announce(run, len(opened.load_run(run.id).trials), 0)
-        _report(opened, run, experiment)
+        carry_out(stack, opened, chosen, retry_failed=retry_failed)
+        _report(opened, chosen.run, experiment)
+
+
+def carry_out(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: bool) -> None:
+    """Carry out what has no result yet of a run; what that needs is there until ``stack`` ends."""
+    run, plan = chosen.run, chosen.plan
+    waiting = {trial.id for trial in plan.trials}
+    if not chosen.is_new:
+        waiting &= runner.waiting_trials(store, run, plan, retry_failed=retry_failed)
+    if not waiting:
+        _announce(run, len(store.load_run(run.id).trials), 0)
+        return
+    prepare.refuse_missing_cpus(plan.experiment)
+    prepare.refuse_attached(plan)
+    estimate = estimate_or_refuse(plan, store)
+    given = _prepare(stack, plan, None if chosen.is_new else store.load_run(run.id))
+    runner.begin(store, run, plan, chosen.extension)
+    _announce(run, len(plan.trials), len(waiting))
+    with _saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
+        runner.carry_out(store, run, given, watch, retry_failed=retry_failed)
 
 
 @contextmanager
@@ -73,20 +80,38 @@ def _saying_how_to_continue() -> Iterator[None]:
         raise Interrupted(stopped.message, remedy=remedy) from None
 
 
+def new_run(plan: Plan) -> Chosen:
+    """A run of a plan that begins here and now, whatever there was before."""
+    run = runner.new_run_record(plan, _host(), _versions(), _command())
+    return Chosen(run, plan, is_new=True)
+
+
 def _choose(store: Store, experiment: Experiment, fresh: bool) -> Chosen:
-    facts = host.facts(paths.work_dir())
-    findings = [finding.as_data() for finding in doctor.examine(facts, paths.work_dir())]
     chosen = continuing.choose(
         store,
         experiment,
-        host=HostRecord(host.host_id(facts), {**facts, "findings": findings}),
-        versions={"millrace": __version__, **load.versions()},
-        command=shlex.join(["millrace", *sys.argv[1:]]),
+        host=_host(),
+        versions=_versions(),
+        command=_command(),
         fresh=fresh,
     )
     if chosen.told is not None:
         err.print(chosen.told, markup=False)
     return chosen
+
+
+def _host() -> HostRecord:
+    facts = host.facts(paths.work_dir())
+    findings = [finding.as_data() for finding in doctor.examine(facts, paths.work_dir())]
+    return HostRecord(host.host_id(facts), {**facts, "findings": findings})
+
+
+def _versions() -> dict[str, str]:
+    return {"millrace": __version__, **load.versions()}
+
+
+def _command() -> str:
+    return shlex.join(["millrace", *sys.argv[1:]])
 
 
 def _prepare(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.RunInput:
@@ -98,13 +123,24 @@ def _prepare(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.
         err.print(told, markup=False)
     expected = prepare.expected_data(plan.experiment)
     data_file = prepare.data_file(plan.experiment, treatments, work_dir)
-    works = [treatment.work for treatment in treatments.values()]
     return runner.RunInput(
         plan,
         treatments,
         expected,
         stack.enter_context(data_file),
-        cpu_wakeup.rule_of(works, plan.experiment.compare.factor, earlier),
+        _rule(plan, treatments.values(), earlier),
+    )
+
+
+def _rule(
+    plan: Plan, treatments: Collection[runner.PreparedTreatment], earlier: StoredRun | None
+) -> Rule | None:
+    ours = all(isinstance(each.server, InstalledServer) for each in treatments)
+    return cpu_wakeup.rule_of(
+        [treatment.work for treatment in treatments],
+        plan.experiment.compare.factor,
+        earlier,
+        placeable=ours and not plan.experiment.parameters.get("client_cpus"),
     )
 
 

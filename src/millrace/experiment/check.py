@@ -31,11 +31,12 @@ DEFAULT_MARGIN_PERCENT = 2.0
 MAX_MARGIN_PERCENT = 50.0
 
 _TOP_KEYS = (
-    "name", "title", "workload", "published", "seed", "blocks", "margin_percent",
-    "default_scale", "factors", "compare", "parameters", "configurations", "scales",
+    "name", "title", "workload", "published", "seed", "blocks", "profile_blocks",
+    "margin_percent", "observers", "default_scale", "factors", "compare", "parameters",
+    "configurations", "scales",
 )  # fmt: skip
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales")
-_SCALE_KEYS = ("blocks", "margin_percent", "base", "factors")
+_SCALE_KEYS = ("blocks", "profile_blocks", "margin_percent", "base", "factors")
 
 # Run ids and names of files begin with it.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -50,13 +51,15 @@ Definitions = Mapping[str, Mapping[str, Any]]
 class Surroundings:
     """What an experiment may refer to outside its file: the names of servers, the shipped
     configurations, the check of those it defines itself (definitions, known ones), the check of an
-    option that is varied (place, name, level), and the published studies."""
+    option that is varied (place, name, level), the published studies, and the observers that a
+    trial may have."""
 
     servers: Collection[str]
     configurations: Definitions
     check_configurations: Callable[[Definitions, Definitions], list[Mistake]]
     check_option: OptionCheck
     studies: Collection[str] = ()
+    observers: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Settings:
 
     where: str = ""
     blocks: int | None = None
+    profile_blocks: int | None = None
     margin_percent: float | None = None
     base: Level | None = None
     factors: Mapping[str, Factor] = field(default_factory=dict)
@@ -75,6 +79,9 @@ class Settings:
         return Settings(
             where=scale.where,
             blocks=self.blocks if scale.blocks is None else scale.blocks,
+            profile_blocks=(
+                self.profile_blocks if scale.profile_blocks is None else scale.profile_blocks
+            ),
             margin_percent=(
                 self.margin_percent if scale.margin_percent is None else scale.margin_percent
             ),
@@ -91,6 +98,7 @@ class Checked:
     name: str
     title: str
     published: str | None
+    observers: tuple[str, ...]
     seed: int | None
     default_scale: str | None
     workload: Mapping[str, Any]
@@ -107,6 +115,7 @@ class Checked:
         return replace(
             settings,
             blocks=settings.blocks or DEFAULT_BLOCKS,
+            profile_blocks=settings.profile_blocks or 0,
             margin_percent=settings.margin_percent or DEFAULT_MARGIN_PERCENT,
             factors={factor.name: factor for factor in factors},
         )
@@ -144,6 +153,7 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
         name=_name(found, document),
         title=_optional_text(found, document, "title") or str(document.get("name", "")),
         published=_published(found, document, surroundings.studies),
+        observers=_observers(found, document, surroundings.observers),
         seed=_seed(found, document),
         default_scale=_default_scale(found, document, scales),
         workload=definition,
@@ -183,6 +193,22 @@ def _published(
     if name is not None and name not in studies:
         found.unknown("published", "published study", name, studies)
     return name
+
+
+def _observers(
+    found: Mistakes, document: Mapping[str, Any], known: Collection[str]
+) -> tuple[str, ...]:
+    """The observers of all trials: every one there is, unless the file lists them."""
+    if "observers" not in document:
+        return tuple(known)
+    names = document["observers"]
+    if not isinstance(names, list):
+        found.add("observers", f"{door.shown(names)} is no list", "a list of observers, or []")
+        return ()
+    for name in names:
+        if name not in known:
+            found.unknown("observers", "observer", name, known)
+    return tuple(name for name in known if name in names)
 
 
 def _seed(found: Mistakes, document: Mapping[str, Any]) -> int | None:
@@ -299,12 +325,18 @@ def _settings(
     prefix = f"{where}." if where else ""
     blocks = table.get("blocks")
     margin = table.get("margin_percent")
+    profile_blocks = table.get("profile_blocks")
     factors = door.table(found, f"{prefix}factors", table.get("factors", {}))
     return Settings(
         where=where,
         blocks=(
             door.integer(found, f"{prefix}blocks", blocks, 1, MAX_BLOCKS)
             if "blocks" in table
+            else None
+        ),
+        profile_blocks=(
+            door.integer(found, f"{prefix}profile_blocks", profile_blocks, 0, MAX_BLOCKS)
+            if "profile_blocks" in table
             else None
         ),
         margin_percent=(

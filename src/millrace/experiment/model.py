@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Level = str | int | float | bool
+
+Purpose = Literal["measure", "profile"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Experiment:
     ``parameters`` are the workload's parameters at this scale (``rows``, ``data_seed`` ...);
     ``published`` names the published study whose figures a report sets beside the user's own;
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
+    ``observers`` are those that observe its trials; ``profile_blocks`` is the number of blocks
+    whose trials are profiled, after all that measure.
     """
 
     name: str
@@ -58,6 +62,8 @@ class Experiment:
     parameters: Mapping[str, Any]
     blocks: int
     margin: float
+    observers: tuple[str, ...]
+    profile_blocks: int
     seed: int | None
     published: str | None
     source: str
@@ -80,12 +86,14 @@ class Treatment:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One run of one treatment: in block ``block`` (from 0), ``position`` in the whole order."""
+    """One run of one treatment: in block ``block`` (from 0), ``position`` in the whole order.
+    Profiled trials are in blocks of their own, which count from 0 too."""
 
     id: str
     treatment: Treatment
     block: int
     position: int
+    purpose: Purpose = "measure"
 
 
 @dataclass(frozen=True)

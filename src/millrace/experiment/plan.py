@@ -7,11 +7,12 @@ more blocks keep those that are done, and a treatment is recognised in another r
 * the digest: name and scale of the experiment, the workload's definition, its parameters;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
   for, and the definitions of the configurations it uses;
-* a trial: digest, treatment, block.
+* a trial: digest, treatment, block, and its purpose where that is another than to measure.
 
 Order. Each block holds each treatment once. In block b the treatments are sorted by the SHA-256 of
 ``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that more
-blocks leave the earlier ones as they were.
+blocks leave the earlier ones as they were. Blocks of profiled trials come after all others, their
+seed being ``"{seed}:profile"``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from itertools import product
 from typing import Any
 
 from millrace.experiment.levels import CONFIGURATION, resolved_level
-from millrace.experiment.model import Experiment, Level, Plan, PlannedTrial, Treatment
+from millrace.experiment.model import Experiment, Level, Plan, PlannedTrial, Purpose, Treatment
 
 _FORMAT = 1
+
+_MEASURE: Purpose = "measure"
+_PROFILE: Purpose = "profile"
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
@@ -35,14 +39,20 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         for levels in product(*(factor.levels for factor in experiment.factors))
     )
     identity = digest(experiment)
+    blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
+    profiled = (
+        (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
+    )
     ordered = [
-        (block, treatment)
-        for block in range(experiment.blocks)
-        for treatment in _block_order(treatments, seed, block)
+        (block, purpose, treatment)
+        for block, of_purpose, purpose in (*blocks, *profiled)
+        for treatment in _block_order(treatments, of_purpose, block)
     ]
     trials = tuple(
-        PlannedTrial(_id([identity, treatment.id, block]), treatment, block, position)
-        for position, (block, treatment) in enumerate(ordered)
+        PlannedTrial(
+            _trial_id(identity, treatment, block, purpose), treatment, block, position, purpose
+        )
+        for position, (block, purpose, treatment) in enumerate(ordered)
     )
     return Plan(experiment, identity, seed, treatments, trials)
 
@@ -68,6 +78,10 @@ def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Any]:
     offered = experiment.workload.get("factors", {})
     levels = {name: treatment.resolved[name] for name in treatment.levels if name in offered}
     return {**experiment.parameters, **levels}
+
+
+def _trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
+    return _id([identity, treatment.id, block, *([] if purpose == _MEASURE else [purpose])])
 
 
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
@@ -103,7 +117,7 @@ def _definitions(
     return definitions
 
 
-def _block_order(treatments: tuple[Treatment, ...], seed: int, block: int) -> list[Treatment]:
+def _block_order(treatments: tuple[Treatment, ...], seed: str, block: int) -> list[Treatment]:
     def key(treatment: Treatment) -> bytes:
         return hashlib.sha256(f"{seed}:{block}:{treatment.id}".encode()).digest()
 

@@ -25,6 +25,8 @@ class Overrides:
     """What a request changes for one run; None leaves the file's word."""
 
     blocks: int | None = None
+    profile_blocks: int | None = None
+    observers: tuple[str, ...] | None = None
     margin_percent: float | None = None
     seed: int | None = None
     base: Level | None = None
@@ -58,6 +60,7 @@ def read(
     compared = settings.factors[checked.compared]
     assert settings.base is not None
     assert settings.blocks is not None
+    assert settings.profile_blocks is not None
     assert settings.margin_percent is not None
     return Experiment(
         name=checked.name,
@@ -70,6 +73,8 @@ def read(
         parameters=settings.parameters,
         blocks=settings.blocks,
         margin=settings.margin_percent / 100,
+        observers=checked.observers if overrides.observers is None else overrides.observers,
+        profile_blocks=settings.profile_blocks,
         seed=checked.seed if overrides.seed is None else overrides.seed,
         published=checked.published,
         source=str(path),
@@ -149,6 +154,11 @@ def _overridden(settings: Settings, overrides: Overrides) -> Settings:
     return replace(
         settings,
         blocks=overrides.blocks or settings.blocks,
+        profile_blocks=(
+            settings.profile_blocks
+            if overrides.profile_blocks is None
+            else overrides.profile_blocks
+        ),
         margin_percent=overrides.margin_percent or settings.margin_percent,
         base=settings.base if overrides.base is None else overrides.base,
     )

@@ -1,8 +1,8 @@
 """The contract with the load generator: a specification out, events and a result in.
 
-The program writes JSON lines: ``start``, an ``interval`` a second, a ``mark`` where a part of a
-drive phase begins or ends, a ``phase`` at the end of each phase, and a ``summary``; or an ``error``
-before the summary. Times are seconds, sizes bytes.
+The program writes JSON lines: ``start``, a ``mark`` where a phase begins (``phase_started``) and
+where a part of a drive phase begins or ends, an ``interval`` a second, a ``phase`` at the end of
+each phase, and a ``summary``; or an ``error`` before the summary. Times are seconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from millrace.load.results import (
     result_of,
 )
 from millrace.load.spec import RunSpec
+from millrace.load.statements import statements
 
 __all__ = [
     "ClientUsage",
@@ -51,6 +52,7 @@ __all__ = [
     "data_checksum",
     "find_load_generator",
     "run",
+    "statements",
     "versions",
     "write_data_file",
 ]

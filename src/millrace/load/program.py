@@ -42,14 +42,16 @@ def find_load_generator() -> Path:
     return Path(on_path)
 
 
-def ask(arguments: Sequence[str]) -> dict[str, Any]:
-    """Run the program to its end and return the JSON object it prints.
+def ask(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
+    """Run the program to its end, ``given`` being its input, and return the JSON object it prints.
 
     It ends with us: when we are killed, and when an exception (Ctrl-C) passes through here.
     """
     command = [str(find_load_generator()), "--die-with-parent", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, check=False, start_new_session=True)
+        done = subprocess.run(
+            command, input=given.encode(), capture_output=True, check=False, start_new_session=True
+        )
     except OSError as error:
         raise HostProblem(f"cannot start {command[0]}: {error.strerror}") from error
     if done.returncode != 0:

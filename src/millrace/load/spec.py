@@ -181,7 +181,8 @@ class Drive:
     """A phase in which ``clients`` repeat a test's transactions, ``warmup_s`` unmeasured (or
     ``until_steady`` throughput, so long at most), then for ``time_s`` or, where that is None, until
     ``transactions`` were made in all. A transaction that ends with one of the ``retry`` codes is
-    begun again."""
+    begun again. Each client begins with ``pings`` requests that ask for nothing, and stays
+    connected for ``linger_s`` after the mark ``measure_ended``."""
 
     name: str
     test: str
@@ -197,6 +198,8 @@ class Drive:
     retry: Sequence[int] = ()
     busy_poll: bool = False
     cpus: Sequence[int] | None = None
+    pings: int = 0
+    linger_s: float = 0.0
 
     def __post_init__(self) -> None:
         if (self.time_s is None) == (self.transactions is None):
@@ -221,6 +224,8 @@ class Drive:
             "retry": list(self.retry),
             "busy_poll": self.busy_poll,
             "cpus": None if self.cpus is None else list(self.cpus),
+            "pings": self.pings,
+            "linger_s": self.linger_s,
         }
 
 

@@ -182,8 +182,12 @@ def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
 
 
 def _wakeup_text(facts: Mapping[str, Any]) -> str:
-    kept = "idle CPUs were kept awake" if facts.get("kept_awake_by") else "idle CPUs could sleep"
-    text = kept
+    text = "idle CPUs were kept awake" if facts.get("kept_awake_by") else "idle CPUs could sleep"
+    if facts.get("shared_cpu") is not None:
+        shared = (
+            f"CPU {facts['shared_cpu']} was shared by the client and the server's thread for it"
+        )
+        return f"{text}, and {shared} ({facts['reason']})"
     if "polled" in facts:  # else tables were loaded
         text += " and clients polled" if facts["polled"] else " and clients did not poll"
     if facts.get("on_cpus"):

@@ -13,7 +13,6 @@ from millrace.load import client as load
 from millrace.load.spec import Connection, Tls
 from millrace.runner import measuring
 from millrace.runner.driving import Driving, note
-from millrace.runner.limits import limit_s
 from millrace.runner.measuring import SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import EXPECTED_FAILURES, Step
@@ -60,7 +59,7 @@ class AttachedServerTrial:
             yield from self._driving.steps()
         else:
             yield Step("settle", self._settle, SETTLE_LIMIT_S)
-        yield Step("measure", self._measure, limit_s(work.measuring, work))
+        yield Step("measure", self._measure, measuring.limit_s(work))
         yield Step("drop", self._drop, STOP_LIMIT_S)
 
     def _prepare(self, _limit_s: float) -> None:
@@ -90,6 +89,8 @@ class AttachedServerTrial:
             self.given,
             self._connection(),
             self.found,
+            instance=self._attached,
+            database=database_name(self.given.name),
             listener=self._listener(),
             driving=self._driving,
             limit_s=limit_s,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
 from millrace.errors import TrialFailed
+from millrace.observe.cpu_clock import CpuTime, cpu_between, cpu_time
 from millrace.runner.residency import PoolStatus, pool_status_in
 from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.attached import AttachedInstance
@@ -23,41 +20,6 @@ from millrace.store.records import MeasurementRecord
 _BEGIN, _END = "measure_started", "measure_ended"
 
 _STATUS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read%'"
-
-
-_ALL_THREADS = 2  # CPUCLOCK_SCHED: what a process ran, counted in nanoseconds
-
-
-@dataclass(frozen=True)
-class CpuTime:
-    """CPU time of a process since it began, with that of threads that have ended: in ticks of the
-    clock that user and system time are told in, and in nanoseconds altogether."""
-
-    user_s: float
-    system_s: float
-    total_ns: int
-
-
-def cpu_time(pid: int) -> CpuTime:
-    """The CPU time of a process until now. Raises OSError when it is gone."""
-    # The name in parentheses may hold anything; fields 14 and 15 are the times.
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    fields = stat.rpartition(")")[2].split()
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    # The number that clock_getcpuclockid(3) gives, which Python does not have.
-    total_ns = time.clock_gettime_ns((~pid << 3) | _ALL_THREADS)
-    return CpuTime(int(fields[11]) * tick_s, int(fields[12]) * tick_s, total_ns)
-
-
-def cpu_between(before: CpuTime, after: CpuTime) -> tuple[float, float]:
-    """User and system seconds between two readings of one process: nanoseconds say how many, ticks
-    (10 ms) of which kind; less than a tick is user time."""
-    user_s, system_s = after.user_s - before.user_s, after.system_s - before.system_s
-    ticked_s = user_s + system_s
-    total_s = (after.total_ns - before.total_ns) / 1e9
-    if not ticked_s:
-        return total_s, 0.0
-    return total_s * user_s / ticked_s, total_s * system_s / ticked_s
 
 
 class Counters:

@@ -1,14 +1,20 @@
-"""Whether a trial keeps the CPUs awake and its clients polling: one rule for the whole run, decided
-before the first trial.
+"""What a run does about CPUs that sleep: one rule, decided before the first trial.
 
-On an idle virtual machine a halted CPU takes tens of microseconds to run again. With few clients
-that delay is in every operation, the same for all servers, and hides a part of their difference;
-whether it is there at all depends on who else uses the host. Both remedies take CPU time, which
-nobody misses where CPUs are to spare, and which the server lacks where they are not: pollers of the
-idle class are given turns by current kernels too. So the rule goes by the number of clients, or
-of connections that load where loading is what is measured, and by nothing else. Trials that differ
-in it are never compared with each other unless clients are what is compared, and then the largest
-number decides for all.
+On an idle virtual machine a halted CPU takes tens of microseconds to run again, and one that is
+kept awake still takes long to be told. With few clients that delay is in every operation, the same
+for all servers, and hides a part of their difference; whether it is there at all depends on who
+else uses the host. There are three remedies:
+
+a shared CPU    The only client and the server's thread of its connection take turns on one CPU, so
+                that no other has to be woken; the server's other threads have the other CPUs.
+kept awake      Pollers of the idle class keep the CPUs from halting.
+busy polling    Clients ask for answers instead of sleeping, on CPUs of their own.
+
+The last two take CPU time, which nobody misses where CPUs are to spare, and which the server lacks
+where they are not: pollers of the idle class are given turns by current kernels too. So these are
+for all trials of a run or for none, by its largest number of clients (or of connections that load,
+where loading is what is measured). A CPU is shared by single clients only, where nothing is
+compared with more of them.
 """
 
 from __future__ import annotations
@@ -44,13 +50,15 @@ class Control:
     """What a trial does about sleeping CPUs, and why.
 
     ``client_cpus`` are those that polling clients get for themselves; None leaves them where the
-    experiment says. The latencies are those of the slowest CPU, medians in microseconds; None where
-    they could not be measured.
+    experiment says. ``shared_cpu`` is that of the only client and the thread of its connection,
+    None where they are left to the kernel. The latencies are those of the slowest CPU, medians in
+    microseconds; None where they could not be measured.
     """
 
     keep_awake: bool
     busy_poll: bool
     client_cpus: tuple[int, ...] | None
+    shared_cpu: int | None
     reason: str
     idle_wakeup_us: float | None
     awake_wakeup_us: float | None
@@ -60,40 +68,61 @@ class Control:
 class Rule:
     """How a run decides for its trials: what the experiment says and what was measured.
 
-    ``busy_poll`` is None where nobody can poll: tables are loaded. ``cpus`` are those this process
-    may use. ``clients`` stands for every trial's number of clients where that number is what the
-    experiment compares.
+    ``busy_poll`` and ``share_cpu`` are None where nobody drives clients: tables are loaded.
+    ``cpus`` are those this process may use. ``most`` is the largest number of clients of a trial;
+    where they are what is compared (``compared``), single ones do not share a CPU, nor where
+    threads of a server cannot be given CPUs (``placeable``).
     """
 
     keep_awake: Setting
     busy_poll: Setting | None
+    share_cpu: Setting | None
     idle_us: float | None
     awake_us: float | None
     cpus: tuple[int, ...]
-    clients: int | None = None
+    most: int
+    compared: bool = False
+    placeable: bool = True
 
     def control(self, clients: int) -> Control:
         """What is done in a trial with so many clients."""
-        clients = self.clients or clients
         lost_us = 0.0
         if self.idle_us is not None and self.awake_us is not None:
             lost_us = self.idle_us - self.awake_us
         sleeps = lost_us >= WORTH_AVOIDING_US
-        room = 2 * clients <= len(self.cpus)
-        awake = sleeps and room if self.keep_awake == "auto" else self.keep_awake == "on"
-        ample = _AMPLE * clients <= len(self.cpus)
+        room = 2 * self.most <= len(self.cpus)
+        ample = _AMPLE * self.most <= len(self.cpus)
         polls = sleeps and ample if self.busy_poll == "auto" else self.busy_poll == "on"
-        reasons = [self._found()]
+        shared = clients == 1 and self._shares(polls=polls)
+        needed = sleeps and room and not (self.most == 1 and shared)
+        awake = needed if self.keep_awake == "auto" else self.keep_awake == "on"
+        return Control(
+            awake,
+            polls,
+            # Else the kernel may put client and server on one CPU, and in one trial more than
+            # another.
+            self.cpus[-clients:] if polls and ample else None,
+            self.cpus[-1] if shared else None,
+            "; ".join(self._reasons(sleeps=sleeps, room=room)),
+            self.idle_us,
+            self.awake_us,
+        )
+
+    def _shares(self, *, polls: bool) -> bool:
+        """Whether single clients share a CPU with the server's thread that serves them."""
+        if len(self.cpus) < 2 or self.compared or polls or not self.placeable:
+            return False
+        slow_to_wake = self.awake_us is not None and self.awake_us >= WORTH_AVOIDING_US
+        return slow_to_wake if self.share_cpu == "auto" else self.share_cpu == "on"
+
+    def _reasons(self, *, sleeps: bool, room: bool) -> Iterator[str]:
+        yield self._found()
         if sleeps and not room and "auto" in (self.keep_awake, self.busy_poll):
             what, n_cpus = "clients" if self.busy_poll else "connections", len(self.cpus)
-            reasons.append(f"{what} = {clients} leaves none of the {n_cpus} CPUs to spare")
-        if self.keep_awake != "auto":
-            reasons.append(f'the experiment says keep_awake = "{self.keep_awake}"')
-        if self.busy_poll in ("on", "off"):
-            reasons.append(f'the experiment says busy_poll = "{self.busy_poll}"')
-        # Else the kernel may put client and server on one CPU, and in one trial more than another.
-        own_cpus = self.cpus[-clients:] if polls and ample else None
-        return Control(awake, polls, own_cpus, "; ".join(reasons), self.idle_us, self.awake_us)
+            yield f"{what} = {self.most} leaves none of the {n_cpus} CPUs to spare"
+        for name in ("keep_awake", "busy_poll", "share_cpu"):
+            if (setting := getattr(self, name)) in ("on", "off"):
+                yield f'the experiment says {name} = "{setting}"'
 
     def _found(self) -> str:
         if self.idle_us is None or self.awake_us is None:
@@ -104,11 +133,14 @@ class Rule:
         )
 
 
-def rule_of(works: Collection[Work], compared: str, earlier: StoredRun | None) -> Rule | None:
+def rule_of(
+    works: Collection[Work], compared: str, earlier: StoredRun | None, *, placeable: bool
+) -> Rule | None:
     """The rule of a run that does ``works``, by what was measured when its ``earlier`` trials
     began, else by what is measured now; None where no work has ``connections``.
 
-    ``compared`` is the factor whose levels are compared.
+    ``compared`` is the factor whose levels are compared, ``placeable`` says whether threads of all
+    servers can be given CPUs.
     """
     numbers = [work.connections for work in works if work.connections is not None]
     if not numbers:
@@ -118,10 +150,13 @@ def rule_of(works: Collection[Work], compared: str, earlier: StoredRun | None) -
     return Rule(
         values["keep_awake"],
         values.get("busy_poll"),
+        values.get("share_cpu"),
         idle_us,
         awake_us,
         tuple(sorted(os.sched_getaffinity(0))),
-        max(numbers) if compared == "clients" else None,
+        max(numbers),
+        compared == "clients",
+        placeable,
     )
 
 

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from millrace.runner import host_text as text
+from millrace.observe import cpu_limits
+from millrace.observe import host_text as text
+from millrace.observe.host_files import block_device, mount_below, number, read, read_file
 
 _CPUS = "sys/devices/system/cpu"
 _NO_MEMORY_LIMIT = 1 << 62  # version 1 control groups write "no limit" as the largest page count
@@ -61,27 +63,6 @@ def host_id(known: Mapping[str, Any]) -> str:
     names = ("vendor", "model", "sockets", "cores", "threads")
     identity = [known["machine"], known["kernel"]["architecture"], *(cpu[name] for name in names)]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
-
-
-def read(root: Path, name: str) -> str | None:
-    """A file below ``root`` without surrounding white space; None when it cannot be read."""
-    return read_file(root / name)
-
-
-def read_file(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip("\0 \n\t")
-    except OSError:
-        return None
-
-
-def number(root: Path, name: str) -> int | None:
-    """A file that holds one whole number; None when it does not."""
-    found = read(root, name)
-    try:
-        return None if found is None else int(found)
-    except ValueError:
-        return None
 
 
 def _machine(root: Path) -> str | None:
@@ -198,32 +179,23 @@ def _container(root: Path) -> str | None:
 
 def _limits(root: Path) -> dict[str, Any]:
     """What the control group (either version) allows: CPUs, maybe a fraction of one, and memory."""
-    groups: dict[str, str] = {}
-    for line in (read(root, "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        groups |= {name: path.strip("/") for name in controllers.split(",")}
+    groups = text.control_groups(read(root, "proc/self/cgroup"))
     unified = root / "sys/fs/cgroup" / groups.get("", "")
-    quota, _, period = (read_file(unified / "cpu.max") or "max").partition(" ")
     memory = number(unified, "memory.max")
-    if "cpu" in groups:
-        cpu = root / "sys/fs/cgroup/cpu" / groups["cpu"]
-        quota = read_file(cpu / "cpu.cfs_quota_us") or "max"
-        period = read_file(cpu / "cpu.cfs_period_us") or ""
     if "memory" in groups:
         memory = number(root / "sys/fs/cgroup/memory" / groups["memory"], "memory.limit_in_bytes")
     if memory is not None and memory >= _NO_MEMORY_LIMIT:
         memory = None
     return {
-        "cpus": int(quota) / int(period) if quota.isdigit() and period.isdigit() else None,
+        "cpus": cpu_limits.quota_cpus("self", root),
         "memory_bytes": memory,
     }
 
 
 def _filesystem(root: Path, work_dir: Path) -> dict[str, Any]:
     """The filesystem that holds ``work_dir`` (which need not exist yet), and its device."""
-    existing = next(path for path in (work_dir, *work_dir.parents) if _is_there(path)).resolve()
-    mount = text.mount_of(str(existing), text.mounts(read(root, "proc/self/mountinfo")))
-    device = _block_device(root, mount) if mount else None
+    existing, mount = mount_below(root, work_dir)
+    device = block_device(root, mount) if mount else None
     space = os.statvfs(existing)
     rotational = read_file(device / "queue/rotational") if device else None
     return {
@@ -238,26 +210,6 @@ def _filesystem(root: Path, work_dir: Path) -> dict[str, Any]:
         "total_bytes": space.f_blocks * space.f_frsize,
         "free_bytes": space.f_bavail * space.f_frsize,
     }
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # below a directory that is closed to us
-        return False
-
-
-def _block_device(root: Path, mount: text.Mount) -> Path | None:
-    """The whole device (not its partition) below a filesystem, as its directory in /sys."""
-    device = root / "sys/dev/block" / mount.device
-    if not device.exists() and mount.source.startswith("/dev/"):
-        # btrfs and others have a device number of their own; the source names the real one.
-        name = (root / mount.source.lstrip("/")).resolve().name
-        device = root / "sys/class/block" / name
-    if not device.exists():
-        return None
-    device = device.resolve()
-    return device.parent if (device / "partition").exists() else device
 
 
 def _load(root: Path) -> dict[str, Any]:

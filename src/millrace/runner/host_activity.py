@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.runner import host_text as text
-from millrace.runner.host import number, read, read_file
+from millrace.observe import host_text as text
+from millrace.observe.host_files import number, read, read_file
 
 _DATABASE_PROGRAMS = frozenset(
     ("mysqld", "mariadbd", "postgres", "mongod", "redis-server", "oracle", "sqlservr")

@@ -12,11 +12,13 @@ from typing import Any
 
 from millrace.errors import TrialFailed
 from millrace.load import client as load
-from millrace.load.spec import Connection, RunSpec
+from millrace.load.spec import Connection, Drive, RunSpec
 from millrace.runner import cpu_wakeup, limits, phases, yields
-from millrace.runner.counters import Counters, counters_of
+from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
+from millrace.runner.observing import TELL_LIMIT_S, observed
+from millrace.runner.placement import Placement
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
 from millrace.servers import families
@@ -38,6 +40,7 @@ _PARTIAL_LIMIT_S = 10.0
 STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page
 
 Announce = Callable[[Mapping[str, Any]], None]
+See = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class TrialInput:
     """All that a trial needs: decided before it starts, the same for every trial of a treatment.
 
     ``name`` is the trial's id in the store, ``expected`` what a named data set holds, ``data_file``
-    None unless the server reads one.
+    None unless the server reads one. ``observers`` are those that look on while it measures.
     """
 
     name: str
@@ -55,6 +58,7 @@ class TrialInput:
     expected: load.DataChecksum | None
     data_file: DataFile | None
     control: Control | None = None
+    observers: tuple[str, ...] = ()
 
 
 @dataclass
@@ -65,6 +69,7 @@ class Found:
     measurements: list[MeasurementRecord] = field(default_factory=list)
     histograms: list[HistogramRecord] = field(default_factory=list)
     artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
+    observations: Mapping[str, Any] = field(default_factory=dict)
     log_tail: Callable[[], str | None] = lambda: None
     log: Callable[[], bytes | None] = lambda: None
 
@@ -140,26 +145,39 @@ def _analyse(instance: Instance | AttachedInstance, database: str, limit_s: floa
         instance.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
 
 
+def limit_s(work: Work) -> float:
+    """What measuring may take, with the time that observers take to tell what they found."""
+    return limits.limit_s(work.measuring, work) + TELL_LIMIT_S
+
+
 def measure(
     given: TrialInput,
     connection: Connection,
     found: Found,
     *,
+    instance: Instance | AttachedInstance,
+    database: str,
     listener: Listener,
     driving: Driving | None,
     limit_s: float,
     data_file: DataFile | None = None,
 ) -> Sequence[StepRecord]:
     """Carry out the phases that are measured, and keep what they yielded, also when they could not
-    go on. While clients are driven, the server's counters are read."""
+    go on. Observers look on, and while clients are driven the server's counters are read."""
     work = given.work
+    run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
     with ExitStack() as opened:
         counters = None
         if driving is not None:
             counters = opened.enter_context(counters_of(driving.instance))
-        awake = opened.enter_context(cpu_wakeup.in_force(given.control))
-        run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
-        result = _measured(run_spec, found, listener, counters, limit_s)
+        collector = opened.enter_context(
+            observed(given.observers, work, instance, database, run_spec)
+        )
+        placed = _placed(given.control, instance)
+        with cpu_wakeup.in_force(given.control) as awake:
+            watchers = [*(() if counters is None else (counters.see,)), *placed, collector.see]
+            result = _measured(run_spec, found, listener, watchers, limit_s=limit_s - TELL_LIMIT_S)
+        found.observations = collector.document()
     if given.control is not None:
         note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
     if given.expected is not None:
@@ -172,6 +190,15 @@ def measure(
         found.measurements.extend(counters.measurements())
         driving.judge(*counters.pool)
     return yields.step_records(result)
+
+
+def _placed(control: Control | None, instance: Instance | AttachedInstance) -> tuple[See, ...]:
+    """What has the client share a CPU with the server's thread that serves it, where it is to."""
+    if control is None or control.shared_cpu is None:
+        return ()
+    assert isinstance(instance, Instance)  # else no rule has CPUs shared
+    assert instance.pid is not None
+    return (Placement(instance.pid, control.shared_cpu).see,)
 
 
 def _refuse_partial(result: load.LoadResult) -> None:
@@ -188,16 +215,20 @@ def _measured(
     run_spec: RunSpec,
     found: Found,
     listener: Listener,
-    counters: Counters | None,
+    watchers: Sequence[See],
+    *,
     limit_s: float,
 ) -> load.LoadResult:
     series: list[Mapping[str, Any]] = []
-    patience = _Patience(_PARTIAL_LIMIT_S if counters is not None else 0.0)
+    drives = any(isinstance(phase, Drive) for phase in run_spec.phases)
+    patience = _Patience(_PARTIAL_LIMIT_S if drives else 0.0)
 
     def hear(event: Mapping[str, Any]) -> None:
-        if counters is not None:
-            counters.see(event)
+        for see in watchers:
+            see(event)
         match event["type"], event.get("kind"):
+            case ("mark", _) if event["mark"] == "phase_started":
+                pass  # of phases of all kinds; the series is of the one that drives clients
             case ("mark", _) | ("interval", "drive"):
                 series.append(event)
             case ("phase", "drive"):

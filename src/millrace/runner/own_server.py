@@ -16,7 +16,6 @@ from millrace.load import client as load
 from millrace.load.spec import Connection, Tls
 from millrace.runner import measuring
 from millrace.runner.driving import Driving, note
-from millrace.runner.limits import limit_s
 from millrace.runner.loaded import LoadedData
 from millrace.runner.measuring import SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.runner.phases import spec as phase_spec
@@ -70,7 +69,7 @@ class OwnServerTrial:
             yield from self._driving.steps()
         else:
             yield Step("settle", self._settle, SETTLE_LIMIT_S)
-        yield Step("measure", self._measure, limit_s(work.measuring, work))
+        yield Step("measure", self._measure, measuring.limit_s(work))
         yield Step("stop", self._stop, STOP_LIMIT_S)
         yield Step("sizes", self._sizes, ASK_LIMIT_S)
 
@@ -155,6 +154,8 @@ class OwnServerTrial:
             self.given,
             connection,
             self.found,
+            instance=self._instance,
+            database=DATABASE,
             listener=self._listener(),
             driving=self._driving,
             limit_s=limit_s,

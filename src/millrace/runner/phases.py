@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from millrace.load import spec as load
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.limits import phase_limit_s, warms_until_steady, warmup_s
+from millrace.runner.placement import PINGS
 from millrace.runner.work import DataFile, Work
 from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
@@ -15,6 +16,10 @@ UTC_SESSION = ("SET time_zone = '+00:00'",)
 
 # A deadlock, a lock wait that took too long, a row changed since it was read: sysbench's too.
 _RETRIED_ERRORS = (1213, 1205, 1020)
+
+# Whoever reads the figures of the server's threads at the end of the measured part must still find
+# them: a thread ends with its connection, and takes its figures with it.
+_LINGER_S = 0.3
 
 
 def spec(
@@ -95,8 +100,16 @@ def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) ->
         threads=int(values["threads"]),
         retry=_RETRIED_ERRORS,
         busy_poll=control is not None and control.busy_poll,
-        cpus=asked_cpus or (control.client_cpus if control is not None else None),
+        cpus=asked_cpus or _cpus(control),
+        pings=PINGS if control is not None and control.shared_cpu is not None else 0,
+        linger_s=_LINGER_S,
     )
+
+
+def _cpus(control: Control | None) -> tuple[int, ...] | None:
+    if control is None:
+        return None
+    return control.client_cpus if control.shared_cpu is None else (control.shared_cpu,)
 
 
 def _pacing(work: Work) -> load.Closed | load.Open:

@@ -19,6 +19,7 @@ from typing import Any
 from millrace.errors import HostProblem, Interrupted, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.load import client as load
+from millrace.observe.registry import PROFILE
 from millrace.runner import ownership
 from millrace.runner.cpu_wakeup import Control, Rule
 from millrace.runner.measuring import TrialInput
@@ -101,6 +102,7 @@ def experiment_spec(experiment: Experiment) -> dict[str, Any]:
         "parameters": experiment.parameters,
         "published": experiment.published,
         "source": experiment.source,
+        "observers": experiment.observers,
     }
     plain: dict[str, Any] = json.loads(json.dumps(spec, default=dict))
     return plain
@@ -128,7 +130,9 @@ def _treatment_record(position: int, treatment: Treatment) -> TreatmentRecord:
 
 
 def _trial_record(run: RunRecord, trial: PlannedTrial) -> TrialRecord:
-    return TrialRecord(stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position)
+    return TrialRecord(
+        stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position, trial.purpose
+    )
 
 
 def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
@@ -153,9 +157,9 @@ def carry_out(
 
     ``watch`` and the run's event file get the events: those of a trial (see
     runner.trial.carry_out_trial), and {"event": "trial" | "end", "trial", "treatment",
-    "treatment_id", "block", "position"} around it, the latter with "outcome", "failed_step" and
-    "reason"; {"event": "waiting", "reason"} while a result cannot be written. Raises Interrupted
-    after the open attempt was recorded as interrupted.
+    "treatment_id", "block", "position", "purpose"} around it, the latter with "outcome",
+    "failed_step" and "reason"; {"event": "waiting", "reason"} while a result cannot be written.
+    Raises Interrupted after the open attempt was recorded as interrupted.
     """
     owner = ownership.this_process(run.host.id)
     with EventLog(store.events_path(run.id)) as log:
@@ -186,7 +190,13 @@ def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
         expected=given.expected,
         data_file=given.data_file if work.reads_a_file else None,
         control=_control(given.rule, work),
+        observers=_observers(given.plan, trial),
     )
+
+
+def _observers(plan: Plan, trial: PlannedTrial) -> tuple[str, ...]:
+    observers = plan.experiment.observers
+    return (*observers, PROFILE) if trial.purpose == "profile" else observers
 
 
 def _control(rule: Rule | None, work: Work) -> Control | None:
@@ -204,6 +214,7 @@ def _attempt(
         "treatment_id": trial.treatment.id,
         "block": trial.block,
         "position": trial.position,
+        "purpose": trial.purpose,
     }
     announce({"event": "trial", **about})
     try:
@@ -227,8 +238,8 @@ def _attempt(
 
 def _keep(store: Store, attempt: int, result: AttemptResult, announce: Watcher) -> None:
     """Write a trial's result; a full disk gets some seconds, since the trial's own files, often on
-    the same disk, have just been removed, and then does without its log, its histograms and its
-    course second by second. What was measured is not lost to a signal meanwhile."""
+    the same disk, have just been removed, and then does without its log, its histograms, what was
+    observed and its course second by second. A signal meanwhile loses nothing that was measured."""
     with signals_held():
         for _ in range(_KEEP_TRIES):
             try:
@@ -236,4 +247,6 @@ def _keep(store: Store, attempt: int, result: AttemptResult, announce: Watcher) 
             except HostProblem as problem:
                 announce({"event": "waiting", "reason": str(problem)})
                 time.sleep(_KEEP_PAUSE_S)
-        return store.finish(attempt, replace(result, artefacts=(), histograms=()), utc_now())
+        return store.finish(
+            attempt, replace(result, artefacts=(), histograms=(), observations={}), utc_now()
+        )

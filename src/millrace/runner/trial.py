@@ -59,6 +59,7 @@ def carry_out_trial(given: TrialInput, announce: Announce) -> AttemptResult:
             *(() if log is None else (("error_log", "server", log),)),
         ),
         histograms=tuple(found.histograms),
+        observations=found.observations,
     )
 
 

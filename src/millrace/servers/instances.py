@@ -78,6 +78,7 @@ class Instance(asking.Answering):
         self.data_dir = site.data_dir
         self.load_dir = site.load_dir
         self.error_log = site.directory / "error.log"
+        self.pid_file = site.pid_file
         self.socket = site.socket
         self.port = site.port
         self.user = self._address.user

@@ -2,11 +2,12 @@
 
 A zip archive, the same bytes for the same runs:
 
-    manifest.json        {"format": "millrace.results", "version": 1,
+    manifest.json        {"format": "millrace.results", "version": 2,
                           "runs": [{"id", "file", "sha256"}],
                           "artefacts": [{"sha256", "size_bytes"}]}
-    runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms
-    artefacts/<sha256>   a file the runs refer to (the histograms are such files)
+    runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms and
+                         observations
+    artefacts/<sha256>   a file the runs refer to (histograms and observations are such files)
 
 Any change of the records makes a new version; older versions are read, newer ones are refused.
 Nothing is ever unpacked under a name from the archive: files are kept under the hash of what they
@@ -22,7 +23,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,18 +32,19 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from millrace.errors import UserError
-from millrace.store import histograms
+from millrace.store import histograms, observations
 from millrace.store.artefacts import Artefacts, written_atomically
 from millrace.store.records import StoredRun
 
 FORMAT = "millrace.results"
-VERSION = 1
+VERSION = 2
 
 _MANIFEST = "manifest.json"
 _RUN_ID = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,127}")  # it names the run's event file
 _RUN_LIMIT_BYTES = 1 << 30  # far above any real run; an archive may claim anything
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN = TypeAdapter(StoredRun)
+_IN_FILES = {"histograms", "observations"}
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def write(
     ):
         entries = []
         for number, run in enumerate(runs, start=1):
-            content = _RUN.dump_json(run, exclude={"attempts": {"__all__": {"histograms"}}})
+            content = _RUN.dump_json(run, exclude={"attempts": {"__all__": _IN_FILES}})
             name = f"runs/{number:04}.json"
             _add(archive, name, content)
             entries.append(
@@ -129,21 +131,28 @@ def _artefact_sizes(runs: Sequence[StoredRun]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _histogram_files(runs: Sequence[StoredRun]) -> frozenset[str]:
-    return frozenset(
-        artefact.sha256
+_PARSERS: Mapping[str, Callable[[bytes], object]] = {
+    histograms.KIND: histograms.parse,
+    observations.KIND: observations.parse,
+}
+
+
+def _kinds(runs: Sequence[StoredRun]) -> dict[str, str]:
+    """The kinds of those files, by their hash, that are read with a run."""
+    return {
+        artefact.sha256: artefact.kind
         for run in runs
         for attempt in run.attempts
         for artefact in attempt.artefacts
-        if artefact.kind == histograms.KIND
-    )
+        if artefact.kind in _PARSERS
+    }
 
 
-def _check_histograms(path: Path, sha256: str, content: bytes) -> None:
+def _check_content(path: Path, sha256: str, kind: str, content: bytes) -> None:
     try:
-        histograms.parse(content)
+        _PARSERS[kind](content)
     except ValueError as error:
-        raise _wrong(path, f"artefacts/{sha256} holds no histograms ({error})") from error
+        raise _wrong(path, f"artefacts/{sha256} holds no {kind} ({error})") from error
 
 
 class Bundle:
@@ -189,11 +198,11 @@ def reading(path: Path) -> Iterator[Bundle]:
         for sha256, size_bytes in _artefact_sizes(runs).items():
             if held.get(sha256) != size_bytes:
                 raise _wrong(path, f"lacks the file {sha256} that a run refers to")
-        named = _histogram_files(runs)
+        kinds = _kinds(runs)
         for entry in manifest.artefacts:
             content = _artefact(path, archive, entry.sha256, entry.size_bytes)
-            if entry.sha256 in named:
-                _check_histograms(path, entry.sha256, content)
+            if entry.sha256 in kinds:
+                _check_content(path, entry.sha256, kinds[entry.sha256], content)
         yield Bundle(path, archive, runs)
 
 

@@ -14,6 +14,8 @@ Level = str | int | float | bool
 
 Outcome = Literal["finished", "failed", "interrupted"]
 
+Purpose = Literal["measure", "profile"]
+
 
 @dataclass(frozen=True)
 class HostRecord:
@@ -66,14 +68,14 @@ class TreatmentRecord:
 class TrialRecord:
     """One planned run of a treatment in a block (from 0), at ``position`` in the order.
 
-    Trials that are profiled have blocks of their own, from 0 too, and never enter a verdict.
+    Trials with the ``purpose`` to profile have blocks of their own, and enter no verdict.
     """
 
     id: str
     treatment_id: str
     block: int
     position: int
-    purpose: Literal["measure", "profile"] = "measure"
+    purpose: Purpose = "measure"
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class AttemptResult:
 
     ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
     end of the server's own log. ``artefacts`` are (kind, role, bytes) to be kept; ``histograms``
-    become one more.
+    and ``observations`` (plain data, see millrace.observe) become one more each.
     """
 
     outcome: Outcome
@@ -191,14 +193,14 @@ class AttemptResult:
     log_tail: str | None = None
     artefacts: tuple[tuple[str, str, bytes], ...] = ()
     histograms: tuple[HistogramRecord, ...] = ()
+    observations: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class StoredAttempt:
     """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
 
-    ``observations`` is what the observers saw of the server in the measured part; empty where none
-    was on.
+    ``observations`` are read only where they are asked for.
     """
 
     id: int

@@ -238,7 +238,7 @@ def stored_run(connection: Connection, run_id: str) -> StoredRun:
             )
         ),
         trials=tuple(
-            TrialRecord(row.id, row.treatment_id, row.block, row.position)
+            TrialRecord(row.id, row.treatment_id, row.block, row.position, row.purpose)
             for row in connection.execute(
                 select(trials)
                 .where(trials.c.run_id == run_id)

@@ -33,7 +33,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0001"
+HEAD = "0002"
 """The revision these tables are; the newest one in ``migrations/versions``."""
 
 _NAMES = {
@@ -83,6 +83,7 @@ trials = Table(
     Column("treatment_id", String(128), nullable=False),
     Column("block", Integer, nullable=False),
     Column("position", Integer, nullable=False),
+    Column("purpose", String(16), nullable=False, server_default="measure"),
     ForeignKeyConstraint(
         ["run_id", "treatment_id"], ["treatments.run_id", "treatments.id"], ondelete="CASCADE"
     ),

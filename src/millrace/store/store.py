@@ -21,7 +21,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, update
 
 from millrace.errors import HostProblem, UserError
-from millrace.store import database, histograms, portable, rows, schema
+from millrace.store import database, histograms, observations, portable, rows, schema
 from millrace.store.artefacts import Artefacts, write_problem
 from millrace.store.records import (
     ArtefactRecord,
@@ -198,7 +198,11 @@ class Store:
     def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
         return tuple(
             ArtefactRecord(kind, self.artefacts.keep(content), len(content), role)
-            for kind, role, content in (*result.artefacts, *histograms.as_artefact(result))
+            for kind, role, content in (
+                *result.artefacts,
+                *histograms.as_artefact(result),
+                *observations.as_artefact(result),
+            )
         )
 
     # Reading.
@@ -256,15 +260,17 @@ class Store:
         with self._reading() as connection:
             return [RunSummary(**row._mapping) for row in connection.execute(query)]
 
-    def load_run(self, run_id: str) -> StoredRun:
-        """Everything about the run with exactly this id; UserError when there is none.
+    def load_run(self, run_id: str, *, observations_too: bool = False) -> StoredRun:
+        """Everything about the run with exactly this id; UserError when there is none. What was
+        observed is read only if it is asked for: it is a hundred times as much as all else.
 
-        Raises HostProblem when a file with its histograms is missing or was changed.
+        Raises HostProblem when a file that it reads is missing or was changed.
         """
         with self._reading() as connection:
             self._require(connection, [run_id])
             stored = rows.stored_run(connection, run_id)
-        return histograms.read_back(stored, self.artefacts)
+        stored = histograms.read_back(stored, self.artefacts)
+        return observations.read_back(stored, self.artefacts) if observations_too else stored
 
     # Keeping house.
 

@@ -56,6 +56,7 @@ _DRIVING: dict[str, Any] = {
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "client_cpus": {"kind": "cpus", "default": ""},
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
+    "share_cpu": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "fits": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
     "template": {"kind": "text", "default": "on", "choices": ["on", "off"]},
     # Where a restored data directory is when its server starts: on the disk, or also in memory, for

@@ -178,13 +178,38 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
 
 
 def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
-    awake = Control(True, True, None, "they were told to", 50.0, 5.0)
+    awake = Control(True, True, None, None, "they were told to", 50.0, 5.0)
     for engine in ("InnoDB", "MEMORY"):
         result = trial(server_of, "mysql-5.6.24", control=awake, engine=engine)
         assert result.outcome == "finished", result.reason
         fact = result.instances[0].facts["cpu_wakeup"]
         assert fact["kept_awake_by"]["pollers"] == len(os.sched_getaffinity(0))
         assert (fact["polled"], fact["on_cpus"], fact["reason"]) == (True, None, awake.reason)
+
+
+@pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing to share where one CPU is")
+def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
+    server_of: ServerOf, name: str
+) -> None:
+    *others, shared = sorted(os.sched_getaffinity(0))
+    control = Control(False, False, None, shared, "they were told to", 50.0, 15.0)
+    seen: list[list[set[int]]] = []
+
+    def look(event: Mapping[str, Any]) -> None:
+        if event["event"] == "interval":
+            [account] = processes.running()
+            [process] = account.live_processes()
+            tasks = Path(f"/proc/{process.pid}/task").iterdir()
+            seen.append([os.sched_getaffinity(int(task.name)) for task in tasks])
+
+    result = trial(server_of, name, announce=look, control=control, clients=1)
+    assert result.outcome == "finished", result.reason
+    assert result.instances[0].facts["cpu_wakeup"]["on_cpus"] == [shared]
+    assert seen
+    for affinities in seen:
+        assert affinities.count({shared}) == 1
+        assert affinities.count(set(others)) == len(affinities) - 1
 
 
 def test_errors_keep_their_codes_and_the_words_of_the_server(server_of: ServerOf) -> None:

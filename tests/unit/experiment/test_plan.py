@@ -37,6 +37,8 @@ def experiment(factors: dict[str, list[Level]], **changes: Any) -> Experiment:
         parameters={"rows": 10, "data_seed": 1},
         blocks=3,
         margin=0.02,
+        observers=(),
+        profile_blocks=0,
         seed=None,
         published=None,
         source="made.toml",
@@ -102,6 +104,23 @@ def test_more_levels_leave_ids_and_relative_order(
     after = expand(experiment(more), seed=seed)
     ids = [trial.id for trial in before.trials]
     assert [trial.id for trial in after.trials if trial.id in set(ids)] == ids
+
+
+@given(FACTORS, SEEDS, st.integers(1, 3), st.integers(1, 3))
+def test_profiled_trials_come_last_in_complete_blocks_of_their_own(
+    factors: dict[str, list[Level]], seed: int, blocks: int, profiled: int
+) -> None:
+    without = expand(experiment(factors, blocks=blocks), seed=seed)
+    plan = expand(experiment(factors, blocks=blocks, profile_blocks=profiled), seed=seed)
+    n_measured = len(without.trials)
+    assert plan.trials[:n_measured] == without.trials
+    assert {trial.purpose for trial in plan.trials[n_measured:]} == {"profile"}
+    counts = Counter((trial.block, trial.treatment.id) for trial in plan.trials[n_measured:])
+    assert counts == dict.fromkeys(
+        ((block, each.id) for block in range(profiled) for each in plan.treatments), 1
+    )
+    assert len({trial.id for trial in plan.trials}) == len(plan.trials)
+    assert plan.digest == without.digest
 
 
 def test_blocks_are_in_different_orders() -> None:

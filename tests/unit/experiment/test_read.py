@@ -370,3 +370,40 @@ def test_an_empty_file_says_what_is_needed(tmp_path: Path) -> None:
 
 def test_the_shipped_experiment_is_where_documents_say() -> None:
     assert SHIPPED.is_file()
+
+
+def test_all_observers_look_on_unless_the_file_lists_them(tmp_path: Path) -> None:
+    assert read_text(tmp_path, SMALL).observers == ("threads", "disk")
+    assert read_text(tmp_path, f"observers = []\n{SMALL}").observers == ()
+    assert read_text(tmp_path, f'observers = ["disk"]\n{SMALL}').observers == ("disk",)
+    asked = Overrides(observers=("threads",))
+    assert read_text(tmp_path, f"observers = []\n{SMALL}", overrides=asked).observers == (
+        "threads",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "message"),
+    [
+        ('observers = ["disc"]', "observers", "there is no observer 'disc'"),
+        ('observers = "disk"', "observers", "is no list"),
+        ("profile_blocks = -1", "profile_blocks", "-1"),
+    ],
+)
+def test_mistakes_of_what_is_observed_are_named(
+    tmp_path: Path, line: str, where: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_text(tmp_path, f"{line}\n{SMALL}")
+    (mistake,) = caught.value.mistakes
+    assert mistake.where == where
+    assert message in mistake.message
+
+
+def test_a_scale_may_have_its_own_number_of_profiled_blocks(tmp_path: Path) -> None:
+    text = f"profile_blocks = 3\n{SMALL}\n[scales.small]\nprofile_blocks = 0\n[scales.large]\n"
+    assert read_text(tmp_path, text, scale="small").profile_blocks == 0
+    assert read_text(tmp_path, text, scale="large").profile_blocks == 3
+    asked = Overrides(profile_blocks=1)
+    assert read_text(tmp_path, text, scale="large", overrides=asked).profile_blocks == 1
+    assert read_text(tmp_path, SMALL).profile_blocks == 0

@@ -50,7 +50,9 @@ def pool_bytes(experiment: Experiment, treatment: Treatment) -> int:
 def test_a_plan_can_be_made(path: Path, scale: str) -> None:
     experiment = shipped(path, scale)
     plan = expand(experiment, seed=1)
-    assert len(plan.trials) == len(plan.treatments) * experiment.blocks
+    assert len(plan.trials) == len(plan.treatments) * (
+        experiment.blocks + experiment.profile_blocks
+    )
     assert experiment.blocks >= 3
 
 

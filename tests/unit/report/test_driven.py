@@ -219,6 +219,12 @@ def test_how_sleeping_cpus_were_dealt_with_is_told_with_the_reason() -> None:
     said = "idle CPUs could sleep and clients did not poll (asked for)"
     assert note(few(wakeup=off), "sleep") == said
 
+    shared = {"keep_awake": False, "shared_cpu": 1, "polled": False, "reason": "it is slow to wake"}
+    assert note(few(wakeup=shared), "sleep") == (
+        "idle CPUs could sleep, and CPU 1 was shared by the client and the server's thread for it "
+        "(it is slow to wake)"
+    )
+
 
 def test_tables_that_were_loaded_in_another_way_are_told() -> None:
     facts = {"load_method": "multi_row", "load_method_reason": "the server refuses LOAD DATA LOCAL"}

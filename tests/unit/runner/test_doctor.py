@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from millrace.load.wakeup import CpuWakeup
+from millrace.observe.host_text import CpuTimes
 from millrace.runner import doctor, host, host_activity
 from millrace.runner.host_activity import Activity, Process
-from millrace.runner.host_text import CpuTimes
 from tests.unit.runner import host_trees as trees
 
 QUIET = Activity(

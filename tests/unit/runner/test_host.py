@@ -7,10 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from millrace.runner import host, host_text
+from millrace.runner import host
 from tests.unit.runner import host_trees as trees
 
 
@@ -143,55 +141,3 @@ def test_the_host_id_outlives_updates_and_settings_but_not_another_machine(tmp_p
     assert same == host_id("memory", proc__meminfo="MemTotal: 263844000 kB")
     assert same != host_id("other", **{"etc__machine-id": "f" * 32})
     assert same != host_id("cpu", proc__cpuinfo=updated.replace("6248R", "6258R"))
-
-
-def test_the_deepest_mount_holds_a_path_and_the_last_one_hides_the_others() -> None:
-    table = host_text.mounts(
-        trees.SERVER["proc/self/mountinfo"]
-        + "96 28 0:50 / /srv/my\\040data rw - tmpfs tmpfs rw\n"
-        + "97 28 0:51 / /srv/my rw - nfs4 box:/export rw\n"
-        + "not a line\n"
-    )
-    found = {
-        path: mount.type if (mount := host_text.mount_of(path, table)) else None
-        for path in ("/", "/home", "/sys/kernel", "/srv/my data/x", "/srv/my", "/srv/my dataset")
-    }
-    assert found == {
-        "/": "ext4",
-        "/home": "ext4",
-        "/sys/kernel": "sysfs",
-        "/srv/my data/x": "tmpfs",
-        "/srv/my": "nfs4",
-        "/srv/my dataset": "ext4",
-    }
-    assert host_text.mount_of("/", ()) is None
-
-
-def test_cpu_times_of_new_and_very_old_kernels() -> None:
-    new = "cpu  100 20 30 4000 50 6 7 8 900 90\ncpu0 1 2 3 4 5 6 7 8 0 0\n"
-    assert host_text.cpu_times(new) == host_text.CpuTimes(busy=163, idle=4050, steal=8)
-    assert host_text.cpu_times("cpu 1 2 3 4\n") == host_text.CpuTimes(busy=6, idle=4, steal=0)
-    assert host_text.cpu_times("") is None
-    assert host_text.cpu_times(None) is None
-
-
-def test_process_names_may_hold_anything() -> None:
-    stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 25 17 0 0 20 0 1 0 99 1 1\n"
-    assert host_text.process_ticks(stat) == ("a) b (c)", 42)
-    assert host_text.process_ticks("7 (short) S 1\n") is None
-
-
-@given(st.text())
-def test_no_text_breaks_a_parser(text: str) -> None:
-    assert host_text.cpu_info(text).flags is not None
-    for parse in (host_text.sizes, host_text.os_release, host_text.mounts):
-        assert parse(text) is not None
-    host_text.chosen(text)
-    host_text.process_ticks(text)
-
-
-@given(st.from_regex(r"/[a-z \\\t]{1,8}", fullmatch=True))
-def test_escaped_mount_points_come_back(point: str) -> None:
-    escaped = "".join(f"\\{ord(c):03o}" if c in " \t\n\\" else c for c in point)
-    (mount,) = host_text.mounts(f"1 2 8:1 / {escaped} rw - ext4 /dev/sda1 rw\n")
-    assert mount.point == point

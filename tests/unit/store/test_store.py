@@ -407,3 +407,40 @@ def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) ->
     carry_out(store, what.trials[0].id, other)
     with pytest.raises(HostProblem, match="holds no histograms"):
         store.load_run(what.run.id)
+
+
+def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_path: Path) -> None:
+    what = begun()
+    begin(store, what)
+    observed = {"version": 1, "status": {"deltas": {"Questions": 5}}, "missing": []}
+    carry_out(store, what.trials[0].id, replace(result(), observations=observed))
+    carry_out(store, what.trials[1].id, result())
+
+    assert [a.observations for a in store.load_run(what.run.id).attempts] == [{}, {}]
+    some, none = store.load_run(what.run.id, observations_too=True).attempts
+    assert (some.observations, none.observations) == (observed, {})
+
+    store.export_runs([what.run.id], tmp_path / "run.zip")
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(tmp_path / "run.zip")
+        copied, _ = other.load_run(what.run.id, observations_too=True).attempts
+    assert copied.observations == observed
+
+
+def test_a_file_of_observations_that_holds_something_else_is_told(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    other = AttemptResult("finished", artefacts=(("observations", "server", b"[1]"),))
+    carry_out(store, what.trials[0].id, other)
+    store.load_run(what.run.id)
+    with pytest.raises(HostProblem, match="holds no observations"):
+        store.load_run(what.run.id, observations_too=True)
+
+
+def test_the_purpose_of_a_trial_is_kept(store: Store) -> None:
+    what = begun()
+    profiled = replace(what.trials[0], id="study-1/profile", purpose="profile")
+    begin(store, replace(what, trials=(*what.trials, profiled)))
+    purposes = {trial.id: trial.purpose for trial in store.load_run(what.run.id).trials}
+    assert purposes.pop("study-1/profile") == "profile"
+    assert set(purposes.values()) == {"measure"}

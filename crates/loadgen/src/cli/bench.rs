@@ -204,6 +204,7 @@ impl BenchArgs {
             Action::Run => Command::Run(Box::new(Drive {
                 test: test.clone(),
                 protocol: self.workload_options.protocol(&builtin),
+                pings: 0,
                 settings: self.clients()?,
             })),
         };
@@ -247,6 +248,7 @@ impl BenchArgs {
             cpus,
             limit: None,
             patience: patience(end),
+            linger: Duration::ZERO,
             seed: self.workload_options.rand_seed,
         })
     }

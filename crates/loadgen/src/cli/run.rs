@@ -1,15 +1,13 @@
 //! `millrace-load run`: carries a specification out.
 
-use std::fs;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Problem, failed, output_problem, stopped_by_signals, user_mistake};
+use super::{Problem, failed, output_problem, plan, stopped_by_signals};
 use crate::events::{Events, JsonLines};
-use crate::run::{self, Plan};
-use crate::spec::Spec;
+use crate::run;
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -18,11 +16,7 @@ pub struct RunArgs {
 }
 
 pub fn run(args: &RunArgs) -> Result<(), Problem> {
-    let name = args.spec.display();
-    let mistake = |error: String| user_mistake(format!("{name}: {error}"));
-    let json = read(&args.spec).map_err(|error| mistake(error.to_string()))?;
-    let spec = Spec::parse(&json).map_err(|error| mistake(error.to_string()))?;
-    let plan = Plan::make(spec).map_err(|error| mistake(error.to_string()))?;
+    let plan = plan(&args.spec)?;
     let stop = stopped_by_signals()?;
     let events = Events::new(JsonLines(io::stdout()), &stop);
     let outcome = run::run(plan, &events, &stop);
@@ -30,13 +24,4 @@ pub fn run(args: &RunArgs) -> Result<(), Problem> {
         return Err(output_problem("standard output", &error));
     }
     outcome.map_err(|error| failed(&error, error.0.to_string()))
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    if path != Path::new("-") {
-        return fs::read_to_string(path);
-    }
-    let mut json = String::new();
-    io::stdin().read_to_string(&mut json)?;
-    Ok(json)
 }

@@ -8,6 +8,9 @@ use crate::mysql::channel::Channel;
 use super::record::Tally;
 use super::script::{Request, Script};
 
+/// `COM_QUIT`.
+const QUIT: &[u8] = b"\x01\0\0\0\x01";
+
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -82,6 +85,18 @@ impl<S: Script> Client<S> {
             self.unsent.extend_from_slice(&packet[taken..]);
         }
         Ok(!self.has_unsent())
+    }
+
+    /// Whether nothing is under way.
+    pub fn rests(&self) -> bool {
+        matches!(self.state, State::Idle | State::Ended)
+    }
+
+    /// Says goodbye where that can be understood: else the server would note an aborted connection.
+    pub fn leave(mut self) {
+        if self.rests() {
+            let _ = self.channel.write(QUIT); // one that is gone need not hear it
+        }
     }
 
     pub fn has_unsent(&self) -> bool {

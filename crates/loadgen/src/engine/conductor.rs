@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use crate::mysql::ClientError;
@@ -57,6 +58,8 @@ pub struct Conductor<'a> {
     steady: Option<bool>,
     measure_from_ns: u64,
     measured_until_ns: Option<u64>,
+    /// When the end of the measured part was marked.
+    end_marked_ns: Option<u64>,
     /// When the server last owed nothing or gave some of it.
     heard_ns: u64,
     usage_before: Usage,
@@ -96,6 +99,7 @@ impl<'a> Conductor<'a> {
             steady: None,
             measure_from_ns,
             measured_until_ns: None,
+            end_marked_ns: None,
             heard_ns: shared.start_ns,
             usage_before: Usage::now(),
             used: Usage::default(),
@@ -193,16 +197,18 @@ impl<'a> Conductor<'a> {
     }
 
     fn begin_measuring(&mut self) {
+        self.usage_before = Usage::now();
+        // Before the counts of the warm-up are waited for: who hears it samples the server from now on.
+        self.mark(Mark::MeasureStarted);
         self.tick(self.measure_from_ns);
         self.part = Part::Measure;
-        self.usage_before = Usage::now();
-        self.mark(Mark::MeasureStarted);
     }
 
     fn end_measuring(&mut self, until_ns: u64) {
         self.used = Usage::now().since(&self.usage_before);
         self.measured_until_ns = Some(until_ns);
         self.mark(Mark::MeasureEnded);
+        self.end_marked_ns = Some(self.shared.clock.now_ns());
         self.tick(until_ns);
     }
 
@@ -284,6 +290,7 @@ impl<'a> Conductor<'a> {
             let until_ns = until_ns.unwrap_or(now_ns);
             self.end_measuring(until_ns.max(self.measure_from_ns));
         }
+        self.linger();
         let until_ns = self.measured_until_ns;
         let from_ns = self.measure_from_ns.min(until_ns.unwrap_or(now_ns));
         Conducted {
@@ -294,6 +301,24 @@ impl<'a> Conductor<'a> {
             used: self.used,
             finished: self.finished,
             error: self.error,
+        }
+    }
+
+    /// Keeps the clients connected for as long as they are to linger, unless something went wrong, the
+    /// drive is stopped, or its limit is over: what was measured is whole either way.
+    fn linger(&self) {
+        let (Some(ended_ns), None) = (self.end_marked_ns, &self.error) else {
+            return;
+        };
+        let lingered_ns = ended_ns + nanoseconds(self.drive.linger);
+        let limit_ns = self.drive.limit.map_or(UNKNOWN, nanoseconds);
+        let until_ns = lingered_ns.min(limit_ns);
+        while !self.stop.load(Ordering::Relaxed) {
+            let left_ns = until_ns.saturating_sub(self.shared.clock.now_ns());
+            if left_ns == 0 {
+                return;
+            }
+            thread::sleep(Duration::from_nanos(left_ns).min(GLANCE));
         }
     }
 

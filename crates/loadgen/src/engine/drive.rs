@@ -1,6 +1,7 @@
 //! A drive from the opening of its connections to its results.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -10,6 +11,7 @@ use crate::mysql::channel::Channel;
 
 use super::arrivals::Arrivals;
 use super::budget::Budget;
+use super::client::Client;
 use super::clock::Clock;
 use super::conductor::{Conducted, Conductor};
 use super::driven::{Driven, Failed, Mark, Paced, PerClient, Punctuality, Report};
@@ -85,11 +87,17 @@ pub fn drive<S: Script + Send>(
     drop(sender); // the threads' own are left, which end with them
     let conductor = Conductor::new(drive, &shared, &wakers, messages, report, stop);
     let conducted = thread::scope(|scope| {
+        let mut threads = Vec::new();
         for (thread, worker) in workers.into_iter().enumerate() {
             let cpu = drive.cpus.get(thread % drive.cpus.len().max(1)).copied();
-            scope.spawn(move || worker.run(cpu));
+            threads.push(scope.spawn(move || worker.run(cpu)));
         }
-        conductor.conduct()
+        let conducted = conductor.conduct();
+        for thread in threads {
+            let clients = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            clients.into_iter().for_each(Client::leave);
+        }
+        conducted
     });
     conclude(drive, names, threads, connect_s, conducted)
 }

@@ -21,15 +21,17 @@ pub enum Report {
     Interval(Interval),
 }
 
-/// Where a drive has got to. Samples of other processes are taken at the marks.
+/// Where a phase has got to. Samples of other processes are taken at the marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
+    /// Of a phase of any kind; the others are of one that drives clients.
+    PhaseStarted,
     /// All connections are open.
     Connected,
     WarmupStarted,
     MeasureStarted,
-    /// Requests under way are still waited for.
+    /// Requests under way are still waited for, and clients stay connected as long as they linger.
     MeasureEnded,
 }
 

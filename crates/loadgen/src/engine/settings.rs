@@ -32,6 +32,9 @@ pub struct Drive {
     pub limit: Option<Duration>,
     /// A server that owes answers and gives none for so long is given up; several seconds at least.
     pub patience: Duration,
+    /// Clients stay connected for so long after the measured part: who looks at the server's threads
+    /// then still finds them.
+    pub linger: Duration,
     /// What random arrivals are drawn from.
     pub seed: u64,
 }
@@ -127,6 +130,7 @@ mod tests {
             cpus: cpus.to_vec(),
             limit: None,
             patience: PATIENCE,
+            linger: Duration::ZERO,
             seed: 1,
         }
     }

@@ -37,9 +37,6 @@ const RECEIVE_BYTES: usize = 64 << 10;
 /// Clients that begin before the answers that have come meanwhile are looked at.
 const STARTED_AT_ONCE: usize = 32;
 
-/// `COM_QUIT`.
-const QUIT: &[u8] = b"\x01\0\0\0\x01";
-
 /// What a thread tells the conductor.
 pub enum Message {
     /// Its counts since the last time, for this tick.
@@ -135,16 +132,11 @@ impl<'a, S: Script> Worker<'a, S> {
         })
     }
 
-    /// Drives until nothing is under way and nothing more is to begin, on one CPU if so wanted.
-    pub fn run(mut self, cpu: Option<usize>) {
+    /// Drives until nothing is under way and nothing more is to begin, on one CPU if so wanted. Gives
+    /// the clients back, still connected.
+    pub fn run(mut self, cpu: Option<usize>) -> Vec<Client<S>> {
         let outcome = settle_thread(cpu).and_then(|()| self.drive());
-        for client in &mut self.clients {
-            // Else the server would note an aborted connection. One that is gone need not hear it.
-            if matches!(client.state, State::Idle | State::Ended) {
-                let _ = client.channel.write(QUIT);
-            }
-        }
-        let waits = |client: &&Client<S>| !matches!(client.state, State::Idle | State::Ended);
+        let waits = |client: &&Client<S>| !client.rests();
         let unanswered = self.clients.iter().filter(waits).count() as u64;
         let counts = self.take_counts();
         drop(self.allowance); // what is left goes back before anybody counts it
@@ -160,6 +152,7 @@ impl<'a, S: Script> Worker<'a, S> {
         };
         // The conductor listens until every thread has ended.
         let _ = self.sender.send(Message::Finished(Box::new(finished)));
+        self.clients
     }
 
     fn drive(&mut self) -> Result<(), ClientError> {

@@ -12,6 +12,7 @@ use super::transport::{Address, Transport, Watch, lost};
 use super::values::{self, Column, Value};
 
 const COM_QUERY: u8 = 3;
+const COM_PING: u8 = 14;
 
 /// `COM_QUIT`, as the packet that it is.
 const QUIT: &[u8] = b"\x01\0\0\0\x01";
@@ -115,6 +116,12 @@ impl Connection {
     pub fn query(&mut self, sql: &str, watch: &Watch) -> Result<Outcome, ClientError> {
         self.send_command(COM_QUERY, sql.as_bytes(), watch)?;
         self.results(Rows::Text, watch)
+    }
+
+    /// Asks the server for nothing but an answer.
+    pub fn ping(&mut self, watch: &Watch) -> Result<(), ClientError> {
+        self.send_command(COM_PING, b"", watch)?;
+        self.results(Rows::Text, watch).map(drop)
     }
 
     /// Runs `LOAD DATA LOCAL INFILE 'name' ...` and sends `data` when the server asks for `name`.

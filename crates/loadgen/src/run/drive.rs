@@ -7,7 +7,6 @@ use crate::engine::{self, Failed, Names, Report};
 use crate::events::{Event, PhaseResult};
 use crate::mysql::channel::Channel;
 use crate::mysql::{ClientError, Watch};
-use crate::workload::program::Program;
 use crate::workload::script::Script;
 
 /// Drives the clients to the end. What is measured is reported even if they cannot go on.
@@ -28,7 +27,7 @@ pub fn drive(
     let watch = Watch::start(context.stop, phase.limit);
     let open = |client| {
         let watch = watch.within(OPENING_LIMIT);
-        open_client(session, &drive.program, client, &watch)
+        open_client(session, drive, client, &watch)
     };
     let report = |report: &Report| {
         context.events.emit(&match report {
@@ -63,11 +62,15 @@ pub fn drive(
 /// Logs a client in and prepares what it will ask.
 fn open_client(
     session: &Session,
-    program: &Program,
+    drive: &PlannedDrive,
     client: u32,
     watch: &Watch,
 ) -> Result<(Channel, Script), ClientError> {
+    let program = &drive.program;
     let mut connection = session.open_another(watch)?;
+    for _ in 0..drive.pings {
+        connection.ping(watch)?;
+    }
     for sql in program.client_setup(client) {
         connection.query(&sql, watch)?;
     }

@@ -51,6 +51,7 @@ pub(super) struct PlannedDrive {
     pub protocol: Protocol,
     pub settings: Settings,
     pub program: Program,
+    pub pings: u32,
 }
 
 impl Plan {
@@ -157,6 +158,7 @@ impl Compiler {
                 ..drive.settings
             },
             program,
+            pings: drive.pings,
         })
     }
 }

@@ -24,6 +24,8 @@ pub struct Drive {
     pub test: String,
     pub protocol: Protocol,
     pub settings: Settings,
+    /// Each client begins with so many.
+    pub pings: u32,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +50,10 @@ pub struct RawDrive {
     #[serde(default)]
     busy_poll: bool,
     cpus: Option<Vec<usize>>,
+    #[serde(default)]
+    pings: u32,
+    #[serde(default)]
+    linger_s: f64,
 }
 
 #[derive(Deserialize)]
@@ -166,8 +172,10 @@ impl RawDrive {
                 limit,
                 // A statement may take as long as the phase.
                 patience: limit.map_or(PATIENCE, |limit| limit.max(PATIENCE)),
+                linger: zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
                 seed,
             },
+            pings: self.pings,
         })
     }
 }
@@ -205,12 +213,7 @@ fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, Mistake> {
     match read::part::<Tagged<WarmupKind>>(json, key)?.kind {
         WarmupKind::Time => {
             let RawTime { seconds, .. } = read::part(json, key)?;
-            Duration::try_from_secs_f64(seconds)
-                .map(Warmup::Time)
-                .map_err(|_| {
-                    let message = format!("{seconds} is no time, expected seconds");
-                    Mistake::new(format!("{key}.seconds"), message)
-                })
+            zero_or_more(seconds, &format!("{key}.seconds")).map(Warmup::Time)
         }
         WarmupKind::Steady => {
             let raw: RawSteady = read::part(json, key)?;
@@ -218,6 +221,11 @@ fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, Mistake> {
             Ok(Warmup::Steady { limit })
         }
     }
+}
+
+fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, Mistake> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Mistake::new(key, format!("{seconds} is no time, expected seconds")))
 }
 
 fn check_end(json: &RawValue, key: &str) -> Result<End, Mistake> {

@@ -36,7 +36,8 @@ fn good() -> Json {
             {"name": "verify", "kind": "verify_tables"},
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
-             "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213],
+             "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213], "linger_s": 0.25,
+             "pings": 3,
              "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "late_limit_s": 0.1},
              "warmup": {"kind": "steady", "limit_s": 60},
              "end": {"kind": "operations", "transactions": 100_000}},
@@ -114,8 +115,10 @@ fn what_drives_clients() {
                 cpus: vec![0, 2],
                 limit: None,
                 patience: PATIENCE,
+                linger: Duration::from_millis(250),
                 seed: 7,
             },
+            pings: 3,
         }
     );
     let Work::Drive(short) = &spec.phases[8].work else {
@@ -125,6 +128,7 @@ fn what_drives_clients() {
     assert_eq!(settings.pacing, Pacing::Closed);
     assert_eq!(settings.warmup, Warmup::Time(Duration::ZERO));
     assert_eq!(settings.end, End::Time(Duration::from_millis(500)));
+    assert_eq!(settings.linger, Duration::ZERO);
     assert_eq!(
         (short.protocol, &*settings.retry),
         (Protocol::Prepared, &RETRY[..])
@@ -293,6 +297,10 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
         (
             |s| s["phases"][7]["clients"] = json!(100_001),
             "phases[7].clients: 100001 is not",
+        ),
+        (
+            |s| s["phases"][7]["linger_s"] = json!(-0.5),
+            "phases[7].linger_s: -0.5 is no time",
         ),
         (
             |s| s["phases"][7]["cpus"] = json!([]),

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use serde::Serialize;
 
 use super::measure::pin_to;
+use crate::scheduling;
 
 /// Who holds this file open with a number of microseconds in it bounds how long a CPU may take to
 /// wake (Linux, PM `QoS`); 0 keeps the idle loop polling.
@@ -56,7 +57,7 @@ impl Awake {
         for &cpu in cpus {
             let (ready, stop) = (ready.clone(), Arc::clone(&awake.stop));
             awake.pollers.push(thread::spawn(move || {
-                let outcome = pin_to(cpu).and_then(|()| become_idle_class());
+                let outcome = pin_to(cpu).and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
                 let is_ready = outcome.is_ok();
                 let told = ready.send(outcome);
                 while is_ready && told.is_ok() && !stop.load(Ordering::Relaxed) {
@@ -104,18 +105,6 @@ fn request_no_latency() -> io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(LATENCY_REQUEST)?;
     file.write_all(&0_i32.to_ne_bytes())?;
     Ok(file)
-}
-
-/// Makes the calling thread one that runs only on an otherwise idle CPU.
-fn become_idle_class() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the call only reads the parameters, which outlive it; 0 is the calling thread.
-    let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 #[cfg(test)]

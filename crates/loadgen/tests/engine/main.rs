@@ -32,6 +32,7 @@ fn settings(clients: u32, threads: u32) -> Drive {
         cpus: Vec::new(),
         limit: Some(Duration::from_secs(30)),
         patience: PATIENCE,
+        linger: Duration::ZERO,
         seed: 1,
     }
 }

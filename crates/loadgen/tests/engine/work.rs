@@ -1,6 +1,7 @@
 //! What is counted is what the server saw, and it is exactly what was wanted.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -137,6 +138,67 @@ fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
     let ended: u64 = parts.iter().map(|interval| interval.transactions).sum();
     assert!((server.seen() - 3..=server.seen()).contains(&ended));
     assert!(driven.transactions[0].count < server.seen());
+}
+
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn clients_linger_until_they_are_stopped() {
+    for end in [End::Time(Duration::from_millis(200)), End::Operations(50)] {
+        let server = Server::answering(OK);
+        let lingering = Drive {
+            end,
+            linger: HOUR,
+            limit: None,
+            ..settings(4, 2)
+        };
+        let stop = AtomicBool::new(false);
+        let (ended, at_the_end) = channel();
+        let (server, stop) = (&server, &stop);
+        let driven = thread::scope(|scope| {
+            scope.spawn(move || {
+                at_the_end.recv().unwrap();
+                let asked = server.seen();
+                thread::sleep(Duration::from_millis(100));
+                assert_eq!(server.quits(), 0);
+                assert!(server.seen() <= asked + 4); // those that were under way
+                stop.store(true, Ordering::Relaxed);
+            });
+            let open = |client| Ok((server.connect(client), Asker::new(1)));
+            let report = |report: &Report| {
+                let mark = Mark::MeasureEnded;
+                if matches!(report, Report::Mark { mark: found, .. } if *found == mark) {
+                    ended.send(()).unwrap();
+                }
+            };
+            engine::drive(&lingering, &Asker::names(1), open, &report, stop)
+        });
+        assert!(!driven.unwrap().partial);
+        while server.quits() < 4 {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn clients_linger_no_longer_than_the_limit_or_after_an_error() {
+    let answering = Server::answering(OK);
+    let failing = Server::new(|asked| match asked.number {
+        100 => Answer::Close(Vec::new()),
+        _ => Answer::Bytes(OK.to_vec()),
+    });
+    let lingering = Drive {
+        end: End::Time(Duration::from_millis(500)),
+        linger: HOUR,
+        ..settings(2, 1)
+    };
+    let limited = Drive {
+        limit: Some(Duration::from_secs(1)),
+        ..lingering.clone()
+    };
+    assert!(!drive(&limited, &answering).unwrap().partial);
+    assert!(drive(&lingering, &failing).unwrap_err().driven.is_some());
 }
 
 #[test]

@@ -28,6 +28,11 @@ class Site:
     user_argument: str | None
     password: str = field(repr=False)
 
+    @property
+    def pid_file(self) -> Path:
+        """Where the server writes its process number down, just before it takes connections."""
+        return self.directory / "mysqld.pid"
+
 
 @dataclass(frozen=True)
 class Initialisation:
@@ -77,6 +82,57 @@ class WriteBack:
 
 
 @dataclass(frozen=True)
+class Table:
+    """A table in which a server tells about itself.
+
+    ``columns`` are our names, each with what versions call that column: the first that a server has
+    counts, and what it has none of is left out. ``where`` is a condition, with ``%(database)s`` for
+    the database that is observed. Its rows grow only while an instrument whose name begins with
+    ``instruments`` is on, and each of ``consumers`` that the server has.
+    """
+
+    name: str
+    columns: Mapping[str, tuple[str, ...]]
+    where: str | None = None
+    instruments: str | None = None
+    consumers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explains:
+    """How versions from ``since`` are asked for the plan of ``{sql}``, and the first words of the
+    statements that they explain."""
+
+    since: str
+    form: str
+    verbs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Observable:
+    """What a family's servers can be asked about themselves while they work.
+
+    ``status``, ``engine_status`` and ``process_list`` are statements; ``performance_schema`` is one
+    whose only value tells whether that is on. Of ``explains`` the last entry counts that is not
+    newer than the server. ``gauges`` and ``metric_gauges`` are names or shell patterns of
+    status variables and of engine metrics that tell a state now; all others count. ``thread_kinds``
+    are pairs of a kind and a pattern for the name of a thread, of which the first that fits counts;
+    ``thread_functions`` are the kinds of threads without a name by the functions that they run.
+    """
+
+    status: str
+    gauges: tuple[str, ...]
+    metric_gauges: tuple[str, ...]
+    engine_status: str
+    process_list: str
+    performance_schema: str
+    explains: tuple[Explains, ...]
+    tables: Mapping[str, Table]
+    thread_kinds: tuple[tuple[str, re.Pattern[str]], ...]
+    thread_functions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Family:
     """How the servers of one line are initialised and started, and what is special about them.
 
@@ -100,6 +156,7 @@ class Family:
     replacements: tuple[Replacement, ...]
     forget_binary_log: tuple[tuple[str, str], ...]
     write_back: WriteBack
+    observable: Observable
     initialisation: Callable[[Site, tuple[Option, ...]], Initialisation]
     start_arguments: Callable[[Site], tuple[str, ...]]
     program_arguments: Callable[[Site], tuple[str, ...]]

@@ -5,6 +5,8 @@ standard input; ``initialize`` asks the server to do it itself. Which one, which
 statements that leave root@localhost and root@127.0.0.1 as the only accounts, both with a password,
 are data of the family and depend on the version: the last entry whose ``since`` is not newer than
 the server counts.
+
+What servers can be asked about themselves is much the same in all families: mysqld.toml has it.
 """
 
 from __future__ import annotations
@@ -18,17 +20,22 @@ from typing import Any
 
 from millrace.errors import TrialFailed
 from millrace.servers.families.model import (
+    Explains,
     Family,
     Initialisation,
+    Observable,
     Pressure,
     Replacement,
     Site,
+    Table,
     WriteBack,
     version_key,
 )
 from millrace.servers.model import InstalledServer, Option
 
 Data = Mapping[str, Any]
+
+_COMMON = Path(__file__).with_suffix(".toml")
 
 
 def read_family(source: Path) -> Family:
@@ -45,6 +52,7 @@ def read_family(source: Path) -> Family:
         replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
         forget_binary_log=tuple(data["forget_binary_log"].items()),
         write_back=_write_back(data["write_back"]),
+        observable=_observable(data["observable"]),
         initialisation=partial(_initialisation, data),
         start_arguments=partial(_start_arguments, data),
         program_arguments=_program_arguments,
@@ -56,6 +64,43 @@ def _write_back(data: Data) -> WriteBack:
         question=data["question"],
         figures={name: re.compile(pattern) for name, pattern in data["figures"].items()},
         pressure=tuple(Pressure(**each) for each in data["pressure"]),
+    )
+
+
+def _observable(data: Data) -> Observable:
+    """What the family adds to what all servers of the line can be asked."""
+    common = tomllib.loads(_COMMON.read_text(encoding="utf-8"))["observable"]
+    return Observable(
+        status=common["status"],
+        gauges=(*common["gauges"], *data["gauges"]),
+        metric_gauges=tuple(common["metric_gauges"]),
+        engine_status=common["engine_status"],
+        process_list=common["process_list"],
+        performance_schema=common["performance_schema"],
+        explains=tuple(
+            Explains(entry["since"], entry["form"], frozenset(entry["verbs"]))
+            for entry in data["explains"]
+        ),
+        tables={name: _table(table) for name, table in common["tables"].items()},
+        thread_kinds=tuple(
+            (entry["kind"], re.compile(entry["pattern"])) for entry in common["thread_kinds"]
+        ),
+        thread_functions={
+            name: kind for kind, names in common["thread_functions"].items() for name in names
+        },
+    )
+
+
+def _table(data: Data) -> Table:
+    return Table(
+        name=data["name"],
+        columns={
+            ours: (theirs,) if isinstance(theirs, str) else tuple(theirs)
+            for ours, theirs in data["columns"].items()
+        },
+        where=data.get("where"),
+        instruments=data.get("instruments"),
+        consumers=tuple(data.get("consumers", ())),
     )
 
 
@@ -87,7 +132,7 @@ def _start_arguments(data: Data, site: Site) -> tuple[str, ...]:
         f"--socket={site.socket}",
         f"--port={site.port}",
         "--bind-address=127.0.0.1",
-        f"--pid-file={site.directory / 'mysqld.pid'}",
+        f"--pid-file={site.pid_file}",
         "--local-infile=1",
     ]
     for entry in data["start"]:

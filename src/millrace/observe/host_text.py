@@ -146,14 +146,54 @@ class CpuTimes:
 
 
 def cpu_times(text: str | None) -> CpuTimes | None:
+    ticks = cpu_ticks(text)
+    if ticks is None:
+        return None
+    idle, steal = ticks["idle"] + ticks["iowait"], ticks["steal"]
+    return CpuTimes(busy=sum(ticks.values()) - idle - steal, idle=idle, steal=steal)
+
+
+_CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
+    """Ticks since boot over all CPUs, from the first line of /proc/stat, by what they went to; 0
+    what an old kernel does not tell."""
     for line in (text or "").splitlines():
         name, *values = line.split()
-        if name != "cpu" or len(values) < 4:
-            continue
-        ticks = [int(value) for value in values[:8]] + [0] * (8 - len(values[:8]))
-        user, nice, system, idle, iowait, irq, softirq, steal = ticks
-        return CpuTimes(busy=user + nice + system + irq + softirq, idle=idle + iowait, steal=steal)
+        if name == "cpu" and len(values) >= 4:
+            told = dict(zip(_CPU_STATES, map(int, values), strict=False))
+            return {**dict.fromkeys(_CPU_STATES, 0), **told}
     return None
+
+
+def cpu_count(text: str | None) -> int:
+    """How many CPUs run, by /proc/stat."""
+    return len(re.findall(r"^cpu\d+ ", text or "", flags=re.MULTILINE))
+
+
+def numbers(text: str | None) -> Mapping[str, int]:
+    """A file of lines that are a name and a whole number, such as /proc/vmstat."""
+    found = re.findall(r"^(\S+) (\d+)$", text or "", flags=re.MULTILINE)
+    return {name: int(value) for name, value in found}
+
+
+def pressure_s(text: str | None) -> Mapping[str, float]:
+    """A file of /proc/pressure: seconds in which ``some`` tasks waited, and in which ``full``, all
+    that were not idle, did."""
+    found = re.findall(r"^(some|full) .*\btotal=(\d+)$", text or "", flags=re.MULTILINE)
+    return {name: int(total_us) / 1e6 for name, total_us in found}
+
+
+def control_groups(text: str | None) -> Mapping[str, str]:
+    """/proc/self/cgroup: the path of the group of each controller, without the leading slash; of
+    the unified ones (version 2) under the name of nothing."""
+    groups: dict[str, str] = {}
+    for line in (text or "").splitlines():
+        _, _, named = line.partition(":")
+        controllers, _, path = named.partition(":")
+        groups |= {name: path.strip("/") for name in controllers.split(",")}
+    return groups
 
 
 def process_ticks(text: str | None) -> tuple[str, int] | None:

@@ -1,56 +1,23 @@
 //! Runs against servers that misbehave, word by word: real ones cannot be made to.
 
+mod marks;
+mod peer;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::process::{self, Stdio};
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use assert_cmd::Command;
 use assert_cmd::cargo::cargo_bin;
 use serde_json::{Value, json};
 
-const GREETING: &[u8] = b"\x0a5.6.24\0\x01\0\0\0abcdefgh\0\xff\xf7\x08\x02\0\x0f\x80\x15\
-    \0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0mysql_native_password\0";
+use peer::{GREETING, OK, Peer, server};
+
 /// The definition of a column a VARCHAR(255) in latin1.
 const COLUMN: &[u8] = b"\x03def\0\0\0\x01a\0\x0c\x08\0\xff\0\0\0\xfd\0\0\0\0\0";
-const OK: &[u8] = b"\0\0\0\x02\0\0\0";
-
-/// A server that follows a script on its first connection.
-fn server(socket: &Path, script: impl FnOnce(Peer) + Send + 'static) -> JoinHandle<()> {
-    let listener = UnixListener::bind(socket).unwrap();
-    thread::spawn(move || script(Peer(listener.accept().unwrap().0)))
-}
-
-struct Peer(UnixStream);
-
-impl Peer {
-    fn say(&mut self, sequence: u8, payload: &[u8]) {
-        let [a, b, c, ..] = payload.len().to_le_bytes();
-        // The client may have gone already: that is what some tests are about.
-        let _ = self.0.write_all(&[&[a, b, c, sequence], payload].concat());
-    }
-
-    fn hear(&mut self) -> Vec<u8> {
-        let mut header = [0; 4];
-        if self.0.read_exact(&mut header).is_err() {
-            return Vec::new();
-        }
-        let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
-        let mut payload = vec![0; length as usize];
-        self.0.read_exact(&mut payload).unwrap();
-        payload
-    }
-
-    fn let_in(&mut self) {
-        self.say(0, GREETING);
-        self.hear();
-        self.say(2, OK);
-    }
-}
-
 /// Runs one phase against a scripted server; the exit status, the events, what was said.
 fn run(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> (i32, Vec<Value>, String) {
     let directory = tempfile::tempdir().unwrap();
@@ -65,7 +32,14 @@ fn run(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> (i32, Vec<V
     told
 }
 
+/// The same for a whole specification. Marks are left out: they are in tests of their own.
 fn run_spec(spec: &Value) -> (i32, Vec<Value>, String) {
+    let (status, mut events, said) = run_marked(spec);
+    events.retain(|event| event["type"] != "mark");
+    (status, events, said)
+}
+
+fn run_marked(spec: &Value) -> (i32, Vec<Value>, String) {
     let output = Command::cargo_bin("millrace-load")
         .unwrap()
         .args(["run", "-"])

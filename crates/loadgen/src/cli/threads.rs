@@ -1,0 +1,52 @@
+//! `millrace-load threads`: what the threads of a process do.
+
+use std::io;
+
+use clap::Args;
+
+use super::{Problem, host_problem, output_problem, user_mistake};
+use crate::threads::{self, Settings, ThreadsError};
+
+/// More often, ticks would run into each other.
+const MAX_RATE_HZ: f64 = 10_000.0;
+
+#[derive(Args)]
+pub struct ThreadsArgs {
+    /// The process.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pid: u32,
+    /// How often a second to look at its threads, at most.
+    #[arg(long, value_name = "HZ", default_value_t = 100.0, value_parser = rate)]
+    rate: f64,
+    /// The share of one CPU that looking may take; it is done less often where that is too little.
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.01, value_parser = budget)]
+    budget: f64,
+}
+
+pub fn sample(args: &ThreadsArgs) -> Result<(), Problem> {
+    let settings = Settings {
+        pid: args.pid,
+        rate_hz: args.rate,
+        budget: args.budget,
+    };
+    threads::run(settings, io::stdin(), &mut io::stdout().lock()).map_err(|error| match error {
+        ThreadsError::Order(..) => user_mistake(format!("standard input: {error}")),
+        ThreadsError::Output(error) => output_problem("standard output", &error),
+        error => host_problem(error.to_string()),
+    })
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    number_up_to(MAX_RATE_HZ, text)
+}
+
+fn budget(text: &str) -> Result<f64, String> {
+    number_up_to(1.0, text)
+}
+
+fn number_up_to(most: f64, text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0.0 && *number <= most)
+        .ok_or_else(|| format!("expected a number above 0 and up to {most}"))
+}

@@ -1,0 +1,93 @@
+//! In which states a thread was seen, and how often.
+
+use libc::c_long;
+
+use super::names::Name;
+
+/// The state of a thread at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The kernel's: R is on a CPU or waits for one, S waits, D waits and cannot be interrupted.
+    pub letter: char,
+    /// None where it runs; -1 where it is blocked outside of system calls.
+    pub syscall: Option<c_long>,
+    pub target: Option<Name>,
+    /// The function of the kernel that it is blocked in.
+    pub wchan: Option<Name>,
+}
+
+impl State {
+    pub const RUNNING: Self = Self {
+        letter: 'R',
+        syscall: None,
+        target: None,
+        wchan: None,
+    };
+}
+
+/// How often a state was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    pub state: State,
+    pub times: u64,
+    /// At so many of these ticks another thread was making a log durable.
+    pub during_sync: u64,
+}
+
+/// The states of one thread.
+#[derive(Debug, Default)]
+pub struct Tally(Vec<Counted>);
+
+impl Tally {
+    pub fn add(&mut self, state: State, during_sync: bool) {
+        let during_sync = u64::from(during_sync);
+        match self.0.iter_mut().find(|counted| counted.state == state) {
+            Some(counted) => {
+                counted.times += 1;
+                counted.during_sync += during_sync;
+            }
+            None => self.0.push(Counted {
+                state,
+                times: 1,
+                during_sync,
+            }),
+        }
+    }
+
+    /// How often the thread was seen.
+    pub fn ticks(&self) -> u64 {
+        self.0.iter().map(|counted| counted.times).sum()
+    }
+
+    /// The most frequent state first.
+    pub fn counts(&self) -> Vec<Counted> {
+        let mut counts = self.0.clone();
+        counts.sort_by_key(|counted| u64::MAX - counted.times);
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(seen in prop::collection::vec((0..5i32, any::<bool>()), 0..200)) {
+            let mut tally = Tally::default();
+            for &(number, during_sync) in &seen {
+                let state = State { letter: 'S', syscall: Some(number.into()), ..State::RUNNING };
+                tally.add(state, during_sync);
+            }
+            prop_assert_eq!(tally.ticks(), seen.len() as u64);
+            let counts = tally.counts();
+            prop_assert!(counts.is_sorted_by_key(|counted| u64::MAX - counted.times));
+            for counted in counts {
+                let same = seen.iter().filter(|(number, _)| counted.state.syscall == Some((*number).into()));
+                prop_assert_eq!(counted.times, same.clone().count() as u64);
+                prop_assert_eq!(counted.during_sync, same.filter(|(_, during)| *during).count() as u64);
+            }
+        }
+    }
+}

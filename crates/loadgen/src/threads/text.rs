@@ -1,0 +1,123 @@
+//! The texts in which the kernel tells about threads and descriptors.
+
+use std::str;
+
+use libc::c_long;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It is on a CPU or waits for one.
+    Running,
+    /// It is blocked outside of system calls, in a page fault for example.
+    Blocked,
+    /// It is blocked in a system call, of which these are the first arguments.
+    Calling { number: c_long, arguments: [u64; 2] },
+}
+
+/// Reads `/proc/PID/task/TID/syscall`: `running`, or the call's number, six arguments and two
+/// registers, or -1 and the registers. None where it is none of these.
+pub fn doing(text: &[u8]) -> Option<Doing> {
+    let text = str::from_utf8(text).ok()?.trim_ascii_end();
+    if text == "running" {
+        return Some(Doing::Running);
+    }
+    let mut words = text.split(' ');
+    let number = words.next()?.parse().ok()?;
+    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let arguments = [argument()?, argument()?];
+    match number {
+        -1 => Some(Doing::Blocked),
+        0.. => Some(Doing::Calling { number, arguments }),
+        _ => None,
+    }
+}
+
+/// The letter of a thread's state in `/proc/PID/task/TID/stat`. Its name stands before it, in
+/// parentheses, and may hold anything.
+pub fn state(text: &[u8]) -> Option<char> {
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    match text.get(end + 1..end + 3)? {
+        &[b' ', letter] if letter.is_ascii_alphabetic() => Some(letter.into()),
+        _ => None,
+    }
+}
+
+/// Whether what is written to a file is durable when the call returns (`O_DSYNC`, `O_SYNC`), by
+/// `/proc/PID/fdinfo/N`.
+pub fn writes_through(text: &str) -> bool {
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|octal| libc::c_int::from_str_radix(octal.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_DSYNC != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn texts_of_a_kernel() {
+        let futex =
+            b"202 0x7f2a80000b70 0x189 0x0 0x0 0x0 0xffffffff 0x7f2a8cdfe9c0 0x7f2a9f2a3117\n";
+        let expected = Doing::Calling {
+            number: 202,
+            arguments: [0x7f2a_8000_0b70, 0x189],
+        };
+        assert_eq!(doing(futex), Some(expected));
+        assert_eq!(doing(b"running\n"), Some(Doing::Running));
+        assert_eq!(
+            doing(b"-1 0x7ffd7c2c5b58 0x7f2a9f2a3117\n"),
+            Some(Doing::Blocked)
+        );
+        assert_eq!(doing(b"-1 0x0 0x0\n"), Some(Doing::Blocked));
+        for other in ["", "\n", "0", "-2 0x0 0x0", "1 2 3", "sleeping\n"] {
+            assert_eq!(doing(other.as_bytes()), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_state_stands_behind_any_name() {
+        assert_eq!(state(b"7 (ib_io_rd-1) D 1 2 3 0 -1"), Some('D'));
+        assert_eq!(state(b"7 (a) R (b) S 1 2"), Some('S'));
+        assert_eq!(state(b"7 (a"), None);
+        assert_eq!(state(b"7 (a)"), None);
+        assert_eq!(state(b"7 (a) 1"), None);
+    }
+
+    #[test]
+    fn flags_of_descriptors() {
+        let info = |flags| format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t29\n");
+        assert!(writes_through(&info("04012002"))); // O_SYNC
+        assert!(writes_through(&info("0110001"))); // O_DSYNC
+        assert!(!writes_through(&info("02100002")));
+        assert!(!writes_through("pos:\t0\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_call_is_read(number in 0i32.., arguments: [u64; 6], registers: [u64; 2]) {
+            let rest = arguments.iter().chain(&registers);
+            let rest: Vec<String> = rest.map(|value| format!("{value:#x}")).collect();
+            let text = format!("{number} {}\n", rest.join(" "));
+            let expected = Doing::Calling {
+                number: number.into(),
+                arguments: [arguments[0], arguments[1]],
+            };
+            prop_assert_eq!(doing(text.as_bytes()), Some(expected));
+        }
+
+        #[test]
+        fn anything_is_read_or_refused(text: Vec<u8>) {
+            let _ = doing(&text);
+            let _ = state(&text);
+            writes_through(&String::from_utf8_lossy(&text));
+        }
+
+        #[test]
+        fn every_state_is_found(name: Vec<u8>, letter in "[A-Za-z]", rest in "( -?[0-9]{1,9}){0,49}") {
+            let text = [b"1 (", &name[..], b") ", letter.as_bytes(), rest.as_bytes()].concat();
+            prop_assert_eq!(state(&text), letter.chars().next());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! One thread of the process, and what it does at a moment.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::calls::{self, Kind};
+use super::tally::{State, Tally};
+use super::targets::{TargetKind, Targets};
+use super::text::{self, Doing};
+
+/// More than the kernel says about a call, or about a state up to what is wanted.
+const TEXT_BYTES: usize = 512;
+
+/// A thread, by the files in which the kernel tells about it; opened once, and read anew each time.
+pub struct Thread {
+    pub tid: u32,
+    directory: PathBuf,
+    name: String,
+    doing: File,
+    /// These two once they are needed.
+    state: Option<File>,
+    wchan: Option<File>,
+    pub tally: Tally,
+}
+
+/// A thread as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub state: State,
+    /// It is making a log durable.
+    pub syncs_log: bool,
+}
+
+impl Thread {
+    /// None where the thread has ended.
+    pub fn open(pid: u32, tid: u32) -> io::Result<Option<Self>> {
+        let directory = PathBuf::from(format!("/proc/{pid}/task/{tid}"));
+        let doing = match File::open(directory.join("syscall")) {
+            Ok(file) => file,
+            // A kernel that does not tell has the directory, but not the file in it.
+            Err(error) if has_ended(&error) && !directory.exists() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut thread = Self {
+            tid,
+            directory,
+            name: String::new(),
+            doing,
+            state: None,
+            wchan: None,
+            tally: Tally::default(),
+        };
+        thread.rename();
+        Ok(thread.letter().map(|_| thread))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes the name that the thread has now; servers give it after it has begun.
+    pub fn rename(&mut self) {
+        if let Ok(name) = fs::read(self.directory.join("comm")) {
+            self.name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
+        }
+    }
+
+    /// What it does, in the kernel's words. None where it has ended.
+    pub fn doing(&self) -> io::Result<Option<String>> {
+        let mut text = [0; TEXT_BYTES];
+        match self.doing.read_at(&mut text, 0) {
+            Ok(length) => Ok(Some(String::from_utf8_lossy(&text[..length]).into_owned())),
+            Err(error) if has_ended(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What it does now. None where it has ended.
+    pub fn look(&mut self, targets: &mut Targets, now: Instant) -> Option<Seen> {
+        let mut text = [0; TEXT_BYTES];
+        let length = self.doing.read_at(&mut text, 0).ok()?;
+        match text::doing(&text[..length])? {
+            Doing::Running => Some(Seen {
+                state: State::RUNNING,
+                syncs_log: false,
+            }),
+            Doing::Blocked => Some(Seen {
+                state: State {
+                    letter: blocked(self.letter()?),
+                    syscall: Some(-1),
+                    target: None,
+                    wchan: self.wchan().map(|wchan| targets.names.number(&wchan)),
+                },
+                syncs_log: false,
+            }),
+            Doing::Calling {
+                number,
+                arguments: [first, second],
+            } => {
+                let kind = calls::kind(number);
+                let target = match kind {
+                    Kind::WaitOn | Kind::Use | Kind::Write | Kind::Sync => {
+                        targets.behind(first, now)
+                    }
+                    Kind::Poll => targets.polled(first, second, now),
+                    Kind::Select if first == 0 => Some(targets.nothing()),
+                    Kind::Select | Kind::Wait | Kind::SyncMemory | Kind::Other => None,
+                };
+                let found = target.map(|target| target.kind);
+                let (letter, wchan) = match kind {
+                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => ('S', None),
+                    _ if found == Some(TargetKind::Channel) => ('S', None),
+                    Kind::Use | Kind::Write | Kind::Sync => ('D', self.wchan()),
+                    Kind::SyncMemory | Kind::Other => (blocked(self.letter()?), self.wchan()),
+                };
+                Some(Seen {
+                    state: State {
+                        letter,
+                        syscall: Some(number),
+                        target: target.map(|target| target.name),
+                        wchan: wchan.map(|wchan| targets.names.number(&wchan)),
+                    },
+                    syncs_log: syncs_log(kind, found),
+                })
+            }
+        }
+    }
+
+    /// The letter of its state; None where it has ended, waited for by another process or not.
+    fn letter(&mut self) -> Option<char> {
+        let text = read(&mut self.state, || self.directory.join("stat"))?;
+        text::state(&text).filter(|letter| !matches!(letter, 'Z' | 'X' | 'x'))
+    }
+
+    /// The function of the kernel that it is blocked in; None where it is not, or that is a secret.
+    fn wchan(&mut self) -> Option<String> {
+        let text = read(&mut self.wchan, || self.directory.join("wchan"))?;
+        let wchan = String::from_utf8(text).ok()?;
+        (wchan != "0").then_some(wchan)
+    }
+}
+
+fn syncs_log(kind: Kind, target: Option<TargetKind>) -> bool {
+    match target {
+        Some(TargetKind::Log { written_through }) => {
+            kind == Kind::Sync || kind == Kind::Write && written_through
+        }
+        _ => kind == Kind::SyncMemory,
+    }
+}
+
+/// The letter of a thread that was blocked a moment ago: it may have gone on since, and what blocks
+/// so shortly cannot be interrupted.
+fn blocked(letter: char) -> char {
+    if letter == 'R' { 'D' } else { letter }
+}
+
+/// Reads a file that is kept open from the first time on.
+fn read(file: &mut Option<File>, path: impl FnOnce() -> PathBuf) -> Option<Vec<u8>> {
+    let file = match file {
+        Some(file) => file,
+        None => file.insert(File::open(path()).ok()?),
+    };
+    let mut text = [0; TEXT_BYTES];
+    let length = file.read_at(&mut text, 0).ok()?;
+    Some(text[..length].to_vec())
+}
+
+/// Whether an error says that the thread has gone.
+fn has_ended(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_a_log_durable() {
+        let log = |written_through| Some(TargetKind::Log { written_through });
+        assert!(syncs_log(Kind::Sync, log(false)));
+        assert!(syncs_log(Kind::Write, log(true)));
+        assert!(syncs_log(Kind::SyncMemory, None));
+        assert!(!syncs_log(Kind::Write, log(false)));
+        assert!(!syncs_log(Kind::Use, log(true)));
+        assert!(!syncs_log(Kind::Sync, Some(TargetKind::File)));
+        assert!(!syncs_log(Kind::Sync, None));
+    }
+}

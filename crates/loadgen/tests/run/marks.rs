@@ -1,0 +1,101 @@
+//! What is marked, and when.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixListener;
+use std::process::{self, Stdio};
+use std::thread;
+
+use assert_cmd::cargo::cargo_bin;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::peer::{OK, Peer, server};
+use super::{run_marked, types};
+
+#[test]
+fn every_phase_is_marked_when_it_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let server = server(&socket, |mut peer| {
+        peer.let_in();
+        for _ in 0..2 {
+            peer.hear();
+            peer.say(1, OK);
+        }
+    });
+    let named = |name| json!({"name": name, "kind": "statement", "sql": "COMMIT"});
+    let (status, events, _) = run_marked(&json!({
+        "version": 2,
+        "connection": {"socket": socket, "user": "u"},
+        "phases": [named("a"), named("b")],
+    }));
+    server.join().unwrap();
+    assert_eq!(status, 0);
+    assert_eq!(
+        types(&events),
+        ["start", "mark", "phase", "mark", "phase", "summary"]
+    );
+    let mark = |phase| json!({"type": "mark", "phase": phase, "mark": "phase_started", "t_s": 0.0});
+    assert_eq!((&events[1], &events[3]), (&mark("a"), &mark("b")));
+}
+
+/// A server of any number of connections that says yes to everything; it ends with the test.
+fn agree(listener: UnixListener) {
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut peer = Peer(stream.unwrap());
+            thread::spawn(move || {
+                peer.let_in();
+                while !matches!(peer.hear().as_slice(), [] | b"\x01") {
+                    peer.say(1, OK);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_end_of_the_measured_part_is_told_before_clients_linger() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, file) = (directory.path().join("s"), directory.path().join("spec"));
+    agree(UnixListener::bind(&socket).unwrap());
+    let spec = json!({
+        "version": 2,
+        "connection": {"socket": socket, "user": "u"},
+        "workload": {
+            "statements": {"ask": {"sql": "DO 1"}},
+            "tests": {"a": {"title": "t", "steps": [{"statements": ["ask"]}]}},
+        },
+        "seed": 1,
+        "phases": [{"name": "measure", "kind": "drive", "test": "a", "clients": 2,
+                    "protocol": "text", "linger_s": 3600,
+                    "end": {"kind": "operations", "transactions": 20}}],
+    });
+    fs::write(&file, spec.to_string()).unwrap();
+    let mut child = process::Command::new(cargo_bin("millrace-load"))
+        .args(["--die-with-parent", "run"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut read = || {
+        lines
+            .next()
+            .map(|line| line.unwrap().parse::<Value>().unwrap())
+    };
+    while read().unwrap()["mark"] != "measure_ended" {}
+    // What was measured is whole, so that this is no failure.
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    let rest: Vec<Value> = std::iter::from_fn(read).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(types(&rest), ["interval", "phase", "summary"]);
+    assert_eq!(rest[1]["partial"], false);
+    assert_eq!(rest[1]["transactions"][0]["count"], 20);
+}

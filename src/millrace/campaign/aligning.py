@@ -1,0 +1,174 @@
+"""The experiment that shows whether suspected settings made a difference: the worse server again,
+with the values that they have on the better one.
+
+    A, B                 as they were measured
+    B with X as in A     for each suspected setting
+    B with all as in A   where there are several
+
+All of them in the same blocks, so that each gain is measured against the loss beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from millrace.analysis.alignment import ALL
+from millrace.analysis.suspects.model import Suspect
+from millrace.errors import UserError
+from millrace.experiment.levels import CONFIGURATION, OPTION
+from millrace.experiment.model import Compare, Experiment, Factor, Level, Plan
+from millrace.experiment.plan import expand
+from millrace.store.records import StoredRun, TreatmentRecord
+
+_MOST = 3
+_MAX_NAME_LENGTH = 64
+
+# Bare switches, which take no value.
+_SWITCHES = ("log_bin",)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Settings of B, by their names, and the values that they have in A."""
+
+    name: str
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class AlignedPlan:
+    """``plan`` runs treatments ``base``, ``candidate`` and ``aligned`` (by the alignments' names),
+    which are their ids."""
+
+    plan: Plan
+    base: str
+    candidate: str
+    aligned: Mapping[str, str]
+
+
+def alignments(suspects: Sequence[Suspect]) -> tuple[Alignment, ...]:
+    """What can be aligned of the likeliest suspects, each alone and all together.
+
+    Raises UserError where there is nothing of the kind.
+    """
+    found = []
+    for suspect in suspects:
+        settings = {name: a for name, (a, _) in suspect.settings.items() if a}
+        if suspect.kind == "option" and settings:
+            found.append(Alignment(suspect.about, settings))
+    if not found:
+        raise UserError(
+            "no suspect is a setting that could be the same for both",
+            remedy="`millrace explain` without --test-suspects shows what was found",
+        )
+    found = found[:_MOST]
+    if len(found) == 1:
+        return tuple(found)
+    together = {name: value for each in reversed(found) for name, value in each.settings.items()}
+    return (*found, Alignment(ALL, together))
+
+
+def aligned_plan(
+    stored: StoredRun,
+    *,
+    base: TreatmentRecord,
+    candidate: TreatmentRecord,
+    wanted: Sequence[Alignment],
+    blocks: int,
+    seed: int,
+) -> AlignedPlan:
+    """The plan of the experiment. Raises UserError where an alignment makes B what A is."""
+    run, spec = stored.run, stored.run.spec
+    configurations = dict(spec["configurations"])
+    levels: dict[str, dict[str, Level]] = {}
+    for alignment in wanted:
+        levels[alignment.name] = _aligned(candidate, base, alignment, configurations)
+        if levels[alignment.name] == base.levels:
+            raise UserError(
+                f"{', '.join(alignment.settings)} is all that the two differ in",
+                remedy="their comparison is the test already: see `millrace report`",
+            )
+    every = [dict(base.levels), dict(candidate.levels), *levels.values()]
+    experiment = Experiment(
+        name=f"{run.name[: _MAX_NAME_LENGTH - 9]}-suspects",
+        title=f"{run.title}: suspects",
+        scale=run.scale,
+        workload=spec["workload"],
+        configurations=configurations,
+        factors=tuple(_factor(each, every) for each in spec["factors"]),
+        compare=Compare(spec["compare"]["factor"], base.levels[spec["compare"]["factor"]]),
+        parameters=spec["parameters"],
+        blocks=blocks,
+        margin=run.margin,
+        observers=(),
+        profile_blocks=0,
+        seed=None,
+        published=None,
+        source=f"run {run.id}",
+        text=run.experiment_text,
+    )
+    plan = _only(expand(experiment, seed=seed), every)
+    ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}
+    return AlignedPlan(
+        plan,
+        ids[_key(base.levels)],
+        ids[_key(candidate.levels)],
+        {name: ids[_key(of)] for name, of in levels.items()},
+    )
+
+
+def _aligned(
+    candidate: TreatmentRecord,
+    base: TreatmentRecord,
+    alignment: Alignment,
+    configurations: dict[str, Mapping[str, Any]],
+) -> dict[str, Level]:
+    """The candidate's levels with the settings of the base: a factor's level where it is one, else
+    an option of a configuration, which is added to ``configurations``."""
+    levels = dict(candidate.levels)
+    options: dict[str, str | int | bool] = {}
+    for name, value in alignment.settings.items():
+        factor = name if name in levels else f"{OPTION}{name}"
+        if factor in levels:
+            levels[factor] = base.levels[factor]
+        else:
+            options |= _option(name, value)
+    if options:
+        below = str(candidate.resolved[CONFIGURATION])
+        named = f"{below} with {alignment.name} as in the base"
+        configurations[named] = {"title": named, "extends": below, "optional": options}
+        levels[CONFIGURATION] = named
+    return levels
+
+
+def _option(name: str, value: str) -> dict[str, str | int | bool]:
+    """An option that gives a variable the value: ON and OFF by number, which all versions take."""
+    switched = {"ON": True, "OFF": False}.get(value)
+    if switched is None:
+        return {name: value}
+    if name in _SWITCHES:
+        return {name if switched else f"skip_{name}": True}
+    return {name: int(switched)}
+
+
+def _factor(factor: Mapping[str, Any], every: Sequence[Mapping[str, Level]]) -> Factor:
+    """The levels of a factor that any of the treatments has."""
+    name = factor["name"]
+    levels = tuple(dict.fromkeys(of[name] for of in every))
+    aliases = {level: of for level, of in factor["aliases"].items() if level in levels}
+    return Factor(name, levels, aliases)
+
+
+def _only(plan: Plan, every: Sequence[Mapping[str, Level]]) -> Plan:
+    """The plan with these treatments alone, of all combinations of their levels."""
+    wanted = {_key(levels) for levels in every}
+    treatments = tuple(each for each in plan.treatments if _key(each.levels) in wanted)
+    trials = [trial for trial in plan.trials if _key(trial.treatment.levels) in wanted]
+    placed = tuple(replace(trial, position=at) for at, trial in enumerate(trials))
+    return replace(plan, treatments=treatments, trials=placed)
+
+
+def _key(levels: Mapping[str, Level]) -> frozenset[tuple[str, Level]]:
+    return frozenset(levels.items())

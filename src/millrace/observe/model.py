@@ -1,0 +1,53 @@
+"""What an observer is: something that looks at a server at the two ends of the measured part.
+
+What it found is plain data, a section or more of the document that ``collecting`` makes of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from millrace.errors import MillraceError
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.instances import Instance
+
+
+class Unavailable(MillraceError):
+    """Something cannot be observed here: what is missing, and what to do (``remedy``)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The server of a trial.
+
+    ``pid`` and ``data_dir`` are None where they cannot be seen from here. ``statements`` are those
+    of the test by name, with values, as a client would send them. ``limit_s`` is for one question.
+    """
+
+    instance: Instance | AttachedInstance
+    pid: int | None
+    data_dir: Path | None
+    database: str
+    statements: Mapping[str, str]
+    limit_s: float
+
+
+class Observer(Protocol):
+    """One observer of one trial. All but ``close`` may raise Unavailable, OSError or a
+    pymysql.MySQLError: it is then left out, and the trial goes on."""
+
+    def begin(self) -> None:
+        """The measured part begins: look, in milliseconds."""
+
+    def end(self) -> None:
+        """The measured part is over, the clients are still connected: look again."""
+
+    def told(self) -> Mapping[str, Any]:
+        """What was found, by section of the document; may take its time. The key ``missing`` holds
+        parts that could not be had, a list of ``what`` and ``remedy``."""
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever happened before."""

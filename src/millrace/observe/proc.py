@@ -1,0 +1,149 @@
+"""What the kernel tells of a process or a thread below /proc: bytes in, plain values out.
+
+A text that is not what it should be raises ValueError: the kernel does not write one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_READ_BYTES = 1 << 16
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+_RUNNING = b"running"
+
+# Calls, bytes asked for, and bytes that went to a disk, as the kernel calls them.
+IO: Mapping[str, bytes] = {
+    "read_calls": b"syscr",
+    "write_calls": b"syscw",
+    "read_chars": b"rchar",
+    "written_chars": b"wchar",
+    "read_bytes": b"read_bytes",
+    "write_bytes": b"write_bytes",
+}
+
+
+@dataclass(frozen=True)
+class Stat:
+    """/proc/PID/stat, of a process with what its threads that have ended did, or of a thread.
+
+    Ticks are of the clock ``SC_CLK_TCK``; ``children_ticks`` are those of children that have ended
+    and were waited for; ``started_ticks`` count from the boot.
+    """
+
+    name: str
+    state: str
+    parent: int
+    is_kernel_thread: bool
+    minor_faults: int
+    major_faults: int
+    user_ticks: int
+    system_ticks: int
+    children_ticks: int
+    started_ticks: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a thread is blocked in: a system call's number and arguments. The number is -1 where it
+    is blocked without one, such as in a page fault."""
+
+    number: int
+    arguments: tuple[int, ...]
+
+
+def read(path: str) -> bytes:
+    """A small file of /proc, by one call where it is short. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(descriptor, _READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def read_or_none(path: str) -> bytes | None:
+    """The same, None where it is gone or may not be read."""
+    try:
+        return read(path)
+    except OSError:
+        return None
+
+
+def stat(raw: bytes) -> Stat:
+    # The name in parentheses may hold anything, parentheses and white space too.
+    opening, closing = raw.index(b"("), raw.rindex(b")")
+    fields = raw[closing + 1 :].split()
+    if len(fields) < 20:
+        raise ValueError(f"too short for a stat file: {raw!r}")
+    numbers = [int(field) for field in fields[1:20]]
+    # Of the manual's numbers, field 4 is the first here.
+    return Stat(
+        name=raw[opening + 1 : closing].decode(errors="replace"),
+        state=fields[0].decode(),
+        parent=numbers[0],
+        is_kernel_thread=bool(numbers[9 - 4] & _KERNEL_THREAD),
+        minor_faults=numbers[10 - 4],
+        major_faults=numbers[12 - 4],
+        user_ticks=numbers[14 - 4],
+        system_ticks=numbers[15 - 4],
+        children_ticks=numbers[16 - 4] + numbers[17 - 4],
+        started_ticks=numbers[22 - 4],
+    )
+
+
+def schedstat(raw: bytes) -> tuple[int, int]:
+    """/proc/PID/task/TID/schedstat: nanoseconds on a CPU, and runnable but waiting for one."""
+    ran_ns, waited_ns, _slices = raw.split()
+    return int(ran_ns), int(waited_ns)
+
+
+def switches(raw: bytes) -> tuple[int, int]:
+    """/proc/PID/task/TID/status: voluntary and involuntary context switches."""
+    found = {}
+    for line in raw.splitlines():
+        name, colon, value = line.partition(b":")
+        if colon and name.endswith(b"_ctxt_switches"):
+            found[name] = int(value)
+    try:
+        return found[b"voluntary_ctxt_switches"], found[b"nonvoluntary_ctxt_switches"]
+    except KeyError as error:
+        raise ValueError("a status file without context switches") from error
+
+
+def io(raw: bytes) -> dict[str, int]:
+    """/proc/PID/io, of a process with its threads that have ended, or of a thread."""
+    found = dict(line.split(b":", 1) for line in raw.splitlines() if b":" in line)
+    try:
+        return {name: int(found[kernels]) for name, kernels in IO.items()}
+    except KeyError as error:
+        raise ValueError(f"an io file without {error.args[0]!r}") from error
+
+
+def call(raw: bytes) -> Call | None:
+    """/proc/PID/task/TID/syscall; None while the thread runs or is runnable."""
+    first, *rest = raw.split()
+    if first == _RUNNING:
+        return None
+    number = int(first)
+    # Stack pointer and program counter come last.
+    return Call(number, tuple(int(value, 16) for value in rest[:-2]) if number >= 0 else ())
+
+
+def stack_pointer(raw: bytes) -> int | None:
+    """/proc/PID/task/TID/syscall: where the stack of a thread that waits ends; None while it runs
+    or is runnable."""
+    words = raw.split()
+    return None if words[0] == _RUNNING else int(words[-2], 16)
+
+
+def writes_through(raw: bytes) -> bool:
+    """/proc/PID/fdinfo/N: whether a write returns only when the disk has it."""
+    for line in raw.splitlines():
+        name, _, value = line.partition(b":")
+        if name == b"flags":
+            return bool(int(value, 8) & os.O_DSYNC)
+    return False

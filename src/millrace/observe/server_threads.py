@@ -1,0 +1,88 @@
+"""What the threads of a server are for, where its Performance Schema tells.
+
+Kinds: connection (works for a client), purge, page_cleaner, log, checkpoint, io, binlog, timer
+(waits for a time to come), main (takes connections), and background for all others. Observers have
+sessions too, but in no database: threads of such sessions are background, not clients'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pymysql.connections import Connection
+
+from millrace.observe import questions
+from millrace.observe.deltas import Row
+from millrace.observe.model import Unavailable
+from millrace.servers.families.model import Family, Observable
+
+_CLIENT = "connection"
+_OTHER = "background"
+
+
+def kinds(session: Connection[Any], family: Family) -> Mapping[int, str]:
+    """The kinds of a server's threads by the operating system's ids, as far as it tells: empty
+    where the Performance Schema is off or not to be read, and in versions that do not know the ids
+    (before MySQL 5.7 and MariaDB 10.5). Takes a few milliseconds.
+
+    Raises what pymysql raises where the session is broken.
+    """
+    try:
+        question = questions.question(session, family.observable.tables["threads"], "")
+    except Unavailable:
+        return {}
+    if "tid" not in question.columns:
+        return {}
+    return kinds_in(questions.rows(session, question.sql), family.observable)
+
+
+class Teller:
+    """Asks a server for the kinds of its threads, as often as wanted, by one short question or two.
+
+    ``tells_sessions`` says whether it told the threads of all its sessions.
+    """
+
+    def __init__(self, session: Connection[Any], family: Family) -> None:
+        """Find out what this server can tell. Raises what pymysql raises where the session is
+        broken."""
+        self.tells_sessions = False
+        self._session = session
+        self._observable = family.observable
+        self._sessions = self._question("sessions")
+        self._threads = self._question("threads")
+
+    def kinds(self) -> dict[int, str]:
+        """The kinds of threads now, by the operating system's ids, as far as the server tells."""
+        found: dict[int, str] = {}
+        if self._sessions is not None:
+            for row in questions.rows(self._session, self._sessions):
+                found[int(row["tid"])] = _OTHER if row["database"] is None else _CLIENT
+        if self._threads is not None:
+            found |= kinds_in(questions.rows(self._session, self._threads), self._observable)
+        self.tells_sessions |= bool(found)
+        return found
+
+    def _question(self, table: str) -> str | None:
+        try:
+            question = questions.question(self._session, self._observable.tables[table], "")
+        except Unavailable:
+            return None
+        return question.sql if "tid" in question.columns else None
+
+
+def kinds_in(rows: Iterable[Row], observable: Observable) -> dict[int, str]:
+    """The kinds of threads by their names."""
+    return {
+        int(row["tid"]): _OTHER
+        if (kind := kind_of(str(row["name"]), observable)) == _CLIENT and row["database"] is None
+        else kind
+        for row in rows
+        if row["tid"] is not None
+    }
+
+
+def kind_of(name: str, observable: Observable) -> str:
+    """The kind of a thread by its name in the Performance Schema, ``thread/innodb/io_read_thread``;
+    ``background`` where nothing more is known."""
+    return next((kind for kind, pattern in observable.thread_kinds if pattern.search(name)), _OTHER)

@@ -1,0 +1,237 @@
+"""What the server's threads were doing at random moments: running, or waiting, and for what.
+
+The load generator's ``threads`` command looks at them as long as the measured part takes; here its
+counts get the classes by which the time of an operation is accounted for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import MillraceError, TrialFailed
+from millrace.load import program
+from millrace.observe import proc, state_classes, syscalls
+from millrace.observe.model import Target, Unavailable
+from millrace.observe.state_classes import State, Surroundings
+from millrace.observe.thread_watch import FOR_IO, Seen, ThreadWatch, needs_process
+
+NAME = "states"
+COST = (
+    "a process beside the server that looks at all its threads at random moments, at most a small "
+    "share of one CPU in all (the section tells how much it was); the server is never stopped"
+)
+
+_READY_LIMIT_S = 10.0
+_ANSWER_LIMIT_S = 30.0
+_END_LIMIT_S = 2.0
+_READ_BYTES = 1 << 16
+
+
+class Sampler:
+    """The load generator's ``threads`` command: begin, end, and then its counts."""
+
+    def __init__(self, pid: int) -> None:
+        """Start it and wait until it can begin. Raises Unavailable where it cannot."""
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the rest
+        self._rest = b""
+        try:
+            command = [str(program.find_load_generator()), "--die-with-parent", "threads"]
+            self._process = subprocess.Popen(
+                [*command, "--pid", str(pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._words,
+                start_new_session=True,
+            )
+        except (OSError, MillraceError) as error:
+            self._words.close()
+            raise Unavailable(f"threads cannot be sampled: {error}") from error
+        try:
+            self._answer("ready", _READY_LIMIT_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def order(self, what: str) -> None:
+        """Tell it to begin or to end."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{what}\n".encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._failure() from None
+
+    def counts(self) -> Mapping[str, Any]:
+        """What it counted, after its end was ordered."""
+        return self._answer("threads", _ANSWER_LIMIT_S)
+
+    def close(self) -> None:
+        """End it, whatever it is at."""
+        process = self._process
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
+        try:
+            process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._words.close()
+
+    def _answer(self, kind: str, limit_s: float) -> Mapping[str, Any]:
+        line = self._line(limit_s)
+        answer: Mapping[str, Any] = json.loads(line)
+        if answer["type"] != kind:
+            raise Unavailable(f"threads cannot be sampled: {program.NAME} said {answer['type']!r}")
+        return answer
+
+    def _line(self, limit_s: float) -> bytes:
+        """Its next line. Raises Unavailable where none comes in time."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        deadline = time.monotonic() + limit_s
+        parts = [self._rest]
+        while b"\n" not in parts[-1]:
+            left_s = deadline - time.monotonic()
+            readable, _, _ = select.select([descriptor], [], [], max(0.0, left_s))
+            if not readable:
+                raise Unavailable(
+                    f"threads cannot be sampled: {program.NAME} did not answer in {limit_s:g} s"
+                )
+            part = os.read(descriptor, _READ_BYTES)
+            if not part:
+                raise self._failure()
+            parts.append(part)
+        line, _, self._rest = b"".join(parts).partition(b"\n")
+        return line
+
+    def _failure(self) -> Unavailable:
+        """Why it ended by itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_LIMIT_S)
+        status = self._process.poll()
+        self._words.seek(0)
+        said = program.last_words(1 if status is None else status, self._words.read())
+        if "unrecognized subcommand" in said:
+            return Unavailable(
+                f"threads cannot be sampled: this {program.NAME} has no command for it",
+                remedy="run `make setup`",
+            )
+        return Unavailable(f"threads cannot be sampled: {said}")
+
+
+@dataclass
+class States:
+    """Has the threads sampled between the marks."""
+
+    watch: ThreadWatch
+    sampler: Sampler
+    binary_logs: Collection[str]
+    written_through: Collection[str]
+
+    def begin(self) -> None:
+        self.watch.look()
+        self.sampler.order("begin")
+
+    def end(self) -> None:
+        self.sampler.order("end")
+        self.watch.look()
+
+    def told(self) -> Mapping[str, Any]:
+        counts = self.sampler.counts()
+        kinds = self.watch.kinds({thread["tid"]: seen(thread) for thread in counts["threads"]})
+        around = Surroundings(self.watch.sockets(), self.binary_logs, self.written_through)
+        return {NAME: section(counts, kinds, around), "missing": self.watch.missing()}
+
+    def close(self) -> None:
+        self.watch.close()
+        self.sampler.close()
+
+
+def observer(target: Target) -> States:
+    """Raises Unavailable where the server's threads cannot be looked at."""
+    pid = needs_process(target)
+    binary_logs = frozenset(_binary_logs(target))
+    watch = ThreadWatch(target)
+    try:
+        around = Surroundings(watch.sockets(), binary_logs)
+        written_through = frozenset(_written_through(pid, around))
+        return States(watch, Sampler(pid), binary_logs, written_through)
+    except BaseException:
+        watch.close()
+        raise
+
+
+def seen(thread: Mapping[str, Any]) -> Seen:
+    """What a thread's states say about its kind."""
+    states = thread["states"]
+    calls = {syscalls.names().get(state["syscall"]) for state in states}
+    return Seen(
+        name=thread["name"],
+        waited_on={state["target"] for state in states if state["target"] is not None},
+        waited_for_io=not FOR_IO.isdisjoint(calls),
+    )
+
+
+def section(
+    counts: Mapping[str, Any], kinds: Mapping[int, str], around: Surroundings
+) -> dict[str, Any]:
+    """The section of the document, from what the sampler counted."""
+    return {
+        **{name: counts[name] for name in ("rate_hz", "ticks", "cpu_s", "realtime")},
+        "threads": [
+            {
+                "tid": thread["tid"],
+                "name": thread["name"],
+                "kind": kinds.get(thread["tid"], "background"),
+                "ticks": thread["ticks"],
+                "states": _states(thread["states"], around),
+            }
+            for thread in counts["threads"]
+        ],
+    }
+
+
+def _states(raw: Collection[Mapping[str, Any]], around: Surroundings) -> list[dict[str, Any]]:
+    """The states by class, the most frequent first; those that are the same now are one."""
+    count: Counter[tuple[str | None, ...]] = Counter()
+    during_sync: Counter[tuple[str | None, ...]] = Counter()
+    for state in raw:
+        did = state_classes.doing(State(state["state"], state["syscall"], state["target"]), around)
+        key = (did.state_class, did.syscall, did.target, state["wchan"])
+        count[key] += state["count"]
+        during_sync[key] += state["during_sync"]
+    names = ("class", "syscall", "target", "wchan")
+    return [
+        {**dict(zip(names, key, strict=True)), "count": n, "during_sync": during_sync[key]}
+        for key, n in count.most_common()
+    ]
+
+
+def _binary_logs(target: Target) -> Iterator[str]:
+    """What the server's binary logs are called; none where it keeps none."""
+    with contextlib.suppress(TrialFailed):
+        for name, *_ in target.instance.query("SHOW BINARY LOGS", limit_s=target.limit_s):
+            yield state_classes.binary_log(name or "")
+
+
+def _written_through(pid: int, around: Surroundings) -> Iterator[str]:
+    """What the files are whose writes wait for the disk."""
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            link = str(descriptor.readlink())
+            info = proc.read(f"/proc/{pid}/fdinfo/{descriptor.name}")
+            if link.startswith("/") and proc.writes_through(info):
+                yield state_classes.target_of(link, around)

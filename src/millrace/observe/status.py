@@ -1,0 +1,161 @@
+"""What a server counts: status variables and the engine's metrics between the marks, the engine's
+status at both, and the process list in between.
+
+The observer's own statements are in what the server counts. Of ``Questions``, ``Queries`` and the
+``Com_`` variables of this observer's statements, what it asked is taken off. What remains: the
+statements of other observers (about ten a trial), and for all of them the rows, temporary tables
+and bytes that their answers take (``Handler_``, ``Created_tmp_``, ``Bytes_``): a few thousand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.observe import questions
+from millrace.observe.deltas import Number, Row, grown, number, split
+from millrace.observe.model import Observer, Target, Unavailable
+from millrace.observe.process_list import Watcher
+from millrace.servers import families
+from millrace.servers.families.model import Observable
+
+NAME = "status"
+COST = (
+    "Two short questions at each mark (SHOW GLOBAL STATUS and the engine's metrics, a few "
+    "milliseconds), SHOW ENGINE INNODB STATUS once at each end, and the process list once a second "
+    "at most, 20 times in all; each look at the process list keeps sessions from being opened and "
+    "closed for some microseconds. Two sessions stay open."
+)
+
+_EVERY_STATEMENT = ("Questions", "Queries")
+
+
+@dataclass(frozen=True)
+class Look:
+    """Status variables and metrics that are numbers, by name, at a moment."""
+
+    status: Mapping[str, Number]
+    metrics: Mapping[str, Number]
+
+
+def observer(target: Target) -> Observer:
+    """An observer of what the server counts. Raises Unavailable where it gives no session."""
+    return _StatusObserver(target)
+
+
+class _StatusObserver:
+    def __init__(self, target: Target) -> None:
+        self._asked_of = families.get(target.instance.server.family).observable
+        self._missing: list[Unavailable] = []
+        with contextlib.ExitStack() as opened:
+            self._session = opened.enter_context(contextlib.closing(questions.session(target)))
+            watching = opened.enter_context(contextlib.closing(questions.session(target)))
+            self._metrics_sql = self._question_for_metrics(target.database)
+            self._watcher = Watcher(
+                watching,
+                self._asked_of.engine_status,
+                self._asked_of.process_list,
+                target.database,
+            )
+            opened.callback(self._watcher.abandon)
+            self._look()  # the first one takes longer than at the mark it may
+            self._opened = opened.pop_all()
+        self._looks: list[Look] = []
+
+    def begin(self) -> None:
+        self._looks.append(self._look())
+        self._watcher.start()
+
+    def end(self) -> None:
+        self._looks.append(self._look())
+        self._watcher.finish()
+
+    def told(self) -> Mapping[str, Any]:
+        before, after = self._looks
+        watched = self._watcher.watched()
+        own = Counter(watched.asked)
+        own["Com_show_status"] += 1
+        if self._metrics_sql is not None:
+            own["Com_select"] += 1
+        return {
+            "status": section(before, after, self._asked_of, own),
+            "engine_status": watched.engine_status,
+            "processlist": watched.process_list,
+            "missing": [questions.missing(lack) for lack in [*self._missing, *watched.missing]],
+        }
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def _question_for_metrics(self, database: str) -> str | None:
+        """What asks for the metrics; None where the server has none, or none that are on."""
+        table = self._asked_of.tables["metrics"]
+        try:
+            sql = questions.question(self._session, table, database).sql
+            refuse_silent(table.name, questions.rows(self._session, sql))
+        except Unavailable as lack:
+            self._missing.append(lack)
+            return None
+        return sql
+
+    def _look(self) -> Look:
+        status = questions.rows(self._session, self._asked_of.status)
+        metrics: Iterable[Row] = ()
+        if self._metrics_sql is not None:
+            metrics = questions.rows(self._session, self._metrics_sql)
+        return Look(status_in(status), metrics_in(metrics))
+
+
+def status_in(rows: Iterable[Row]) -> dict[str, Number]:
+    """The status variables that are numbers."""
+    values = {str(row["variable_name"]): number(row["value"]) for row in rows}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
+    """The metrics that are on."""
+    return {str(row["name"]): int(row["count"]) for row in rows if _is_on(row["enabled"])}
+
+
+def refuse_silent(name: str, rows: Collection[Row]) -> None:
+    """Raise Unavailable where the metrics tell nothing."""
+    if not rows:
+        # MariaDB to 10.1 shows no rows to those who have no right to them.
+        raise Unavailable(f"{name}: no row is shown", remedy=questions.PROCESS_RIGHT)
+    if not metrics_in(rows):
+        raise Unavailable(
+            f"{name}: all metrics are off",
+            remedy="set innodb_monitor_enable = all in a configuration, for all servers",
+        )
+
+
+def section(
+    before: Look, after: Look, observable: Observable, own: Mapping[str, int]
+) -> dict[str, Any]:
+    """What counted between two looks, and what gauges are at the second one.
+
+    ``own`` are statements of the observer between the looks, by their status variable.
+    """
+    counted, gauges = split(after.status, observable.gauges)
+    metrics_counted, metric_gauges = split(after.metrics, observable.metric_gauges)
+    return {
+        "deltas": _without(own, grown(before.status, counted)),
+        "gauges": gauges,
+        "metrics": grown(before.metrics, metrics_counted),
+        "metric_gauges": metric_gauges,
+    }
+
+
+def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, Number]:
+    """Deltas less the observer's own statements; what they alone made is left out."""
+    asked = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
+    less = {name: value - asked.get(name, 0) for name, value in deltas.items()}
+    return {name: value for name, value in less.items() if value > 0}
+
+
+def _is_on(enabled: object) -> bool:
+    """MySQL says ``enabled``, MariaDB from 10.5 says 1."""
+    return str(enabled) in ("enabled", "1")

@@ -1,0 +1,56 @@
+"""The observers of a trial: who they are, of which server, over which part of the measurement."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from millrace.load import client as load
+from millrace.load.spec import RunSpec
+from millrace.observe.collecting import Collector, Window, collecting
+from millrace.observe.model import Target
+from millrace.observe.registry import OBSERVERS
+from millrace.runner.work import Work
+from millrace.servers.asking import ASK_LIMIT_S
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.instances import Instance
+from millrace.workloads import Phase
+
+TELL_LIMIT_S = 300.0  # resolving the symbols of a profile takes longest
+_DURATION = "_duration_s"
+
+
+def observed(
+    names: tuple[str, ...],
+    work: Work,
+    instance: Instance | AttachedInstance,
+    database: str,
+    run_spec: RunSpec,
+) -> AbstractContextManager[Collector]:
+    """The observers called ``names`` for the measurement that ``run_spec`` is."""
+    ours = instance if isinstance(instance, Instance) else None
+    target = Target(
+        instance=instance,
+        pid=None if ours is None else ours.pid,
+        data_dir=None if ours is None else ours.data_dir,
+        database=database,
+        statements=load.statements(run_spec) if work.workload.drives and names else {},
+        limit_s=ASK_LIMIT_S,
+    )
+    return collecting(OBSERVERS, names, target, window(work))
+
+
+def window(work: Work) -> Window:
+    """The part that is measured: clients driven, or the phases whose time the primary metric is."""
+    workload = work.workload
+    phases: tuple[Phase, ...] = work.measuring
+    if workload.drives:
+        drive = next(phase.name for phase in phases if phase.kind == "drive")
+        return Window(drive, drive, drives=True)
+    primary = next(metric for metric in workload.metrics.values() if metric.primary)
+    timed = {
+        name.removesuffix(_DURATION)
+        for name in (*primary.numerator, *primary.denominator)
+        if name.endswith(_DURATION)
+    }
+    names = [phase.name for phase in phases if phase.name in timed]
+    return Window(names[0], names[-1], drives=False)

@@ -1,0 +1,79 @@
+"""Has a server's thread that serves the only client run on the client's CPU, and all others not.
+
+Which thread that is no version tells alike, and many not at all; but each request that finds its
+thread asleep is a voluntary context switch of it. So the client asks for nothing (COM_PING) many
+times when it has connected, and the thread that has switched as often since is the one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import TrialFailed
+
+PINGS = 500
+
+_VOLUNTARY = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
+
+
+class Placement:
+    """Places the threads of process ``pid`` when the client has connected; ``cpu`` is its own."""
+
+    def __init__(self, pid: int, cpu: int) -> None:
+        self._pid = pid
+        self._cpu = cpu
+        self._before: Mapping[int, int] = {}
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the load generator. Raises TrialFailed where the thread cannot be found
+        or the threads may not be placed."""
+        match event["type"], event.get("mark"):
+            case "mark", "phase_started":
+                self._before = switches(self._pid)
+            case "mark", "connected":
+                self._place()
+
+    def _place(self) -> None:
+        serving = serving_thread(self._before, switches(self._pid))
+        if serving is None:
+            raise TrialFailed(
+                "the server's thread that serves the client could not be found",
+                remedy='set the parameter share_cpu = "off"',
+            )
+        others = os.sched_getaffinity(0) - {self._cpu}
+        try:
+            for thread in switches(self._pid):
+                os.sched_setaffinity(thread, {self._cpu} if thread == serving else others)
+        except OSError as error:
+            raise TrialFailed(
+                f"the server's threads cannot be given CPUs: {error.strerror}",
+                remedy='set the parameter share_cpu = "off", or run as root',
+            ) from error
+
+
+def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
+    """The thread that has gone to sleep for about every ping in between; None without one.
+
+    Both count voluntary context switches by thread id. A request that comes while the thread is
+    still at work costs none, so half as many will do.
+    """
+    asleep = {thread: count - before.get(thread, 0) for thread, count in after.items()}
+    most = max(asleep, key=lambda thread: asleep[thread], default=None)
+    return most if most is not None and asleep[most] >= PINGS // 2 else None
+
+
+def switches(pid: int) -> dict[int, int]:
+    """The voluntary context switches of each thread of a process until now, by thread id."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            counted = _VOLUNTARY.search((task / "status").read_bytes())
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended just now
+        if counted is not None:
+            found[int(task.name)] = int(counted[1])
+    return found

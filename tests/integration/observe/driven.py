@@ -1,0 +1,149 @@
+"""Clients driven on a real server, with observers that look at the load generator's marks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from millrace.load import client as load
+from millrace.load.spec import Connection, Drive
+from millrace.observe.model import Observer, Target
+from millrace.runner import phases
+from millrace.runner.work import Work
+from millrace.servers.instances import Instance
+from tests.unit.workloads.small import driving
+
+LIMIT_S = 60.0
+DATABASE = "observed"
+
+_LINGER_S = 0.5
+
+Open = Callable[[Target], Observer]
+
+
+class _Lingering(Drive):
+    """A drive whose clients stay connected for a moment, so that observers still find them."""
+
+    def _plain(self) -> dict[str, Any]:
+        return {**super()._plain(), "linger_s": _LINGER_S}
+
+
+@dataclass
+class Observed:
+    """What the observers told, and what a test knows beside them: the server's threads where the
+    measured part ended and those that were left when the clients had gone, how long the longest
+    begin or end took, and how long the measured part was."""
+
+    document: dict[str, Any]
+    threads: frozenset[int]
+    threads_left: frozenset[int]
+    longest_s: float
+    window_s: float
+    transactions: int
+
+
+@dataclass
+class _Marks:
+    pid: int
+    observers: Sequence[Observer]
+    took_s: list[float] = field(default_factory=list)
+    at_s: list[float] = field(default_factory=list)
+    threads: frozenset[int] = frozenset()
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        if event["type"] != "mark" or event["mark"] not in ("measure_started", "measure_ended"):
+            return
+        self.at_s.append(time.monotonic())
+        self.threads = threads_of(self.pid)
+        for observer in self.observers:
+            began_s = time.monotonic()
+            if event["mark"] == "measure_started":
+                observer.begin()
+            else:
+                observer.end()
+            self.took_s.append(time.monotonic() - began_s)
+
+
+def threads_of(pid: int) -> frozenset[int]:
+    return frozenset(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
+
+
+def target_of(instance: Instance) -> Target:
+    return Target(instance, instance.pid, instance.data_dir, DATABASE, {}, LIMIT_S)
+
+
+@contextlib.contextmanager
+def loaded(instance: Instance) -> Iterator[None]:
+    """The small workload's tables, loaded; once for an instance."""
+    instance.query(f"CREATE DATABASE {DATABASE}")
+    work = Work(driving(), {"table_size": 1_000})
+    load.run(phases.spec(work.making, work, connection(instance)), limit_s=LIMIT_S)
+    yield
+
+
+def connection(instance: Instance, *, tcp: bool = False) -> Connection:
+    if tcp:
+        return Connection(
+            instance.user, instance.password, DATABASE, host="127.0.0.1", port=instance.port
+        )
+    return Connection(instance.user, instance.password, DATABASE, socket=instance.socket)
+
+
+def observed(
+    instance: Instance, openers: Sequence[Open], *, clients: int, tcp: bool = False, **chosen: Any
+) -> Observed:
+    """Drive so many clients on the loaded tables while observers look."""
+    assert instance.pid is not None
+    work = Work(
+        driving(),
+        {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "clients": clients, **chosen},
+    )
+    spec = phases.spec(work.measuring, work, connection(instance, tcp=tcp))
+    lingering = tuple(
+        _Lingering(**vars(phase)) if isinstance(phase, Drive) else phase for phase in spec.phases
+    )
+    spec = replace(spec, phases=lingering)
+    with contextlib.ExitStack() as opened:
+        observers = []
+        for opener in openers:
+            observers.append(opener(target_of(instance)))
+            opened.callback(observers[-1].close)
+        marks = _Marks(instance.pid, observers)
+        result = load.run(spec, on_event=marks.hear, limit_s=LIMIT_S)
+        left = _when_settled(instance.pid)
+        document: dict[str, Any] = {"missing": []}
+        for observer in observers:
+            told = dict(observer.told())
+            document["missing"] += told.pop("missing", [])
+            document |= told
+        driven = result.driven()
+        assert driven is not None
+        begin_s, end_s = marks.at_s
+        return Observed(
+            document,
+            marks.threads,
+            left,
+            max(marks.took_s),
+            end_s - begin_s,
+            sum(record.count for record in driven.transactions),
+        )
+
+
+def _when_settled(pid: int) -> frozenset[int]:
+    """The threads, once they have not changed for a while: those of clients end by and by."""
+    before, since_s = threads_of(pid), time.monotonic()
+    while time.monotonic() - since_s < 0.3:
+        time.sleep(0.02)
+        now = threads_of(pid)
+        if now != before:
+            before, since_s = now, time.monotonic()
+    return before
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0

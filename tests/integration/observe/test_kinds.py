@@ -1,0 +1,60 @@
+"""Which of a real server's threads serve clients, on every kind of server there is."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from millrace.observe import states, threads
+from tests.conftest import InstanceOf
+from tests.integration.observe.driven import Open, loaded, observed
+
+pytestmark = pytest.mark.integration
+
+SERVERS = (
+    "mysql-5.5.34",
+    "mysql-5.6.24",
+    "mysql-5.7.22",
+    "mysql-8.0.33",
+    "mysql-9.7.4",
+    "mariadb-10.1.23",
+    "mariadb-10.11.19",
+    "mariadb-11.8.9",
+)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_threads_of_clients_and_only_these_are_connections(
+    instance_of: InstanceOf, name: str
+) -> None:
+    openers: tuple[Open, ...] = (threads.observer, states.observer)
+    with instance_of(name, thread_cache_size="0") as instance, loaded(instance):
+        for clients, tcp in ((1, True), (8, False)):
+            # Sessions of other observers, which nobody shall take for clients.
+            with contextlib.closing(instance.connect()), contextlib.closing(instance.connect()):
+                seen = observed(instance, openers, clients=clients, tcp=tcp)
+            # Without a cache, a client's thread ends with its connection.
+            of_clients = seen.threads - seen.threads_left
+            assert len(of_clients) == clients
+            for section in ("threads", "states"):
+                listed = seen.document[section]["threads"]
+                found = {thread["tid"] for thread in listed if thread["kind"] == "connection"}
+                assert found == of_clients, (section, listed)
+                main = [thread["tid"] for thread in listed if thread["kind"] == "main"]
+                assert main == [instance.pid]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_threads_that_are_kept_for_connections_to_come_are_none(
+    instance_of: InstanceOf, name: str
+) -> None:
+    with instance_of(name, thread_cache_size="16") as instance, loaded(instance):
+        sessions = [instance.connect() for _ in range(12)]
+        for session in sessions:
+            session.close()
+        for clients in (1, 8):
+            seen = observed(instance, (threads.observer,), clients=clients)
+            listed = seen.document["threads"]["threads"]
+            kinds = [thread["kind"] for thread in listed]
+            assert kinds.count("connection") == clients, listed

@@ -1,0 +1,207 @@
+"""What the sampler counted, as a section of the document; and samplers that do not work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.observe import states
+from millrace.observe.model import Unavailable
+from millrace.observe.sockets import Sockets
+from millrace.observe.state_classes import Surroundings
+from millrace.observe.states import Sampler
+from millrace.observe.thread_watch import Seen
+
+AROUND = Surroundings(
+    Sockets(frozenset({10}), frozenset({20})), binary_logs={"binlog"}, architecture="x86_64"
+)
+FUTEX, FSYNC, POLL, IO_GETEVENTS = 202, 74, 7, 208
+
+
+def state(count: int, letter: str = "S", call: int | None = None, **more: Any) -> dict[str, Any]:
+    known = {"target": None, "wchan": None, "during_sync": 0, **more}
+    return {"state": letter, "syscall": call, "count": count, **known}
+
+
+COUNTS: dict[str, Any] = {
+    "type": "threads",
+    "rate_hz": 97.5,
+    "ticks": 100,
+    "cpu_s": 0.02,
+    "realtime": True,
+    "window_s": 1.03,
+    "ended": False,
+    "threads": [
+        {
+            "tid": 7,
+            "name": "connection",
+            "ticks": 100,
+            "states": [
+                state(30, call=FUTEX, during_sync=25),
+                state(20, "D", FSYNC, target="/data/ib_logfile0", wchan="jbd2_log_wait_commit"),
+                state(15, "D", FSYNC, target="/data/ib_logfile1", wchan="jbd2_log_wait_commit"),
+                state(20, "R"),
+                state(15, call=POLL, target="socket:[30]"),
+            ],
+        },
+        {"tid": 8, "name": "mysqld", "ticks": 100, "states": [state(100, call=IO_GETEVENTS)]},
+    ],
+}
+
+
+def test_the_section() -> None:
+    found = states.section(COUNTS, {7: "connection"}, AROUND)
+    assert {name: found[name] for name in ("rate_hz", "ticks", "cpu_s", "realtime")} == {
+        "rate_hz": 97.5,
+        "ticks": 100,
+        "cpu_s": 0.02,
+        "realtime": True,
+    }
+    first, second = found["threads"]
+    assert (first["tid"], first["kind"], first["ticks"]) == (7, "connection", 100)
+    assert second["kind"] == "background"
+    assert [(each["class"], each["count"]) for each in first["states"]] == [
+        ("log_flush", 35),  # both files are the redo log
+        ("lock", 30),
+        ("running", 20),
+        ("network", 15),
+    ]
+    flush, lock, *_ = first["states"]
+    assert flush == {
+        "class": "log_flush",
+        "syscall": "fsync",
+        "target": "redo log",
+        "wchan": "jbd2_log_wait_commit",
+        "count": 35,
+        "during_sync": 0,
+    }
+    assert lock["during_sync"] == 25
+
+
+def test_what_states_say_about_the_kind() -> None:
+    first, second = COUNTS["threads"]
+    assert states.seen(first) == Seen(
+        "connection", {"/data/ib_logfile0", "/data/ib_logfile1", "socket:[30]"}, False
+    )
+    assert states.seen(second) == Seen("mysqld", set(), True)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A load generator that does what the test writes into it, in Python."""
+    file = tmp_path / "millrace-load"
+    monkeypatch.setenv("MILLRACE_LOAD", str(file))
+    return file
+
+
+def write(program: Path, script: str) -> None:
+    program.write_text(f"#!{sys.executable}\nimport os, sys, time\n{script}\n")
+    program.chmod(0o755)
+
+
+READY = 'print(\'{"type": "ready"}\', flush=True)\n'
+
+
+def test_a_sampler_from_begin_to_end(program: Path) -> None:
+    write(
+        program,
+        READY
+        + "assert sys.argv[1:] == ['--die-with-parent', 'threads', '--pid', '42']\n"
+        + "assert [sys.stdin.readline() for _ in range(2)] == ['begin\\n', 'end\\n']\n"
+        # More than a pipe holds, in two parts.
+        + 'sys.stdout.write(\'{"type": "threads", "x": "\' + "y" * 200_000)\n'
+        + "sys.stdout.flush(); time.sleep(0.05); print('\"}', flush=True)",
+    )
+    sampler = Sampler(42)
+    try:
+        sampler.order("begin")
+        sampler.order("end")
+        assert len(sampler.counts()["x"]) == 200_000
+    finally:
+        sampler.close()
+    assert sampler._process.returncode == 0
+
+
+def test_a_load_generator_that_cannot_do_it(program: Path) -> None:
+    write(program, "sys.exit(\"error: unrecognized subcommand 'threads'\")")
+    with pytest.raises(Unavailable, match="has no command for it") as caught:
+        Sampler(42)
+    assert caught.value.remedy == "run `make setup`"
+
+
+def test_a_sampler_that_says_why_it_cannot(program: Path) -> None:
+    write(program, "sys.exit('millrace-load: the threads of process 42 may not be looked at')")
+    with pytest.raises(Unavailable, match="process 42 may not be looked at"):
+        Sampler(42)
+
+
+def test_no_load_generator(program: Path) -> None:
+    with pytest.raises(Unavailable, match="not a program"):
+        Sampler(42)
+
+
+def test_a_sampler_that_ends_before_its_end(program: Path) -> None:
+    write(program, READY + "sys.stdin.readline(); sys.exit('it was enough')")
+    sampler = Sampler(42)
+    try:
+        sampler.order("begin")
+        with pytest.raises(Unavailable, match="it was enough"):
+            sampler.counts()
+        with pytest.raises(Unavailable, match="it was enough"):
+            sampler.order("end")
+    finally:
+        sampler.close()
+
+
+def test_a_sampler_that_says_nothing_is_not_waited_for(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "_READY_LIMIT_S", 0.3)
+    monkeypatch.setattr(states, "_ANSWER_LIMIT_S", 0.3)
+    write(program, "time.sleep(60)")
+    with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
+        Sampler(42)
+    write(program, READY + "sys.stdin.readline(); time.sleep(60)")
+    sampler = Sampler(42)
+    sampler.order("begin")
+    with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
+        sampler.counts()
+    sampler.close()
+    assert sampler._process.returncode is not None
+
+
+def test_a_sampler_that_was_never_told_to_begin_is_ended(program: Path) -> None:
+    write(program, READY + "sys.stdin.read()")
+    sampler = Sampler(42)
+    sampler.close()
+    assert sampler._process.returncode == 0
+
+
+def test_a_real_sampler_of_this_process() -> None:
+    try:
+        sampler = Sampler(os.getpid())
+    except Unavailable as lack:
+        pytest.skip(lack.message)
+    try:
+        sampler.order("begin")
+        time.sleep(0.3)
+        sampler.order("end")
+        counts = sampler.counts()
+    finally:
+        sampler.close()
+    assert os.getpid() in {thread["tid"] for thread in counts["threads"]}
+    found = states.section(counts, {}, AROUND)
+    assert found["ticks"] > 0
+
+
+def test_a_process_that_is_gone() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with pytest.raises(Unavailable, match="threads cannot be sampled"):
+        Sampler(gone.pid)

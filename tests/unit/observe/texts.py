@@ -1,0 +1,28 @@
+"""Files of /proc as Linux 6.18 wrote them for MySQL 8.0.33."""
+
+from __future__ import annotations
+
+PROCESS_STAT = (
+    b"31140 (mysqld) S 30965 31140 31140 0 -1 4194560 97549 0 5 0 40 26 0 0 20 0 35 0 2968924"
+    b" 1789976576 98727 18446744073709551615 13021184 45557237 140733214850960 0 0 0 543239 4096"
+    b" 9448 0 0 0 17 0 0 0 0 0 0 63984928 69402056 720478208 140733214854212 140733214854850"
+    b" 140733214854850 140733214855103 0\n"
+)
+CHECKPOINTER_STAT = (
+    b"31159 (ib_log_checkpt) S 30965 31140 31140 0 -1 4194368 3 0 0 0 0 0 0 0 20 0 35 0 2968999"
+    b" 1789976576 98727 18446744073709551615 13021184 45557237 140733214850960 0 0 0 543239 4096"
+    b" 9448 1 0 0 -1 0 0 0 0 0 0 63984928 69402056 720478208 140733214854212 140733214854850"
+    b" 140733214854850 140733214855103 0\n"
+)
+KERNEL_THREAD_STAT = (
+    b"77 (kdamond.0) I 2 0 0 0 -1 2129984 0 0 0 0 0 27300 0 0 20 0 1 0 86 0 0 18446744073709551615"
+    b" 0 0 0 0 0 0 0 2147483647 0 1 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+)
+STATUS = (
+    b"Name:\tmysqld\nUmask:\t0026\nState:\tS (sleeping)\nTgid:\t31140\nPid:\t31140\nThreads:\t35\n"
+    b"Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t50\nnonvoluntary_ctxt_switches:\t110\n"
+)
+PROCESS_IO = (
+    b"rchar: 23702338\nwchar: 13284965\nsyscr: 941\nsyscw: 143\nread_bytes: 311296\n"
+    b"write_bytes: 13422592\ncancelled_write_bytes: 16384\n"
+)

@@ -1,0 +1,46 @@
+"""Which thread serves the client, by how often it went to sleep."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.runner.placement import PINGS, serving_thread, switches
+
+counts = st.dictionaries(st.integers(1, 50), st.integers(0, 10**9))
+
+
+@given(counts, st.integers(51, 99), st.integers(PINGS // 2, 2 * PINGS), st.booleans())
+def test_the_thread_that_slept_for_each_ping_serves(
+    before: dict[int, int], serving: int, pinged: int, cached: bool
+) -> None:
+    others = {thread: count + PINGS // 4 for thread, count in before.items()}
+    earlier = {serving: 7} if cached else {}
+    after = {**others, serving: pinged + earlier.get(serving, 0)}
+    assert serving_thread({**before, **earlier}, after) == serving
+
+
+@given(counts)
+def test_without_pings_nobody_serves(before: dict[int, int]) -> None:
+    after = {thread: count + PINGS // 2 - 1 for thread, count in before.items()}
+    assert serving_thread(before, after) is None
+
+
+def test_the_switches_of_threads_that_run_are_counted() -> None:
+    before = switches(os.getpid())
+
+    def nap() -> None:
+        for _ in range(PINGS):
+            time.sleep(0.0005)
+
+    naps = threading.Thread(target=nap)
+    naps.start()
+    while naps.is_alive():
+        after = switches(os.getpid())
+        time.sleep(0.005)
+    assert threading.get_native_id() in before
+    assert serving_thread(before, after) == naps.native_id
