@@ -9,9 +9,11 @@ import click
 
 from millrace.analysis.explanation import Explanation, explain
 from millrace.analysis.profiles import CallNode
+from millrace.cli.aligning import measure_aligned
 from millrace.cli.console import err, out
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError, nearest
+from millrace.experiment.check import MAX_BLOCKS
 from millrace.report import explain_html, explain_terminal
 from millrace.report.explain_json import as_json
 from millrace.report.explain_sentences import is_observed, title
@@ -22,6 +24,7 @@ from millrace.report.write import write_text
 from millrace.store.records import Level, StoredRun
 from millrace.store.store import Store
 
+_SHOWN = 8
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -54,6 +57,17 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.Choice(["A", "B"]),
     help="With --folded: this side alone, in one column.",
 )
+@click.option(
+    "--test-suspects",
+    "test_wanted",
+    is_flag=True,
+    help="Measure B again with the settings that are suspected as in A.",
+)
+@click.option(
+    "--blocks",
+    type=click.IntRange(1, MAX_BLOCKS),
+    help="With --test-suspects: how often; as often as the run unless given.",
+)
 def command(
     *,
     run: str,
@@ -69,11 +83,14 @@ def command(
     speedscope: Path | None,
     folded: Path | None,
     side: str | None,
+    test_wanted: bool,
+    blocks: int | None,
 ) -> None:
     """Say where the time of an operation goes in two treatments of RUN, and what differs.
 
     RUN is an id, its beginning, or `latest`. Nothing is measured: it is explained from what
-    observers and the profiler saw while the run was carried out.
+    observers and the profiler saw while the run was carried out. Only --test-suspects starts
+    servers: it shows in a run of its own how much of a difference settings make.
     """
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
@@ -88,7 +105,9 @@ def command(
     _write(flame_graph, lambda: _flame_graph(found))
     _write(speedscope, lambda: _speedscope(found))
     _write(folded, lambda: _folded(found, side))
-    if json_wanted:
+    if test_wanted:
+        measure_aligned(store, stored, _only(found), blocks=blocks)
+    elif json_wanted:
         click.echo(as_json(found, stored.run), nl=False)
     elif not any((html, flame_graph, speedscope, folded)):
         explain_terminal.show(found, out)
@@ -216,6 +235,22 @@ def _folded(found: Sequence[Explanation], side: str | None) -> str:
     return as_folded(tree, "A" if side == "A" else "B")
 
 
+def _only(found: Sequence[Explanation]) -> Explanation:
+    """The one explanation there is; UserError where there are several."""
+    if len(found) > 1:
+        raise UserError(
+            f"suspects are tested for one comparison at a time, and there are {len(found)}",
+            remedy=f"choose one with --candidate, --workload and --where: {_titles(found)}",
+        )
+    return found[0]
+
+
+def _titles(found: Sequence[Explanation]) -> str:
+    """The first few, and how many more there are."""
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(title(each) for each in found[:_SHOWN]) + more
+
+
 def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     """The one explanation that has profiles of both; UserError where there is none, or several."""
     profiled = [(e, e.profile.tree) for e in found if e.profile is not None]
@@ -226,10 +261,9 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
             "profiler was on, `millrace explain` tells what it lacked",
         )
     if len(profiled) > 1:
-        titles = "; ".join(title(e) for e, _ in profiled[:8])
-        more = f"; and {len(profiled) - 8} more" if len(profiled) > 8 else ""
         raise UserError(
             f"{len(profiled)} comparisons have profiles, and such a file holds one",
-            remedy=f"choose one with --candidate, --workload and --where: {titles}{more}",
+            remedy=f"choose one with --candidate, --workload and --where: "
+            f"{_titles([explanation for explanation, _ in profiled])}",
         )
     return profiled[0]

@@ -181,8 +181,8 @@ class Drive:
     """A phase in which ``clients`` repeat a test's transactions, ``warmup_s`` unmeasured (or
     ``until_steady`` throughput, so long at most), then for ``time_s`` or, where that is None, until
     ``transactions`` were made in all. A transaction that ends with one of the ``retry`` codes is
-    begun again. Each client begins with ``pings`` requests that ask for nothing, and stays connected
-    for ``linger_s`` after the mark ``measure_ended``."""
+    begun again. Each client begins with ``pings`` requests that ask for nothing, and stays
+    connected for ``linger_s`` after the mark ``measure_ended``."""
 
     name: str
     test: str

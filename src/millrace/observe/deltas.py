@@ -46,14 +46,14 @@ def grown(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str
 
 
 def grown_rows(
-    before: Mapping[str | None, Row], after: Mapping[str | None, Row], counters: Sequence[str]
-) -> dict[str | None, Row]:
+    before: Mapping[Any, Row], after: Mapping[Any, Row], counters: Sequence[str]
+) -> dict[Any, Row]:
     """The rows of a summary whose first counter grew, each counter as what it grew by.
 
     A row that was not there before began at 0. A row of which any counter went back is left out:
     the summary was emptied. A counter that either row does not have is None.
     """
-    found: dict[str | None, Row] = {}
+    found: dict[Any, Row] = {}
     for key, row in after.items():
         earlier = before.get(key, dict.fromkeys(counters, 0))
         deltas = {

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from millrace.observe import cpu_limits, proc
 from millrace.observe import host_text as text
-from millrace.observe import proc
 from millrace.observe.host_files import read
 from millrace.observe.model import Target, Unavailable
 from millrace.observe.thread_watch import Missing
@@ -82,7 +82,16 @@ class Host:
             raise Unavailable("the host's files were not read at both marks")
         before, after = self._readings
         found = section(before, after, own_pid=os.getpid(), server_pid=self._server_pid)
+        found["server_limits"] = self._server_limits()
         return {NAME: found, "missing": missing(after)}
+
+    def _server_limits(self) -> dict[str, float | None]:
+        """How many CPUs the server may use; None what is not limited, or cannot be seen."""
+        pid = self._server_pid
+        return {
+            "cpus": None if pid is None else cpu_limits.allowed_cpus(pid),
+            "quota_cpus": None if pid is None else cpu_limits.quota_cpus(str(pid), self._root),
+        }
 
     def close(self) -> None:
         pass

@@ -72,15 +72,15 @@ def question(asked: Connection[Any], table: Table, database: str) -> Question:
     """
     try:
         with asked.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {table.name} LIMIT 0")  # noqa: S608 - from family.toml
+            # Without a row, some tables are not looked into, and rights to them not asked for.
+            cursor.execute(f"SELECT * FROM {table.name} LIMIT 1")  # noqa: S608 - from family.toml
             theirs = {column[0].upper() for column in cursor.description or ()}
     except pymysql.MySQLError as error:
         raise unavailable(table.name, error) from error
     found = {
-        ours: name
+        ours: known[0]
         for ours, names in table.columns.items()
-        for name in names[::-1]
-        if name.upper() in theirs
+        if (known := [name for name in names if name.upper() in theirs])
     }
     listed = ", ".join(f"{name} AS `{ours}`" for ours, name in found.items())
     if not listed:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,20 +94,12 @@ class _StatusObserver:
         """What asks for the metrics; None where the server has none, or none that are on."""
         table = self._asked_of.tables["metrics"]
         try:
-            question = questions.question(self._session, table, database)
+            sql = questions.question(self._session, table, database).sql
+            refuse_silent(table.name, questions.rows(self._session, sql))
         except Unavailable as lack:
             self._missing.append(lack)
             return None
-        found = questions.rows(self._session, question.sql)
-        if not metrics_in(found):
-            self._missing.append(
-                Unavailable(
-                    "the engine's metrics are all off",
-                    remedy="set innodb_monitor_enable = all in a configuration, for both servers",
-                )
-            )
-            return None
-        return question.sql
+        return sql
 
     def _look(self) -> Look:
         status = questions.rows(self._session, self._asked_of.status)
@@ -126,6 +118,18 @@ def status_in(rows: Iterable[Row]) -> dict[str, Number]:
 def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
     """The metrics that are on."""
     return {str(row["name"]): int(row["count"]) for row in rows if _is_on(row["enabled"])}
+
+
+def refuse_silent(name: str, rows: Collection[Row]) -> None:
+    """Raise Unavailable where the metrics tell nothing."""
+    if not rows:
+        # MariaDB to 10.1 shows no rows to those who have no right to them.
+        raise Unavailable(f"{name}: no row is shown", remedy=questions.PROCESS_RIGHT)
+    if not metrics_in(rows):
+        raise Unavailable(
+            f"{name}: all metrics are off",
+            remedy="set innodb_monitor_enable = all in a configuration, for all servers",
+        )
 
 
 def section(

@@ -7,8 +7,12 @@ that wait for their client count under ``idle``, which is left out. Digests are 
 observed database only, so that observers, which have none, are not among them.
 
 Executions of prepared statements have a digest only from MySQL 9, as ``EXECUTE SELECT ...``. Before
-that MySQL has them in a table of their own, under the text that was prepared. What neither tells
-(MySQL 5.6 and MariaDB) is in one row for all of them, which is of the whole server.
+that MySQL from 5.7 has them in a table of their own, under the text that was prepared, as long as
+the session that prepared them is there. What neither tells (MySQL 5.6, MariaDB, sessions that have
+ended) is in one row for all of them, which is of the whole server.
+
+Each look takes its time, while clients work: sums miss what was done in the first milliseconds of
+the window. A time for one statement is a sum over the same row's count, not over what clients did.
 """
 
 from __future__ import annotations
@@ -51,6 +55,8 @@ _COUNTS = (
     "sort_rows",
     "errors",
 )
+
+_UNCOUNTED = ("lock", *(name for name in _COUNTS if name not in ("rows_affected", "errors")))
 
 Snapshot = Mapping[str, Mapping[Any, Row]]
 
@@ -152,7 +158,7 @@ def statements_of(
     if rest:
         lost.append(
             Unavailable(
-                "digests: this version does not tell executions of prepared statements apart: "
+                "digests: executions of prepared statements are not told apart: "
                 f"{rest[0]['count']} of them are in one row",
                 remedy="send statements as text, where the workload has the parameter protocol",
             )
@@ -173,7 +179,11 @@ def _by_text(rows: Iterable[Row]) -> list[Row]:
 
 
 def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
-    """One row for the executions that are not told apart; none where there are next to none."""
+    """One row for the executions that are not told apart; none where there are next to none.
+
+    Locks take time in any version: where they took none, all but times and changes is not counted
+    for them (MySQL 5.6 and MariaDB 10.1), rather than 0.
+    """
     if not executions:
         return []
     rest: dict[str, Any] = {
@@ -182,7 +192,8 @@ def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
     }
     if rest["count"] <= _FEW * executions[0]["count"]:
         return []
-    return [{"text": REST, **rest}]
+    uncounted = dict.fromkeys(_UNCOUNTED) if not rest["lock"] else {}
+    return [{"text": REST, **rest, **uncounted}]
 
 
 def _less(all_of_them: Number | None, told: Number | None) -> Number | None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from millrace.analysis.account import PARTS, UNACCOUNTED
-from millrace.analysis.explanation import Explanation, Suspect
+from millrace.analysis.explanation import Explanation
 from millrace.analysis.plans import PlanComparison
+from millrace.analysis.suspects.model import Suspect
 from millrace.report.explain_sentences import (
     account_notes,
     answer,

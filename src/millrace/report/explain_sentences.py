@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from millrace.analysis.account import DifferenceLine
-from millrace.analysis.explanation import Disturbance, Explanation, Lack, Suspect
+from millrace.analysis.explanation import Disturbance, Explanation, Lack
 from millrace.analysis.profiles import GroupDifference
+from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.waits import Coverage
 from millrace.report.explain_tables import latencies_us
 from millrace.report.formatting import counted, figure_text, fixed_text, percent_text, us_decimals

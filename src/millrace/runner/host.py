@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from millrace.observe import cpu_limits
 from millrace.observe import host_text as text
 from millrace.observe.host_files import block_device, mount_below, number, read, read_file
 
@@ -180,18 +181,13 @@ def _limits(root: Path) -> dict[str, Any]:
     """What the control group (either version) allows: CPUs, maybe a fraction of one, and memory."""
     groups = text.control_groups(read(root, "proc/self/cgroup"))
     unified = root / "sys/fs/cgroup" / groups.get("", "")
-    quota, _, period = (read_file(unified / "cpu.max") or "max").partition(" ")
     memory = number(unified, "memory.max")
-    if "cpu" in groups:
-        cpu = root / "sys/fs/cgroup/cpu" / groups["cpu"]
-        quota = read_file(cpu / "cpu.cfs_quota_us") or "max"
-        period = read_file(cpu / "cpu.cfs_period_us") or ""
     if "memory" in groups:
         memory = number(root / "sys/fs/cgroup/memory" / groups["memory"], "memory.limit_in_bytes")
     if memory is not None and memory >= _NO_MEMORY_LIMIT:
         memory = None
     return {
-        "cpus": int(quota) / int(period) if quota.isdigit() and period.isdigit() else None,
+        "cpus": cpu_limits.quota_cpus("self", root),
         "memory_bytes": memory,
     }
 

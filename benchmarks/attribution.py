@@ -1,0 +1,229 @@
+"""Does millrace name the cause of a difference that is known?
+
+Eleven causes are injected one at a time: A is measured without, B with it, in interleaved blocks,
+through the whole product (experiment, plan, runner, store), and `explain` says what it suspects.
+Printed: for each cause and server the rank at which the cause was named, and the first suspects;
+then the score. A difference of nothing (A/A) must name nothing.
+
+    benchmarks/attribution [--quick] [--server NAME ...] [--cause NAME ...] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import injections
+from benchmarks.causes import CAUSES, CHANGED, NOTHING, Cause
+from benchmarks.certificates import certificates
+from benchmarks.injections import Injections
+from benchmarks.servers import installed
+from millrace import __version__, paths
+from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.suspects.model import Suspect, us_text
+from millrace.cli.experiment_options import ExperimentChoice
+from millrace.cli.quiet_host import quiet_host
+from millrace.experiment.model import Experiment, Plan
+from millrace.experiment.read import Overrides
+from millrace.load import client as load
+from millrace.observe.registry import OBSERVERS, PROFILE
+from millrace.runner import continuing, cpu_wakeup, host, prepare
+from millrace.runner import run as runner
+from millrace.servers.progress import Silent
+from millrace.store.records import HostRecord, RunRecord
+from millrace.store.store import Store
+
+SERVERS = ("mysql-8.0.33", "mariadb-10.11.19")
+FIRST_WANTED, AMONG_WANTED, AMONG = 9, 11, 3
+
+
+@dataclass(frozen=True)
+class Named:
+    """What came of one cause on one server: the rank at which it was named (None: not at all), and
+    all that was suspected. ``latency_us`` are A's and B's; ``took_s`` is how long it took."""
+
+    server: str
+    cause: str
+    rank: int | None
+    suspects: tuple[Suspect, ...]
+    latency_us: tuple[float | None, float | None]
+    failed: tuple[str, ...]
+    took_s: float
+
+
+def main() -> None:
+    arguments = _arguments()
+    causes = [c for c in (*CAUSES, NOTHING) if not arguments.cause or c.name in arguments.cause]
+    blocks, time_s = (3, 3.0) if arguments.quick else (5, 8.0)
+    found: list[Named] = []
+    with ExitStack() as opened:
+        opened.enter_context(quiet_host("attribution of known causes"))
+        place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="millrace-")))
+        place.chmod(0o755)  # servers run as another user
+        places = certificates(place)
+        store = opened.enter_context(Store.open(arguments.store or place / "results.sqlite"))
+        for server in arguments.server or SERVERS:
+            installed(server)
+            for cause in causes:
+                text = cause.experiment(server, blocks=blocks, time_s=time_s, places=places)
+                file = place / f"{cause.name}.toml"
+                file.write_text(text, encoding="utf-8")
+                found.append(_named(cause, server, file, store))
+                print(_line(found[-1]), flush=True)
+    for server in dict.fromkeys(each.server for each in found):
+        print(_score(server, [each for each in found if each.server == server]))
+    if arguments.json is not None:
+        result = {
+            "benchmark": "attribution",
+            "versions": {"millrace": __version__, **load.versions()},
+            "processors": len(os.sched_getaffinity(0)),
+            "blocks": blocks,
+            "time_s": time_s,
+            "causes": [asdict(each) for each in found],
+        }
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--server", action="append", metavar="NAME", help=f"may be repeated [{' '.join(SERVERS)}]"
+    )
+    parser.add_argument(
+        "--cause",
+        action="append",
+        choices=[cause.name for cause in (*CAUSES, NOTHING)],
+        help="may be repeated [all of them]",
+    )
+    parser.add_argument("--quick", action="store_true", help="3 blocks of 3 s instead of 5 of 8 s")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="keep what was measured there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
+    return parser.parse_args()
+
+
+def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
+    """Measure a cause, and have it explained."""
+    began = time.monotonic()
+    run, plan = _measured(cause, file, store)
+    stored = store.load_run(run.id, observations_too=True)
+    failed = tuple(
+        f"{attempt.failed_step}: {attempt.reason}"
+        for attempt in stored.last_attempts().values()
+        if attempt.outcome == "failed"
+    )
+    base, candidate = _levels(plan.experiment)
+    explained: Explanation
+    (explained,) = explain(stored, base=base, candidate=candidate)
+    latencies = [
+        None if side.account is None else side.account.latency.mean
+        for side in (explained.a, explained.b)
+    ]
+    return Named(
+        server=server,
+        cause=cause.name,
+        rank=_rank(cause, explained.suspects),
+        suspects=explained.suspects,
+        latency_us=(latencies[0], latencies[1]),
+        failed=failed,
+        took_s=time.monotonic() - began,
+    )
+
+
+def _levels(experiment: Experiment) -> tuple[Any, Any]:
+    compared = next(f for f in experiment.factors if f.name == experiment.compare.factor)
+    base, other = compared.levels
+    return base, other
+
+
+def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
+    """Carry the experiment out as `millrace run` does, with the cause in B's trials."""
+    observers = tuple(name for name in OBSERVERS if name not in (PROFILE, injections.NAME))
+    choice = ExperimentChoice(file, overrides=Overrides(observers=(injections.NAME, *observers)))
+    experiment = choice.read()
+    facts = host.facts(paths.work_dir())
+    chosen = continuing.choose(
+        store,
+        experiment,
+        host=HostRecord(host.host_id(facts), facts),
+        versions={"millrace": __version__, **load.versions()},
+        command=f"benchmarks/attribution --cause {cause.name}",
+        fresh=True,
+    )
+    plan = chosen.plan
+    changed = next(t for t in plan.treatments if CHANGED in t.levels.values()) if (
+        cause.inject is not None
+    ) else plan.treatments[-1]  # fmt: skip
+    injected = Injections(cause.inject, changed.id)
+    with ExitStack() as opened, pytest.MonkeyPatch.context() as patched:
+        patched.setitem(OBSERVERS, injections.NAME, injected.observer)
+        treatments = prepare.treatments(plan, prepare.installed_servers(plan, Silent()))
+        works = [treatment.work for treatment in treatments.values()]
+        given = runner.RunInput(
+            plan,
+            treatments,
+            prepare.expected_data(experiment),
+            opened.enter_context(
+                prepare.data_file(experiment, treatments, prepare.work_directory(paths.work_dir()))
+            ),
+            cpu_wakeup.rule_of(works, experiment.compare.factor, None, placeable=True),
+        )
+        runner.begin(store, chosen.run, plan)
+        runner.carry_out(store, chosen.run, given, injected.watch)
+    return chosen.run, plan
+
+
+def _rank(cause: Cause, suspects: Sequence[Suspect]) -> int | None:
+    """The place of the first suspect that names the cause, from 1."""
+    for rank, suspect in enumerate(suspects, start=1):
+        if {(suspect.kind, suspect.about), (suspect.kind, "")} & cause.expected:
+            return rank
+    return None
+
+
+def _line(named: Named) -> str:
+    """The cause, its rank, and the first suspects."""
+    suspects = "; ".join(
+        f"{each.kind}: {each.about} ({abs(each.share) * 100:.0f} %)"
+        for each in named.suspects[:AMONG]
+    )
+    if named.cause == NOTHING.name:
+        rank = "named nothing" if not named.suspects else "named something"
+    else:
+        rank = f"rank {named.rank}" if named.rank else "not named"
+    lost = f"; {len(named.failed)} trials failed, {named.failed[0]}" if named.failed else ""
+    return (
+        f"{named.server:17} {named.cause:19} {_latencies(named):22} {rank:15} "
+        f"{suspects or 'no suspect'}{lost} [{named.took_s:.0f} s]"
+    )
+
+
+def _latencies(named: Named) -> str:
+    a, b = ("?" if us is None else us_text(us) for us in named.latency_us)
+    return f"{a} to {b}"
+
+
+def _score(server: str, found: Sequence[Named]) -> str:
+    causes = [each for each in found if each.cause != NOTHING.name]
+    nothing = [each for each in found if each.cause == NOTHING.name]
+    first = sum(each.rank == 1 for each in causes)
+    among = sum(each.rank is not None and each.rank <= AMONG for each in causes)
+    alarms = sum(bool(each.suspects) for each in nothing)
+    return (
+        f"{server}: named first {first} of {len(causes)} (wanted: {FIRST_WANTED} of "
+        f"{len(CAUSES)}), among the first {AMONG} {among} (wanted: {AMONG_WANTED}); "
+        f"nothing named as a cause {alarms} times (wanted: 0)"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+"""What makes two treatments differ: everything that was seen of both, side by side.
+
+The account says where the time of an operation went, the profiles which functions took it, the
+server's own instruments what it thinks of itself; plans, variables and the host are there to
+suspect. Pure: from a stored run to plain values, read by the reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from millrace.analysis import variables
+from millrace.analysis.account import Account, AccountDifferences, account, differences
+from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
+from millrace.analysis.model import level_text
+from millrace.analysis.observed import Noun, ObservedTrial, observed_trials
+from millrace.analysis.plans import PlanComparison, compare_plans
+from millrace.analysis.profiles import (
+    FlatProfile,
+    ProfileComparison,
+    compare_profiles,
+    flat_profile,
+    spinning_us,
+)
+from millrace.analysis.statements import StatementComparison, compare_statements
+from millrace.analysis.suspects import case as suspected
+from millrace.analysis.suspects.case import Case
+from millrace.analysis.suspects.model import Suspect
+from millrace.analysis.suspects.naming import name_suspects
+from millrace.analysis.variables import VariablesDiff
+from millrace.analysis.waits import (
+    Coverage,
+    DigestComparison,
+    WaitComparison,
+    compare_digests,
+    compare_stages,
+    compare_waits,
+    coverage,
+)
+from millrace.analysis.work import asks_the_same, operations_asked, trial_work, unequal_work
+from millrace.errors import UserError
+from millrace.store.records import (
+    InstanceRecord,
+    Level,
+    RunRecord,
+    StoredRun,
+    TreatmentRecord,
+)
+
+Side = Literal["A", "B"]
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What disturbed the host in one trial, in a clause; ``block`` counts from 0."""
+
+    side: Side
+    block: int
+    profiled: bool
+    clause: str
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What could not be seen in ``trials`` of a side's trials, and what to do about it."""
+
+    side: Side
+    observer: str
+    what: str
+    remedy: str
+    trials: int
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One of the two treatments: its trials that were measured and those that were profiled.
+
+    ``account`` and ``coverage`` are None where too little was observed. ``instance`` is the server
+    as its last trial recorded it; ``flat`` its profile, if it has one.
+    """
+
+    label: str
+    level: Level
+    levels: Mapping[str, Level]
+    trials: tuple[ObservedTrial, ...]
+    profiled: tuple[ObservedTrial, ...]
+    account: Account | None
+    coverage: Coverage | None
+    flat: FlatProfile | None
+    instance: InstanceRecord | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The base (A) and a candidate (B) of one group; all differences are B - A.
+
+    ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
+    several, and ``held`` all of those. ``unequal`` says in which way the two did not do the same
+    work, and is empty where they did. ``differences`` and ``profile`` are None where no block has
+    both. ``suspects`` are the likeliest first.
+    """
+
+    run: RunRecord
+    factor: str
+    group: str
+    held: Mapping[str, Level]
+    noun: Noun
+    a: Explained
+    b: Explained
+    differences: AccountDifferences | None
+    statements: tuple[StatementComparison, ...]
+    efficiency: tuple[EfficiencyRow, ...]
+    waits: tuple[WaitComparison, ...]
+    stages: tuple[WaitComparison, ...]
+    digests: tuple[DigestComparison, ...]
+    plans: tuple[PlanComparison, ...]
+    profile: ProfileComparison | None
+    variables: VariablesDiff | None
+    unequal: str
+    disturbances: tuple[Disturbance, ...]
+    missing: tuple[Lack, ...]
+    suspects: tuple[Suspect, ...] = ()
+
+    @property
+    def base(self) -> str:
+        return self.a.label
+
+    @property
+    def candidate(self) -> str:
+        return self.b.label
+
+
+def explain(
+    stored: StoredRun,
+    *,
+    base: Level,
+    candidate: Level,
+    held: Mapping[str, Level] | None = None,
+    factor: str | None = None,
+) -> tuple[Explanation, ...]:
+    """Explain the difference between two levels of a factor, in each group of the run.
+
+    The factor is the compared one, or, where that has not both levels, the only one that has,
+    unless named. ``held`` chooses groups by levels of other factors. Raises UserError for levels
+    and factors that are not there.
+    """
+    name = _factor(stored, base, candidate, factor)
+    wanted = _held(stored, name, held or {})
+    found = [
+        _explain(stored, name, of_base, of_candidate)
+        for of_base, of_candidate in _pairs(stored, name, str(base), str(candidate))
+        if all(str(of_base.levels[key]) == level for key, level in wanted.items())
+    ]
+    if not found:
+        chosen = ", ".join(f"{key} {level}" for key, level in wanted.items())
+        raise UserError(
+            f"{base} and {candidate} have no treatment in common with {chosen or 'other factors'}",
+            remedy="name other levels; `millrace results show` lists those of a run",
+        )
+    return tuple(found)
+
+
+def _factor(stored: StoredRun, base: Level, candidate: Level, name: str | None) -> str:
+    """The factor whose levels the two are."""
+    levels = {f["name"]: [str(level) for level in f["levels"]] for f in stored.run.spec["factors"]}
+    if str(base) == str(candidate):
+        raise UserError(
+            f"{base} is no different from itself", remedy="name another level as the candidate"
+        )
+    compared = str(stored.run.spec["compare"]["factor"])
+    known = [factor for factor, of in levels.items() if {str(base), str(candidate)} <= set(of)]
+    if name is not None and name not in known:
+        of = ", ".join(levels.get(name, ())) or "none: the run has no such factor"
+        raise UserError(f"{base} and {candidate} are no levels of {name}", remedy=f"it has: {of}")
+    if name is not None:
+        return name
+    if compared in known or len(known) == 1:
+        return compared if compared in known else known[0]
+    if known:
+        raise UserError(
+            f"{base} and {candidate} are levels of {' and '.join(known)}", remedy="name the factor"
+        )
+    raise UserError(
+        f"{base} and {candidate} are no levels of one factor of this run",
+        remedy=f"the levels of {compared} are: {', '.join(levels[compared])}",
+    )
+
+
+def _held(stored: StoredRun, factor: str, held: Mapping[str, Level]) -> dict[str, str]:
+    names = {f["name"] for f in stored.run.spec["factors"]} - {factor}
+    for name in held:
+        if name not in names:
+            raise UserError(
+                f"the run has no other factor {name!r}",
+                remedy=f"it has: {', '.join(sorted(names))}",
+            )
+    return {name: str(level) for name, level in held.items()}
+
+
+def _pairs(
+    stored: StoredRun, factor: str, base: str, candidate: str
+) -> Iterator[tuple[TreatmentRecord, TreatmentRecord]]:
+    """Treatments that differ in that factor alone, in the experiment's order."""
+    ordered = sorted(stored.treatments, key=lambda treatment: treatment.position)
+    for one in ordered:
+        if str(one.levels[factor]) != base:
+            continue
+        for other in ordered:
+            if str(other.levels[factor]) == candidate and _rest(one, factor) == _rest(
+                other, factor
+            ):
+                yield one, other
+
+
+def _rest(treatment: TreatmentRecord, factor: str) -> dict[str, Level]:
+    return {name: level for name, level in treatment.levels.items() if name != factor}
+
+
+def _explain(
+    stored: StoredRun, factor: str, base: TreatmentRecord, candidate: TreatmentRecord
+) -> Explanation:
+    a, b = _explained(stored, factor, base), _explained(stored, factor, candidate)
+    spec = stored.run.spec
+    varied = [f["name"] for f in spec["factors"] if len(f["levels"]) > 1 and f["name"] != factor]
+    held = _rest(base, factor)
+    tables = [
+        str(table.get("name", name))
+        for name, table in (spec["workload"].get("tables") or {}).items()
+    ]
+    nouns = [trial.observed.work.noun for trial in (*a.trials, *b.trials)]
+    found = Explanation(
+        run=stored.run,
+        factor=factor,
+        group=" · ".join(level_text(name, held[name]) for name in varied),
+        held=held,
+        noun=nouns[0] if nouns else "transaction",
+        a=a,
+        b=b,
+        differences=differences(a.account, b.account, confidence=CONFIDENCE)
+        if a.account is not None and b.account is not None
+        else None,
+        statements=compare_statements(a.trials, b.trials, tables=tables, confidence=CONFIDENCE),
+        efficiency=compare_efficiency(a.trials, b.trials, confidence=CONFIDENCE),
+        waits=compare_waits(a.trials, b.trials),
+        stages=compare_stages(a.trials, b.trials),
+        digests=compare_digests(a.trials, b.trials, tables=tables),
+        plans=compare_plans(a.trials, b.trials),
+        profile=compare_profiles(a.profiled, b.profiled, confidence=CONFIDENCE),
+        variables=_variables(a.instance, b.instance),
+        unequal=_unequal(stored, factor, a, b),
+        disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
+        missing=(*_lacks(stored, "A", a, base), *_lacks(stored, "B", b, candidate)),
+    )
+    return replace(found, suspects=_suspects(found, base, candidate))
+
+
+def _suspects(
+    found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
+) -> tuple[Suspect, ...]:
+    """What may have made the difference; nobody is suspected without an account of both."""
+    if found.a.account is None or found.differences is None:
+        return ()
+    case = Case(
+        a=_side(found.a, base),
+        b=_side(found.b, candidate),
+        noun=found.noun,
+        latency_a_us=found.a.account.latency.mean,
+        differences=found.differences,
+        groups=() if found.profile is None else found.profile.groups,
+        plans=found.plans,
+        unequal=found.unequal,
+        margin=found.run.margin,
+    )
+    return name_suspects(case)
+
+
+def _side(explained: Explained, treatment: TreatmentRecord) -> suspected.Side:
+    return suspected.Side(explained.label, treatment.resolved, explained.instance, explained.trials)
+
+
+def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Explained:
+    trials = observed_trials(stored, treatment)
+    profiled = observed_trials(stored, treatment, purpose="profile")
+    found = account(trials, confidence=CONFIDENCE)
+    level = treatment.levels[factor]
+    return Explained(
+        label=level_text(factor, level),
+        level=level,
+        levels=treatment.levels,
+        trials=trials,
+        profiled=profiled,
+        account=found,
+        coverage=None
+        if found is None
+        else coverage(trials, found, spinning_us=spinning_us(profiled)),
+        flat=flat_profile(profiled),
+        instance=_instance((*profiled, *trials)),
+    )
+
+
+def _instance(trials: Sequence[ObservedTrial]) -> InstanceRecord | None:
+    found = [i for trial in trials for i in trial.attempt.instances if i.role == "server"]
+    return found[-1] if found else None
+
+
+def _variables(a: InstanceRecord | None, b: InstanceRecord | None) -> VariablesDiff | None:
+    if a is None or b is None or not a.effective or not b.effective:
+        return None
+    ignored = {*a.server.host_variables, *b.server.host_variables}
+    return variables.diff(a.effective, b.effective, ignored=ignored)
+
+
+def _unequal(stored: StoredRun, factor: str, a: Explained, b: Explained) -> str:
+    trials = {trial.id: trial for trial in stored.trials}
+    of_a, of_b = (
+        [
+            work
+            for trial in side.trials
+            if (work := trial_work(trials[trial.trial_id], trial.attempt)) is not None
+        ]
+        for side in (a, b)
+    )
+    return unequal_work(
+        of_a,
+        of_b,
+        names=(a.label, b.label),
+        operations=operations_asked(stored.run.spec),
+        same_statements=asks_the_same(factor),
+        margin=stored.run.margin,
+    )
+
+
+def _disturbances(side: Side, explained: Explained) -> Iterator[Disturbance]:
+    for trials, profiled in ((explained.trials, False), (explained.profiled, True)):
+        for trial in trials:
+            for clause in trial.observed.host.get("disturbed") or ():
+                yield Disturbance(side, trial.block, profiled, str(clause))
+
+
+def _lacks(
+    stored: StoredRun, side: Side, explained: Explained, treatment: TreatmentRecord
+) -> Iterator[Lack]:
+    """What observers could not see, each once, and profiled trials that came to nothing."""
+    trials = (*explained.trials, *explained.profiled)
+    counts: dict[tuple[str, str, str], int] = {}
+    for trial in trials:
+        for each in trial.observed.missing:
+            key = (each.observer, each.what, each.remedy)
+            counts[key] = counts.get(key, 0) + 1
+    for (observer, what, remedy), count in counts.items():
+        yield Lack(side, observer, what, remedy, count)
+    last = stored.last_attempts()
+    failed = [
+        attempt
+        for trial in stored.trials
+        if trial.treatment_id == treatment.id and trial.purpose == "profile"
+        if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
+    ]
+    if failed:
+        reason = failed[0].reason or "no reason was recorded"
+        what = f"profiled trials that failed at step {failed[0].failed_step}: {reason}"
+        yield Lack(side, "profile", what, "", len(failed))

@@ -1,0 +1,218 @@
+"""What suspects are judged by: two treatments, how their times differ, and what was seen of both.
+
+Everything is put as a loss: ``worse`` is the side whose operations take longer, ``better`` the
+other, whichever of the two is A. What moved the other way explains nothing of the loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from millrace.analysis.account import PARTS, AccountDifferences, PartKey
+from millrace.analysis.observed import US_PER_S, Observed, ObservedTrial
+from millrace.analysis.plans import PlanComparison
+from millrace.analysis.profiles import GroupDifference
+from millrace.analysis.suspects.model import listed, us_text
+from millrace.stats import MeanEstimate, mean_estimate
+from millrace.store.records import InstanceRecord, Level
+
+CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One treatment: its levels as resolved, its server as the last trial recorded it, and the
+    trials that were observed."""
+
+    name: str
+    levels: Mapping[str, Level]
+    instance: InstanceRecord | None
+    trials: tuple[ObservedTrial, ...]
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """Its options and factors by name: what is effective, what was asked and has no variable to
+        show it, and the levels of its factors."""
+        found: dict[str, str] = {}
+        for name, level in self.levels.items():
+            if not name.startswith("options."):
+                found[name] = str(level).lower() if isinstance(level, bool) else str(level)
+        if self.instance is not None:
+            for option in self.instance.options:
+                if option.left_out is None:
+                    name = option.name.replace("-", "_").lower().removeprefix("loose_")
+                    found[name] = "ON" if option.value is None else option.value
+            found |= self.instance.effective
+        return found
+
+    def each(self, ask: Callable[[Observed], float | None]) -> dict[int, float]:
+        """A figure of each trial that has it, by block."""
+        values = {trial.block: ask(trial.observed) for trial in self.trials}
+        return {block: value for block, value in values.items() if value is not None}
+
+    def mean(self, ask: Callable[[Observed], float | None]) -> float | None:
+        """The mean of a figure over the trials that have it; None where none has."""
+        values = self.each(ask).values()
+        return math.fsum(values) / len(values) if values else None
+
+    def counted(self, *names: str) -> float | None:
+        """How much status variables or metrics grew in one operation, in sum; one that did not
+        grow counts 0. None where the server's counters were not read."""
+
+        def ask(observed: Observed) -> float | None:
+            if observed.status is None:
+                return None
+            both = {**observed.metrics, **observed.status}
+            return observed.per_operation(math.fsum(both.get(name, 0.0) for name in names))
+
+        return self.mean(ask)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A and B, their accounts' ``differences``, and what else was compared.
+
+    ``groups`` are of the CPU profiles, empty without one. ``unequal`` says in which way the two did
+    not do the same work, empty where they did. ``margin`` is the smallest relative difference that
+    matters.
+    """
+
+    a: Side
+    b: Side
+    noun: str
+    latency_a_us: float
+    differences: AccountDifferences
+    groups: tuple[GroupDifference, ...]
+    plans: tuple[PlanComparison, ...]
+    unequal: str
+    margin: float
+
+    @property
+    def is_different(self) -> bool:
+        """Whether latencies differ by more than chance and by more than the margin."""
+        whole = self.differences.latency
+        return is_there(whole) and abs(whole.mean) > self.margin * self.latency_a_us
+
+    @property
+    def sign(self) -> int:
+        return 1 if self.differences.latency.mean >= 0 else -1
+
+    @property
+    def size_us(self) -> float:
+        """The whole difference, without its sign."""
+        return abs(self.differences.latency.mean)
+
+    @property
+    def worse(self) -> Side:
+        return self.b if self.sign > 0 else self.a
+
+    @property
+    def better(self) -> Side:
+        return self.a if self.sign > 0 else self.b
+
+    @property
+    def more(self) -> str:
+        """What B needs of what moved."""
+        return "more" if self.sign > 0 else "less"
+
+    @cached_property
+    def moved(self) -> Mapping[PartKey, float]:
+        """The parts that are larger on the worse side by more than chance, and by how much."""
+        return {
+            line.key: abs(line.difference.mean)
+            for line in self.differences.lines
+            if self.sign * line.difference.mean > 0 and is_there(line.difference)
+        }
+
+    @cached_property
+    def moved_groups(self) -> Mapping[str, float]:
+        """The groups of functions that need more CPU time on the worse side, and how much more in
+        threads that serve clients: the others' time is no part of a latency."""
+        return {
+            group.name: us
+            for group in self.groups
+            if (us := self.sign * (group.b_foreground_us - group.a_foreground_us)) > 0
+            and self.sign * group.difference.mean > 0
+            and is_there(group.difference)
+        }
+
+    def title(self, group: str) -> str:
+        """What functions of a group are for."""
+        return next((each.title for each in self.groups if each.name == group), group)
+
+    def sum(self, parts: Iterable[PartKey]) -> float:
+        """By how much some parts are larger on the worse side, in sum."""
+        return math.fsum(self.moved.get(key, 0.0) for key in parts)
+
+    def better_us(self, parts: Iterable[PartKey]) -> float:
+        """What some parts take on the better side."""
+        wanted = frozenset(parts)
+        return math.fsum(
+            line.a_us if self.sign > 0 else line.b_us
+            for line in self.differences.lines
+            if line.key in wanted
+        )
+
+    @cached_property
+    def queueing_us(self) -> float:
+        """How much longer threads are ready without a CPU only because operations need more CPU
+        time: where CPUs are busy, a queue of clients grows in proportion."""
+        busy = [side.mean(_cpu_us) for side in (self.better, self.worse)]
+        if None in busy or not busy[0]:
+            return 0.0
+        growth = max((busy[1] or 0.0) / busy[0] - 1, 0.0)
+        return min(self.sum(["runnable"]), growth * self.better_us(["runnable"]))
+
+    def with_queue(self, cpu_us: float) -> float:
+        """CPU time, with the share of the queue for CPUs that comes of it."""
+        moved_us = self.sum(CPU)
+        if not moved_us:
+            return cpu_us
+        return cpu_us + self.queueing_us * min(cpu_us / moved_us, 1.0)
+
+    def titles(self, parts: Iterable[PartKey], *, at_most: int = 3) -> str:
+        """``812 µs more waiting for the log to be flushed``, the largest moved parts first;
+        ``less`` where B is the better one."""
+        found = sorted(
+            ((self.moved[key], key) for key in parts if self.moved.get(key)), reverse=True
+        )
+        clauses = [f"{us_text(us)} {self.more} {PARTS[key]}" for us, key in found[:at_most]]
+        return listed(clauses)
+
+    def both(self, ask: Callable[[Side], float | None]) -> tuple[float, float] | None:
+        """A figure of the better and of the worse side; None where either lacks it."""
+        better, worse = ask(self.better), ask(self.worse)
+        return None if better is None or worse is None else (better, worse)
+
+    def in_order(self, better: str, worse: str) -> tuple[str, str]:
+        """What belongs to the better and to the worse side, as A's and B's."""
+        return (better, worse) if self.sign > 0 else (worse, better)
+
+
+def is_there(difference: MeanEstimate) -> bool:
+    """Whether a difference is more than chance makes: its interval excludes 0. A single block has
+    none, but for what was counted in samples."""
+    low, high = difference.low, difference.high
+    return low is not None and high is not None and not low <= 0 <= high
+
+
+def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: float) -> bool:
+    """Whether a figure is larger on the worse side, by at least ``by`` on average and by more than
+    chance: significantly over the blocks, or in every trial than in any of the other side."""
+    blocks = sorted(better.keys() & worse.keys())
+    if len(blocks) < 2:
+        return False
+    difference = mean_estimate([worse[block] - better[block] for block in blocks])
+    apart = min(worse.values()) > max(better.values())
+    return difference.mean >= by and (apart or is_there(difference))
+
+
+def _cpu_us(observed: Observed) -> float | None:
+    """CPU time of server and clients in one operation."""
+    if observed.process is None or observed.process.cpu_s is None:
+        return None
+    client_us = US_PER_S * (observed.work.client_cpu_s or 0.0) / observed.work.operations
+    return observed.us(observed.process.cpu_s) + client_us

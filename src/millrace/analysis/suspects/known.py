@@ -1,0 +1,170 @@
+"""What is known of settings and builds that matter: the data of ``known.toml``, typed, and which of
+two values of a setting costs more."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, cast
+
+from millrace import sizes
+from millrace.analysis.account import PARTS, PartKey
+
+Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
+
+_ON = frozenset({"on", "1", "true", "yes", "demand", "crc32", "force", "force_plus_permanent"})
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option or factor: its ``names``, of which a server has one, and which value costs more
+    (see known.toml)."""
+
+    names: tuple[str, ...]
+    dearer: Dearer
+    without: str | None
+    requires: Mapping[str, str]
+
+    def name_of(self, *sides: Mapping[str, str]) -> str:
+        """The name under which the sides have it: one that all have, else one that any has."""
+        for has in (all, any):
+            for name in self.names:
+                if has(name in side for side in sides):
+                    return name
+        return self.names[0]
+
+    def value(self, settings: Mapping[str, str]) -> str | None:
+        """Its value on one side; None where the side does not have it."""
+        return next((settings[name] for name in self.names if name in settings), self.without)
+
+    def is_dearer(self, better: Mapping[str, str], worse: Mapping[str, str]) -> bool:
+        """Whether the worse side has the value that costs more, and that it counts there."""
+        one, other = self.value(better), self.value(worse)
+        if one == other or _same(one, other) or not self._counts(worse):
+            return False
+        if self.dearer == "set":
+            return other is not None and one is None
+        if one is None or other is None:
+            return False
+        return self.dearer == "any" or _cost(self.dearer, other) > _cost(self.dearer, one)
+
+    def _counts(self, side: Mapping[str, str]) -> bool:
+        return all(
+            name in side and _same(side[name], wanted) for name, wanted in self.requires.items()
+        )
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Settings that move the same parts of an operation; see known.toml."""
+
+    name: str
+    does: str
+    parts: tuple[PartKey, ...]
+    uses_cpu: bool
+    groups: tuple[str, ...]
+    cpu_share: float | None
+    counters: tuple[str, ...]
+    certainty: float
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class BuildFact:
+    """A fact of how a server was built (``fact``), or that it says itself (``variable``)."""
+
+    topic: Topic
+    fact: str | None
+    variable: str | None
+
+
+@dataclass(frozen=True)
+class Known:
+    topics: tuple[Topic, ...]
+    builds: tuple[BuildFact, ...]
+
+
+@lru_cache(maxsize=1)
+def known() -> Known:
+    """All that is known."""
+    source = files("millrace.analysis.suspects") / "known.toml"
+    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    return Known(
+        topics=tuple(_topic(each) for each in data["topic"]),
+        builds=tuple(
+            BuildFact(_topic(each), each.get("fact"), each.get("variable"))
+            for each in data["build"]
+        ),
+    )
+
+
+def _topic(data: Mapping[str, Any]) -> Topic:
+    parts = tuple(cast(PartKey, part) for part in data["parts"] if part != "cpu")
+    assert all(part in PARTS for part in parts), data["name"]
+    return Topic(
+        name=data["name"],
+        does=data["does"],
+        parts=parts,
+        uses_cpu="cpu" in data["parts"],
+        groups=tuple(data["groups"]),
+        cpu_share=data.get("cpu_share"),
+        counters=tuple(data.get("counters", ())),
+        certainty=data.get("certainty", 1.0),
+        settings=tuple(_setting(each) for each in data.get("settings", ())),
+    )
+
+
+def _setting(data: Mapping[str, Any]) -> Setting:
+    dearer = data["dearer"]
+    return Setting(
+        names=tuple(data["names"]),
+        dearer=tuple(dearer) if isinstance(dearer, Sequence) and not isinstance(dearer, str)
+        else dearer,
+        without=data.get("without"),
+        requires=data.get("requires", {}),
+    )  # fmt: skip
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    """``ON`` and ``1`` are the same, as are sizes in any unit."""
+    if one is None or other is None:
+        return one is other
+    a, b = one.strip().lower(), other.strip().lower()
+    if a == b:
+        return True
+    switches = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no": "0"}
+    a, b = switches.get(a, a), switches.get(b, b)
+    number = _number(a)
+    return a == b or (number is not None and number == _number(b))
+
+
+def _cost(dearer: Dearer, value: str) -> float:
+    """What a value costs, to be compared with another value of the same setting only."""
+    text = value.strip().lower()
+    if isinstance(dearer, tuple):
+        order = [known_value.lower() for known_value in dearer]
+        spelled = {"1": "on", "0": "off"}.get(text, text)
+        return float(
+            next((order.index(each) for each in (text, spelled) if each in order), len(order) // 2)
+        )
+    if dearer in ("on", "off"):
+        is_on = text in _ON or (text not in ("off", "0", "false", "no", "none", "") and text != "")
+        return float(is_on == (dearer == "on"))
+    number = _number(text) or 0.0
+    if dearer == "rate":
+        return 1 / number if number > 0 else 0.0
+    return number if dearer == "larger" else -number
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(sizes.parse(text))
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,88 @@
+"""What a suspect is, and how its figures are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal[
+    "environment",
+    "build",
+    "option",
+    "plan",
+    "work",
+    "cpu",
+    "lock",
+    "storage",
+    "client",
+    "compression",
+]
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Something that may have made the difference in time.
+
+    ``about`` names it within its kind, the same in every run (``binary log``, ``other processes``).
+    ``sentence`` says it for people; ``evidence`` are the observations behind it, a clause each.
+    ``us`` is how much of the difference its evidence covers, in µs of an operation and with the
+    difference's sign; ``share`` is that as a fraction of the whole difference. ``settings`` are the
+    options and factors that are suspected, with their values in A and B (None: not there).
+    ``shown`` says that an experiment showed it; without one, evidence is only consistent with it.
+    """
+
+    kind: Kind
+    about: str
+    sentence: str
+    evidence: tuple[str, ...]
+    us: float
+    share: float
+    settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    shown: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A suspect before it is ranked: ``us`` without sign, ``weight`` how specific the evidence is.
+
+    ``clause`` begins the sentence: what is so. ``consequence`` is what was measured besides, as
+    ``812 µs more of waiting for the log to be flushed``.
+    """
+
+    kind: Kind
+    about: str
+    clause: str
+    consequence: str
+    us: float
+    weight: float
+    evidence: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+
+
+def us_text(us: float) -> str:
+    """``864 µs``, ``14.2 µs``, ``0.84 µs``; ``12.4 ms`` and ``1.3 s`` where that is shorter."""
+    size = abs(us)
+    if size >= 1e6:
+        return f"{size / 1e6:.3g} s"
+    if size >= 1e4:
+        return f"{size / 1e3:.3g} ms"
+    return f"{size:,.0f} µs" if size >= 100 else f"{size:.3g} µs"
+
+
+def share_text(share: float) -> str:
+    """``94 %``, ``0.6 %``."""
+    percent = abs(share) * 100
+    return f"{percent:.0f} %" if percent >= 1 else f"{percent:.1g} %"
+
+
+def count_text(count: float) -> str:
+    """``12,400``, ``1.02``, ``0.0031``: three digits that mean something."""
+    return f"{count:,.0f}" if abs(count) >= 1000 else f"{count:.3g}"
+
+
+def listed(clauses: list[str] | tuple[str, ...]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(clauses) < 2:
+        return "".join(clauses)
+    return f"{', '.join(clauses[:-1])} and {clauses[-1]}"

@@ -1,0 +1,148 @@
+"""Suspects among what differs in the settings and the builds of two servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from millrace.analysis.suspects.case import CPU, Case
+from millrace.analysis.suspects.known import BuildFact, Setting, Topic, known
+from millrace.analysis.suspects.model import Finding, count_text, listed, us_text
+
+# A setting that is known to move what moved says more than what moved; a build says as much only
+# where the functions that moved are those it would move.
+_OPTION, _BUILD, _VAGUE_BUILD = 2.0, 1.3, 0.4
+
+Values = Mapping[str, tuple[str | None, str | None]]
+
+_LONGEST_VALUE = 40
+
+
+def options(case: Case) -> Iterator[Finding]:
+    """Settings that differ, cost more on the worse side, and are known to move what moved."""
+    better, worse = case.better.settings, case.worse.settings
+    for topic in known().topics:
+        dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
+        if not dearer or not _counters_grew(case, topic):
+            continue
+        us, consequence = _claim(case, topic)
+        if us <= 0:
+            continue
+        values = _values(case, topic, dearer)
+        yield Finding(
+            kind="option",
+            about=topic.name,
+            clause=f"{_told(values)}: {topic.does}",
+            consequence=consequence,
+            us=us,
+            weight=_OPTION * topic.certainty,
+            evidence=tuple(_counters(case, topic)),
+            settings=values,
+        )
+
+
+def builds(case: Case) -> Iterator[Finding]:
+    """What differs in how the programs were built, and may move what moved."""
+    for fact in known().builds:
+        a, b = _fact(case, fact, "a"), _fact(case, fact, "b")
+        if a is None or b is None or a == b:
+            continue
+        us, consequence = _claim(case, fact.topic)
+        if us <= 0:
+            continue
+        values: Values = {fact.topic.name: (a, b)}
+        found_functions = any(case.moved_groups.get(name) for name in fact.topic.groups)
+        yield Finding(
+            kind="build",
+            about=fact.topic.name,
+            clause=f"{_told(values)}: {fact.topic.does}",
+            consequence=consequence,
+            us=us,
+            weight=_BUILD if found_functions else _VAGUE_BUILD,
+            settings=values,
+        )
+
+
+def _claim(case: Case, topic: Topic) -> tuple[float, str]:
+    """How much of what moved a topic would move, and that in words."""
+    waits_us = case.sum(topic.parts)
+    clauses = [case.titles(topic.parts)] if waits_us else []
+    cpu_us = 0.0
+    if topic.uses_cpu:
+        told_us, told = _cpu(case, topic)
+        if told_us:
+            cpu_us = case.with_queue(told_us)
+            clauses.append(told)
+    if "runnable" in topic.parts:  # the queue is among the parts already
+        cpu_us = min(cpu_us, told_us) if topic.uses_cpu else 0.0
+    return waits_us + cpu_us, listed(clauses)
+
+
+def _cpu(case: Case, topic: Topic) -> tuple[float, str]:
+    """CPU time that a topic may have cost: that of its functions, where a profile tells; else what
+    moved, as far as it is known to go."""
+    moved_us = case.sum(CPU)
+    groups = {name: case.moved_groups[name] for name in topic.groups if name in case.moved_groups}
+    if groups:
+        us = math.fsum(groups.values())
+        names = listed(
+            [case.title(name) for name in sorted(groups, key=lambda name: -groups[name])]
+        )
+        return us, f"{us_text(us)} {case.more} of CPU in functions for {names}"
+    if case.groups and topic.groups:
+        return 0.0, ""
+    if not moved_us:
+        return 0.0, ""
+    most_us = math.inf if topic.cpu_share is None else topic.cpu_share * case.better_us(CPU)
+    us = min(moved_us, most_us)
+    at_most = "" if us == moved_us else f", of which this is known to make {us_text(us)} at most"
+    return us, f"{us_text(moved_us)} {case.more} on CPU{at_most}"
+
+
+def _counters_grew(case: Case, topic: Topic) -> bool:
+    both = case.both(lambda side: side.counted(*topic.counters)) if topic.counters else None
+    return both is None or both[1] > both[0]
+
+
+def _counters(case: Case, topic: Topic) -> Iterator[str]:
+    for name in topic.counters:
+        a, b = case.a.counted(name), case.b.counted(name)
+        if a is not None and b is not None:
+            yield f"{name} per {case.noun}: {count_text(a)} in A, {count_text(b)} in B"
+
+
+def _values(case: Case, topic: Topic, dearer: list[Setting]) -> Values:
+    """All of a topic's settings that differ towards the worse side, with A's and B's values."""
+    found = {}
+    for setting in topic.settings:
+        if setting in dearer:
+            name = setting.name_of(case.a.settings, case.b.settings)
+            found[name] = (setting.value(case.a.settings), setting.value(case.b.settings))
+    return found
+
+
+def _told(values: Values) -> str:
+    """``log_bin is OFF in A and ON in B``."""
+    return listed(
+        [f"{name} is {_short(a)} in A and {_short(b)} in B" for name, (a, b) in values.items()]
+    )
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "not set"
+    if not value:
+        return "empty"
+    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+
+
+def _fact(case: Case, fact: BuildFact, which: str) -> str | None:
+    side = case.a if which == "a" else case.b
+    if side.instance is None:
+        return None
+    if fact.variable is not None:
+        return side.instance.effective.get(fact.variable)
+    if fact.fact is None:
+        return None
+    value = side.instance.server.build.get(fact.fact)
+    return None if value is None else str(value)

@@ -1,0 +1,115 @@
+"""Whether a build keeps frame pointers, so that its calls can be followed cheaply.
+
+No build says so in a way that can be relied on; its code does. A function that keeps the frame
+pointer begins by saving its caller's and setting its own. Compilers may put other instructions
+before or between, and leave it out of functions that return early, so not all functions of a build
+with frame pointers begin like that; but next to none of another build do, because there only
+functions with frames of varying size need one.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+_KEPT_SHARE = 0.4
+_LOOKED_AT = 2000
+_SHORTEST_BYTES = 64  # shorter ones jump to another function, or call none
+_SEEN_BYTES = 32
+
+_FUNCTION = 2  # STT_FUNC
+_X86_64, _AARCH64 = "EM_X86_64", "EM_AARCH64"
+
+_ENDBR64 = b"\xf3\x0f\x1e\xfa"
+_PUSH_RBP = b"\x55"
+_MOV_RSP_RBP = (b"\x48\x89\xe5", b"\x48\x8b\xec")
+
+# stp x29, x30, [sp, #-N]! or, after sub sp, sp, #N, stp x29, x30, [sp, #M]: whatever N and M are.
+_STP_FP_LR, _STP_MASK = 0xA9007BFD, 0xFF407FFF
+# bti c, paciasp, pacibsp
+_LANDING = frozenset((0xD503245F, 0xD503233F, 0xD503237F))
+
+
+def are_kept(program: Path) -> bool | None:
+    """Whether the functions of a program keep frame pointers; None where that cannot be told.
+
+    Raises OSError where the program cannot be read.
+    """
+    status = program.stat()
+    share = _share(program, status.st_mtime_ns, status.st_size)
+    return None if share is None else share >= _KEPT_SHARE
+
+
+def begins_with_frame(code: bytes, machine: str) -> bool:
+    """Whether the first bytes of a function save the caller's frame pointer and set their own.
+
+    ``machine`` is what the ELF header says, such as ``EM_X86_64``.
+    """
+    if machine == _X86_64:
+        return _frame_x86_64(code)
+    return machine == _AARCH64 and _frame_aarch64(code)
+
+
+def _frame_x86_64(code: bytes) -> bool:
+    code = code.removeprefix(_ENDBR64)
+    return code[:1] == _PUSH_RBP and code[1:4] in _MOV_RSP_RBP
+
+
+def _frame_aarch64(code: bytes) -> bool:
+    words = [word for (word,) in struct.iter_unpack("<I", code[: len(code) & ~3])]
+    first = [word for word in words if word not in _LANDING][:2]
+    return any(word & _STP_MASK == _STP_FP_LR for word in first)
+
+
+@functools.cache
+def _share(program: Path, _mtime_ns: int, _size_bytes: int) -> float | None:
+    """The share of functions that begin with a frame; a developer's build changes under its name,
+    so time and size tell whether it was looked at."""
+    try:
+        with program.open("rb") as file:
+            elf = ELFFile(file)
+            machine = str(elf["e_machine"])
+            beginnings = list(_beginnings(elf, _chosen(_functions(elf))))
+    except ELFError:
+        return None
+    if machine not in (_X86_64, _AARCH64) or not beginnings:
+        return None
+    return sum(begins_with_frame(code, machine) for code in beginnings) / len(beginnings)
+
+
+def _functions(elf: ELFFile) -> list[int]:
+    """The addresses of functions that are long enough to tell, of the fullest symbol table."""
+    section = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
+    if section is None or elf.elfclass != 64 or not elf.little_endian:
+        return []
+    # pyelftools takes seconds for the hundred thousands of a server's symbols.
+    symbols = struct.iter_unpack("<IBBHQQ", section.data())
+    return sorted(
+        {
+            address
+            for _, info, _, place, address, size in symbols
+            if info & 15 == _FUNCTION and place != 0 and size >= _SHORTEST_BYTES
+        }
+    )
+
+
+def _chosen(addresses: Sequence[int]) -> Sequence[int]:
+    """Enough of them, from everywhere in the program."""
+    return addresses[:: max(1, len(addresses) // _LOOKED_AT)]
+
+
+def _beginnings(elf: ELFFile, addresses: Sequence[int]) -> Iterator[bytes]:
+    loaded = [
+        (segment["p_vaddr"], segment["p_filesz"], segment["p_offset"])
+        for segment in elf.iter_segments("PT_LOAD")
+    ]
+    for address in addresses:
+        for start, size, offset in loaded:
+            if start <= address < start + size:
+                elf.stream.seek(offset + address - start)
+                yield elf.stream.read(_SEEN_BYTES)

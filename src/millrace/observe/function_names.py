@@ -1,0 +1,165 @@
+"""Names of functions that people can read and that compare between builds.
+
+A compiler's symbol says more than which function it is: the types of its parameters and template
+arguments, which of several copies of the code it is (``.isra.0``, ``.cold``), a version of the
+library. All of it changes between versions of a server and of its compiler while the function stays
+the same, so all of it is left out: overloads, instances of a template and copies are one function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable
+
+# What GCC and Clang add to the name of a copy or a part of a function, and to that of a static one.
+_COPY = re.compile(
+    r"(?:\.(?:isra|part|constprop|cold|lto_priv|llvm|localalias|clone|unlikely|warm)\b|\.\d+\b)+$"
+)
+_THUNK = re.compile(
+    r"^(?:(?:non-)?virtual thunk to |covariant return thunk to |transaction clone for )+"
+)
+_OPERATOR = re.compile(
+    r"operator(?:\s?(?:\(\)|\[\]|->\*|->|<=>|<<=|>>=|<<|>>|<=|>=|<|>|[-+*/%^&|~!=,]+|\"\"\s?\w+)"
+    r"|\s(?:(?:new|delete)\b(?:\[\])?|co_await\b))"
+)
+_CONVERSION = "operator "
+_ANONYMOUS = "(anonymous namespace)"
+_QUALIFIERS = re.compile(
+    r"(?:\s(?:const|volatile|noexcept)\b|\s&&?|\[abi:\w+\]|\s?\[clone [^\]]*\])+(?=::|\s|$)"
+)
+_OF_THE_LIBRARY = "__cxx11::"  # the version of an interface, inside of std
+_CLOSES = {">": "<", ")": "("}
+
+# Stand for text that is not to be looked into while a name is taken apart.
+_KEPT_OPERATOR, _KEPT_SPACE = "\1", "\2"
+
+
+def short(symbol: str) -> str:
+    """The name of the function behind a symbol, mangled or not, without types and copies.
+
+    What cannot be demangled stays as it is.
+    """
+    name, _, version = symbol.partition("@")
+    if not name:
+        return symbol
+    if version == "plt":
+        return short(name) + "@plt"
+    # The first character may be a dot of its own, as in `.plt`.
+    name = name[0] + _COPY.sub("", name[1:])
+    if name.startswith("_Z"):
+        name = demangled(name) or name
+    return _without_types(name).replace(_OF_THE_LIBRARY, "") or name
+
+
+def demangled(symbol: str) -> str | None:
+    """A mangled C++ name as C++ writes it; None where it is none, or nothing here demangles."""
+    demangle = _demangler()
+    return None if demangle is None else demangle(symbol)
+
+
+@functools.cache
+def _demangler() -> Callable[[str], str | None] | None:
+    """That of the host's C++ library: many a perf is built without one, and with another output.
+    None where there is no such library, as beside a C++ library of another maker."""
+    try:
+        function, free = ctypes.CDLL("libstdc++.so.6").__cxa_demangle, ctypes.CDLL(None).free
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    function.restype = ctypes.c_void_p
+    free.argtypes, free.restype = [ctypes.c_void_p], None
+
+    def demangle(symbol: str) -> str | None:
+        made = function(symbol.encode(), None, None, None)
+        if made is None:
+            return None
+        try:
+            return ctypes.string_at(made).decode(errors="replace")
+        finally:
+            free(made)
+
+    return demangle
+
+
+def _without_types(name: str) -> str:
+    """A demangled name without its parameters, template arguments and return type."""
+    name = _THUNK.sub("", name)
+    if not any(letter in name for letter in "<( ["):
+        return name
+    outer, operators = _outermost(name)
+    outer = _QUALIFIERS.sub("", outer).rstrip()
+    outer = outer.rpartition(" ")[2].lstrip("*&")  # what a template returns comes first
+    for operator in operators[len(operators) - outer.count(_KEPT_OPERATOR) :]:
+        outer = outer.replace(_KEPT_OPERATOR, operator, 1)
+    return outer.replace(_KEPT_SPACE, " ")
+
+
+def _outermost(name: str) -> tuple[str, list[str]]:
+    """What is outside of all brackets, and the operators that stand-ins in it stand for."""
+    kept: list[str] = []
+    operators: list[str] = []
+    opened: list[str] = []
+    braces = 0
+    at = 0
+    while at < len(name):
+        letter = name[at]
+        if letter == "o" and (operator := _operator_at(name, at)):
+            if not opened:
+                kept.append(_KEPT_OPERATOR)
+                operators.append(_without_arguments(operator))
+            at += len(operator)
+            continue
+        if name.startswith(_ANONYMOUS, at):
+            at += len(_ANONYMOUS)
+            at += 2 * name.startswith("::", at)
+            continue
+        if letter in "<(":
+            opened.append(letter)
+        elif letter in _CLOSES:
+            _close(opened, letter)
+        elif not opened:
+            braces += (letter == "{") - (letter == "}")
+            kept.append(_KEPT_SPACE if letter == " " and braces > 0 else letter)
+        at += 1
+    return "".join(kept), operators
+
+
+def _operator_at(name: str, at: int) -> str | None:
+    """The name of the operator function that is written there, one that converts with its type."""
+    if not name.startswith("operator", at) or (
+        at and (name[at - 1].isalnum() or name[at - 1] == "_")
+    ):
+        return None
+    if match := _OPERATOR.match(name, at):
+        return match[0]
+    if not name.startswith(_CONVERSION, at):
+        return None
+    opened: list[str] = []
+    for end in range(at, len(name)):
+        if name[end] == "(" and not opened:
+            return name[at:end]
+        if name[end] in "<(":
+            opened.append(name[end])
+        elif name[end] in _CLOSES:
+            if not opened:
+                return name[at:end]
+            _close(opened, name[end])
+    return name[at:]
+
+
+def _close(opened: list[str], letter: str) -> None:
+    """Forget the bracket that this one closes; a `>` that closes none is "greater" or an arrow."""
+    if letter == ")":
+        while opened and opened.pop() != "(":
+            pass
+    elif opened and opened[-1] == "<":
+        opened.pop()
+
+
+def _without_arguments(operator: str) -> str:
+    """``operator std::vector<int>`` without what it is a vector of."""
+    if _OPERATOR.fullmatch(operator):
+        return operator
+    return _CONVERSION + _outermost(operator.removeprefix(_CONVERSION))[0].strip()

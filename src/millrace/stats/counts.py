@@ -1,0 +1,61 @@
+"""What a count of samples says when there is nothing to compare it with but itself.
+
+A count of independent events is Poisson's. The interval of its expectation is the exact one of
+Garwood (Biometrika 28, 1936); that of a difference of two is put together from both ends of each
+(Zou and Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery), which
+holds for small counts where a normal approximation does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+
+@dataclass(frozen=True, eq=False)
+class CountDifferences:
+    """Differences B - A of scaled counts, with their intervals; all of shape (k,)."""
+
+    difference: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def count_limits(
+    counts: ArrayLike, *, confidence: float = 0.95
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lowest and highest expectation that each of ``counts``, shape (k,), is in accord with.
+
+    Raises ValueError for a count below 0.
+    """
+    seen = np.asarray(counts, dtype=np.float64)
+    if (seen < 0).any():
+        raise ValueError("a count is not below 0")
+    tail = (1 - confidence) / 2
+    low = np.where(seen > 0, stats.chi2.ppf(tail, 2 * np.maximum(seen, 1)) / 2, 0.0)
+    high = np.asarray(stats.chi2.ppf(1 - tail, 2 * (seen + 1)) / 2, dtype=np.float64)
+    return low, high
+
+
+def count_differences(
+    a_counts: ArrayLike,
+    b_counts: ArrayLike,
+    *,
+    a_unit: float,
+    b_unit: float,
+    confidence: float = 0.95,
+) -> CountDifferences:
+    """``b_counts * b_unit - a_counts * a_unit``, element by element, with intervals.
+
+    Counts have shape (k,); the units say what one event of a side stands for.
+    """
+    a, b = np.asarray(a_counts, dtype=np.float64), np.asarray(b_counts, dtype=np.float64)
+    a_low, a_high = count_limits(a, confidence=confidence)
+    b_low, b_high = count_limits(b, confidence=confidence)
+    difference = b * b_unit - a * a_unit
+    below = np.hypot((b - b_low) * b_unit, (a_high - a) * a_unit)
+    above = np.hypot((b_high - b) * b_unit, (a - a_low) * a_unit)
+    return CountDifferences(difference, difference - below, difference + above)

@@ -1,0 +1,91 @@
+"""How large something is on average, or by how much it differs: arithmetic means of trials.
+
+Times of an operation's parts add up, so they are averaged as they are, not as logarithms. The
+interval is Student's ("The Probable Error of a Mean", Biometrika 6, 1908), of trials for a level
+and of blocks' differences for a difference, which takes out what disturbs a whole block.
+
+What was counted in samples has a chance of its own: three blocks that by luck counted 1, 1 and 1
+have no spread, and would seem certain. ``least_error`` is the standard error of such counting,
+which is known and so normal; an interval is never narrower, and a p-value never smaller, than it
+makes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """A mean over ``n`` values with its confidence interval, in the values' unit.
+
+    ``p_value`` is two-sided, for a mean of 0. It and the limits are None for a single value, which
+    says nothing about its own uncertainty.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    confidence: float
+    p_value: float | None
+
+
+def mean_estimate(
+    values: Sequence[float], *, confidence: float = 0.95, least_error: float = 0.0
+) -> MeanEstimate:
+    """The mean of ``values``, shape (n,), in any unit; ``least_error`` is a standard error of that
+    mean in the same unit.
+
+    Raises ValueError for no value, or one that is not finite.
+    """
+    return mean_estimates([values], confidence=confidence, least_errors=[least_error])[0]
+
+
+def mean_estimates(
+    values: ArrayLike, *, confidence: float = 0.95, least_errors: ArrayLike = 0.0
+) -> tuple[MeanEstimate, ...]:
+    """``mean_estimate`` of each row of ``values``, shape (k, n), with its own of ``least_errors``.
+
+    Raises ValueError for rows without a value, or a value that is not finite.
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise ValueError("no value to take a mean of")
+    if not np.isfinite(rows).all():
+        raise ValueError("a mean needs values that are finite")
+    count = rows.shape[1]
+    means = rows.mean(axis=1)
+    if count == 1:
+        return tuple(MeanEstimate(float(m), None, None, 1, confidence, None) for m in means)
+    errors = rows.std(axis=1, ddof=1) / math.sqrt(count)
+    least = np.broadcast_to(np.asarray(least_errors, dtype=np.float64), means.shape)
+    upper = (1 + confidence) / 2
+    half_widths = np.maximum(
+        special.stdtrit(count - 1, upper) * errors, special.ndtri(upper) * least
+    )
+    by_blocks = _p_values(means, errors, lambda x: special.stdtr(count - 1, x))
+    by_counting = np.where(least > 0, _p_values(means, least, special.ndtr), 0.0)
+    return tuple(
+        MeanEstimate(float(m), float(m - h), float(m + h), count, confidence, float(p))
+        for m, h, p in zip(means, half_widths, np.maximum(by_blocks, by_counting), strict=True)
+    )
+
+
+def _p_values(
+    means: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    distribution: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """Two-sided, by a symmetric distribution; values that are all the same are certainly 0, or
+    certainly not."""
+    found = np.where(means == 0, 1.0, 0.0)
+    spread = errors > 0
+    found[spread] = 2 * distribution(-np.abs(means[spread] / errors[spread]))
+    return found

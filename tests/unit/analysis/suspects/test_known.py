@@ -1,0 +1,87 @@
+"""What is known of settings: which value costs more, and whether the data makes sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.analysis.function_groups import groups
+from millrace.analysis.suspects.known import Setting, known
+
+
+def setting(name: str) -> Setting:
+    return next(each for topic in known().topics for each in topic.settings if name in each.names)
+
+
+@pytest.mark.parametrize(
+    ("name", "cheap", "dear"),
+    [
+        ("log_bin", "OFF", "ON"),
+        ("innodb_flush_log_at_trx_commit", "2", "1"),
+        ("innodb_flush_log_at_trx_commit", "0", "2"),
+        ("innodb_buffer_pool_size", "1G", "134217728"),
+        ("innodb_doublewrite", "OFF", "ON"),
+        ("innodb_doublewrite", "0", "1"),
+        ("innodb_doublewrite", "DETECT_ONLY", "ON"),
+        ("innodb_checksum_algorithm", "crc32", "innodb"),
+        ("query_cache_type", "OFF", "DEMAND"),
+        ("long_query_time", "10.000000", "0.000000"),
+        ("innodb_redo_log_capacity", "1073741824", "104857600"),
+        ("tls", "false", "true"),
+        ("clients", "1", "16"),
+    ],
+)
+def test_the_dearer_value(name: str, cheap: str, dear: str) -> None:
+    needs = {"slow_query_log": "ON", "log_bin": "ON"}
+    one, other = {**needs, name: cheap}, {**needs, name: dear}
+    assert setting(name).is_dearer(one, other)
+    assert not setting(name).is_dearer(other, one)
+    assert not setting(name).is_dearer(other, other)
+
+
+@pytest.mark.parametrize(
+    ("cheap", "dear"), [("0", "1"), ("0", "100"), ("100", "1"), ("1000", "100")]
+)
+def test_a_rate(cheap: str, dear: str) -> None:
+    one, other = ({"log_bin": "ON", "sync_binlog": value} for value in (cheap, dear))
+    assert setting("sync_binlog").is_dearer(one, other)
+    assert not setting("sync_binlog").is_dearer(other, one)
+
+
+def test_spellings_of_a_value_are_the_same() -> None:
+    assert not setting("performance_schema").is_dearer(
+        {"performance_schema": "0"}, {"performance_schema": "OFF"}
+    )
+    assert not setting("innodb_buffer_pool_size").is_dearer(
+        {"innodb_buffer_pool_size": "1G"}, {"innodb_buffer_pool_size": "1073741824"}
+    )
+
+
+def test_what_a_server_does_not_have() -> None:
+    assert setting("performance_schema").is_dearer({}, {"performance_schema": "ON"})
+    assert not setting("innodb_page_cleaners").is_dearer({}, {"innodb_page_cleaners": "1"})
+
+
+def test_any_difference_counts_either_way() -> None:
+    one, other = {"innodb_flush_method": "fsync"}, {"innodb_flush_method": "O_DIRECT"}
+    assert setting("innodb_flush_method").is_dearer(one, other)
+    assert setting("innodb_flush_method").is_dearer(other, one)
+
+
+def test_another_name_in_another_version() -> None:
+    one, other = {"tx_isolation": "READ-COMMITTED"}, {"transaction_isolation": "REPEATABLE-READ"}
+    isolation = setting("tx_isolation")
+    assert isolation.is_dearer(one, other)
+    assert isolation.name_of(one, other) == "transaction_isolation"
+    assert isolation.name_of(one, one) == "tx_isolation"
+
+
+def test_the_data_names_groups_that_there_are_and_nothing_twice() -> None:
+    topics = [*known().topics, *(build.topic for build in known().builds)]
+    there = {group.name for group in groups()}
+    for topic in topics:
+        assert set(topic.groups) <= there, topic.name
+        assert topic.parts or topic.uses_cpu
+        assert 0 < topic.certainty <= 1
+    names = [name for topic in topics for each in topic.settings for name in each.names]
+    assert len(names) == len(set(names))
+    assert len({topic.name for topic in topics}) == len(topics)

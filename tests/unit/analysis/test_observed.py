@@ -1,0 +1,135 @@
+"""Observations as typed values: whose threads, whose work, and what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.analysis.observed import OTHER_SESSIONS, observed, observed_trials
+from tests.unit.analysis.observations import (
+    A,
+    B,
+    Scene,
+    Truth,
+    attempt,
+    explained_run,
+    loading,
+    seen,
+)
+
+TRUTH = Truth(waits={"lock": 10.0})
+
+
+def without(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: section for name, section in document.items() if name not in names}
+
+
+def test_the_foreground_are_the_threads_that_worked() -> None:
+    """Sessions of observers and threads that wait for a connection serve nobody."""
+    scene = Scene(clients=4, sessions=3, cached=2)
+    found = scene.trial(TRUTH).observed
+    assert found.foreground is not None
+    assert found.foreground.cpu_s is not None
+    assert found.us(found.foreground.cpu_s) == pytest.approx(30.0)
+    assert set(found.background) == {"log", "purge", OTHER_SESSIONS}
+    assert found.states is not None
+    assert found.states.threads == 4
+    assert found.states.samples == 4 * 300
+    assert found.states.counts["lock"] / found.states.samples == pytest.approx(
+        10 / TRUTH.cycle, abs=1 / 300
+    )
+
+
+def test_without_clocks_the_samples_tell_who_worked() -> None:
+    scene = Scene(clients=2, sessions=3, cached=1)
+    document = without(scene.document(TRUTH), "threads")
+    found = scene.trial(TRUTH, document=document).observed
+    assert (found.process, found.foreground, found.background) == (None, None, {})
+    assert found.states is not None
+    assert found.states.counts["lock"] / found.states.samples == pytest.approx(
+        10 / TRUTH.cycle, abs=1 / 300
+    )
+
+
+def test_locks_that_wait_for_the_log_are_its_flush() -> None:
+    found = Scene(during_sync=1.0).trial(TRUTH).observed.states
+    assert found is not None
+    assert found.counts["lock"] == 0
+    assert found.counts["log_flush"] == round(300 * 10 / TRUTH.cycle)
+
+
+def test_threads_of_a_pool_all_count_and_flush_nothing_by_waiting() -> None:
+    scene = Scene(clients=8, during_sync=1.0)
+    document = scene.document(TRUTH)
+    document["threads"]["threads"] = document["threads"]["threads"][:3]
+    made = replace(scene.attempt(TRUTH, document))
+    instance = replace(made.instances[0], effective={"thread_handling": "pool-of-threads"})
+    found = seen(replace(made, instances=(instance,)), 8)
+    assert found.pooled
+    assert found.states is not None
+    assert found.states.threads == 3
+    assert found.states.counts["log_flush"] == 0
+    assert found.states.counts["lock"] > 0
+
+
+def test_the_window_need_not_be_the_clients() -> None:
+    """Observers see 1 % less than what the clients measured: rates stay what they are."""
+    document = Scene().document(TRUTH)
+    shorter = {**document, "window_s": 3.0 * 0.99}
+    for thread in shorter["threads"]["threads"]:
+        thread["cpu_s"] *= 0.99
+    found = Scene().trial(TRUTH, document=shorter).observed
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30.0)
+
+
+def test_loading_is_one_client_whose_operations_are_rows() -> None:
+    found = seen(loading(100_000, 2.0, {"version": 1, "window_s": 2.0}, finish_s=0.5))
+    assert (found.work.noun, found.work.loop, found.work.clients) == ("row", "load", 1)
+    assert found.work.latency_s == pytest.approx(2.0 / 100_000)
+    assert found.cycle_us == pytest.approx(20.0)
+
+
+def test_latency_is_the_exact_mean_of_all_transactions() -> None:
+    assert Scene().trial(TRUTH).observed.work.latency_s == pytest.approx(TRUTH.latency * 1e-6)
+
+
+def test_what_measured_nothing_is_not_observed() -> None:
+    assert observed(attempt({}, {}), clients=1) is None
+    assert observed(attempt({"transactions": 0.0, "rows": 5.0}, {}), clients=1) is None
+    assert observed(attempt({"rows": 5.0}, {}), clients=1) is None
+
+
+def test_a_trial_without_observations_still_has_its_work() -> None:
+    found = seen(Scene().attempt(TRUTH, {}))
+    assert found.work.operations > 0
+    assert found.operations == found.work.operations
+    assert (found.states, found.status, found.profile, found.has_waits) == (None, None, None, False)
+
+
+def test_a_document_of_another_version_is_missing_as_a_whole() -> None:
+    found = seen(Scene().attempt(TRUTH, {**Scene().document(TRUTH), "version": 2}))
+    assert found.foreground is None
+    assert "version 2" in found.missing[0].what
+
+
+def test_one_null_makes_a_sum_unknown() -> None:
+    document = Scene(clients=2).document(TRUTH)
+    document["threads"]["threads"][0]["runnable_s"] = None
+    found = Scene(clients=2).trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.foreground.runnable_s is None
+    assert found.foreground.cpu_s is not None
+
+
+def test_trials_are_of_one_purpose_and_finished() -> None:
+    stored = explained_run(lambda _server, _block: (TRUTH, {}), blocks=3, profiled=2)
+    failed = [replace(a, outcome="failed") if a.id == 1 else a for a in stored.attempts]
+    stored = replace(stored, attempts=tuple(failed))
+    trials = {t.levels["server"]: observed_trials(stored, t) for t in stored.treatments}
+    assert sorted(len(found) for found in trials.values()) == [2, 3]
+    assert set(trials) == {A, B}
+    profiled = observed_trials(stored, stored.treatments[0], purpose="profile")
+    assert [trial.block for trial in profiled] == [0, 1]

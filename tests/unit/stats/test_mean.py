@@ -1,0 +1,81 @@
+"""Means with intervals, and how often these hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as reference
+
+from millrace.stats import mean_estimate, mean_estimates
+
+VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20)
+
+
+def test_the_interval_is_students() -> None:
+    values = [10.1, 9.7, 10.4, 10.0]
+    found = mean_estimate(values)
+    expected = reference.ttest_1samp(values, 0.0)
+    low, high = expected.confidence_interval(0.95)
+    assert found.low == pytest.approx(low)
+    assert found.high == pytest.approx(high)
+    assert found.p_value == pytest.approx(expected.pvalue)
+    assert found.mean == pytest.approx(10.05)
+    assert found.n == 4
+
+
+def test_a_single_value_says_nothing_about_its_uncertainty() -> None:
+    found = mean_estimate([3.0])
+    assert (found.mean, found.low, found.high, found.p_value) == (3.0, None, None, None)
+
+
+def test_values_that_are_all_the_same_are_certain() -> None:
+    assert mean_estimate([0.0, 0.0, 0.0]).p_value == 1.0
+    assert mean_estimate([2.0, 2.0, 2.0]).p_value == 0.0
+
+
+def test_luck_in_counting_is_not_taken_for_certainty() -> None:
+    """Three blocks that counted one sample each on one side and none on the other."""
+    lucky = mean_estimate([1.0, 1.0, 1.0], least_error=math.sqrt(3) / 3)
+    assert lucky.p_value is not None
+    assert lucky.p_value > 0.05
+    assert lucky.low is not None
+    assert lucky.low < 0
+    spread = mean_estimate([1.0, 5.0, 9.0])
+    assert mean_estimate([1.0, 5.0, 9.0], least_error=0.1) == spread
+
+
+@pytest.mark.parametrize("values", [[], [math.nan, 1.0], [math.inf, 1.0]])
+def test_no_mean_without_values(values: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"no value|finite"):
+        mean_estimate(values)
+
+
+@given(VALUES, st.floats(0.01, 100))
+def test_units_do_not_matter(values: list[float], unit: float) -> None:
+    one, scaled = mean_estimate(values), mean_estimate([value * unit for value in values])
+    assert scaled.mean == pytest.approx(one.mean * unit, abs=1e-6)
+    assert one.low is not None
+    assert scaled.low == pytest.approx(one.low * unit, rel=1e-6, abs=1e-4)
+
+
+@given(VALUES)
+def test_rows_are_estimated_each_by_itself(values: list[float]) -> None:
+    other = [value + 1 for value in values]
+    assert mean_estimates([values, other])[1] == mean_estimate(other)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10])
+def test_the_interval_holds_as_often_as_it_says(count: int) -> None:
+    source = np.random.default_rng(20_261_122)
+    repeats = 4_000
+    drawn = source.normal(5.0, 2.0, size=(repeats, count))
+    held = sum(
+        found.low <= 5.0 <= found.high
+        for found in mean_estimates(drawn)
+        if found.low is not None and found.high is not None
+    )
+    assert abs(held / repeats - 0.95) < 2.6 * math.sqrt(0.95 * 0.05 / repeats)
