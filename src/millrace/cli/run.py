@@ -14,7 +14,7 @@ from millrace import __version__, paths
 from millrace.analysis.judge import judge
 from millrace.cli.console import err, out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.explain import explanations_of_report
+from millrace.cli.explaining import explanations_of_report
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
 from millrace.cli.quiet_host import quiet_host
