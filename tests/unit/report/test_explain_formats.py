@@ -136,7 +136,8 @@ def test_a_page_without_graphs_has_no_script(little: Explanation) -> None:
     assert "<script" not in text
     assert "script-src" not in text
     assert Page(text).sections == [
-        f"explanation-1-{name}" for name in ("answer", "suspects", "account", "efficiency", "settings")
+        f"explanation-1-{name}"
+        for name in ("answer", "suspects", "account", "efficiency", "settings")
     ]
 
 
