@@ -95,6 +95,12 @@ def command(
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
     found = _explain(stored, base, candidates, factor, _held(stored, workload, where))
+    if not any(map(is_observed, found)):
+        raise UserError(
+            f"run {stored.run.id} holds no observations: nothing but its speed was measured",
+            remedy="measure it anew with observers, and a few blocks with a profiler: "
+            "`millrace run FILE --new --observers all --profile-blocks 3`",
+        )
     _write(html, lambda: explain_html.as_html(found, stored.run))
     _write(flame_graph, lambda: _flame_graph(found))
     _write(speedscope, lambda: _speedscope(found))
@@ -105,6 +111,21 @@ def command(
         click.echo(as_json(found, stored.run), nl=False)
     elif not any((html, flame_graph, speedscope, folded)):
         explain_terminal.show(found, out)
+
+
+def explanations_of_report(stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
+    """What a report of the run explains: each level of the compared factor against ``base``.
+
+    Nothing where nobody observed anything, or where it would be more than a page holds.
+    """
+    factor = str(stored.run.spec["compare"]["factor"])
+    seen = any(attempt.observations for attempt in stored.attempts)
+    if not seen or len(_factors(stored)[factor]) < 2:
+        return ()
+    found = _explain(stored, str(base), (), factor, {})
+    if len(found) > explain_html.FLAME_GRAPHS or not any(map(is_observed, found)):
+        return ()
+    return found
 
 
 def _write(path: Path | None, text: Callable[[], str]) -> None:
@@ -119,25 +140,15 @@ def _explain(
     factor: str | None,
     held: Mapping[str, Level],
 ) -> tuple[Explanation, ...]:
-    """Each candidate against the base, group by group.
-
-    Raises UserError for levels that are not there, and for a run that nobody observed.
-    """
+    """Each candidate against the base, group by group; UserError for levels that are not there."""
     name, against, others = _levels(stored, base, candidates, factor)
-    found = tuple(
+    return tuple(
         explanation
         for candidate in others
         for explanation in explain(
             stored, base=against, candidate=candidate, held=held, factor=name
         )
     )
-    if not any(map(is_observed, found)):
-        raise UserError(
-            f"run {stored.run.id} holds no observations: nothing but its speed was measured",
-            remedy="measure it anew with observers, and a few blocks with a profiler: "
-            "`millrace run FILE --new --observers all --profile-blocks 3`",
-        )
-    return found
 
 
 def _levels(

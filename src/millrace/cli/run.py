@@ -14,6 +14,7 @@ from millrace import __version__, paths
 from millrace.analysis.judge import judge
 from millrace.cli.console import err, out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
+from millrace.cli.explain import explanations_of_report
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
 from millrace.cli.quiet_host import quiet_host
@@ -156,9 +157,11 @@ def _announce(run: RunRecord, total: int, n_waiting: int) -> None:
 
 def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:
     base = str(experiment.compare.base)
-    analysis = judge(store.load_run(run.id), margin=experiment.margin, base=base)
+    stored = store.load_run(run.id, observations_too=True)
+    analysis = judge(stored, margin=experiment.margin, base=base)
     terminal.show(analysis, out)
-    path = html.write(analysis, store.report_path(run.id))
+    explanations = explanations_of_report(stored, analysis.base)
+    path = html.write(analysis, store.report_path(run.id), explanations)
     out.print(f"report: {path}", markup=False)
     if analysis.failures:
         raise TrialFailed(
