@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.analysis.explanation import Explanation, Suspect, explain
+from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.suspects.model import Suspect
 from millrace.store.records import StoredRun
 from tests.unit.analysis.observations import A, B, Truth, explained_run
 from tests.unit.report.flame_trees import STACKS
@@ -25,15 +26,34 @@ _TRUTH = {
 
 SUSPECTS = (
     Suspect(
-        "option",
-        "the binary log is on in mysql-9.7.4 alone, synced at each commit",
-        ("log_bin: OFF and ON", "sync_binlog: 0 and 1", "waiting for the log grew by 2.5 µs"),
-        9.1,
-        shown=False,
+        kind="option",
+        about="binary log",
+        sentence="the binary log is on in mysql-9.7.4 alone, synced at each commit",
+        evidence=(
+            "log_bin: OFF and ON", "sync_binlog: 0 and 1", "waiting for the log grew by 2.5 µs",
+        ),
+        us=9.1,
+        share=0.6,
+        settings={"log_bin": ("OFF", "ON")},
     ),
-    Suspect("environment", "mysql-9.7.4 was built by another compiler", (), None, shown=False),
-    Suspect("cpu", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, shown=True),
-)
+    Suspect(
+        kind="build",
+        about="compiler",
+        sentence="mysql-9.7.4 was built by another compiler",
+        evidence=(),
+        us=0.4,
+        share=0.03,
+    ),
+    Suspect(
+        kind="cpu",
+        about="parser",
+        sentence="parsing takes longer",
+        evidence=("MYSQLparse: +1.8 µs",),
+        us=3.0,
+        share=0.2,
+        shown=True,
+    ),
+)  # fmt: skip
 
 
 def explained_study(*, profiled: int = 3, suspects: tuple[Suspect, ...] = SUSPECTS) -> Explanation:
