@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.explanation import Explanation
 from millrace.analysis.profiles import CallNode
 from millrace.cli.aligning import measure_aligned
 from millrace.cli.console import err, out
+from millrace.cli.explaining import explain_levels, held_levels
 from millrace.cli.store_option import store_option
-from millrace.errors import UserError, nearest
+from millrace.errors import UserError
 from millrace.experiment.check import MAX_BLOCKS
 from millrace.report import explain_html, explain_terminal
 from millrace.report.explain_json import as_json
@@ -21,7 +22,6 @@ from millrace.report.flame_graph import as_svg
 from millrace.report.folded import as_differential, as_folded
 from millrace.report.speedscope import as_speedscope
 from millrace.report.write import write_text
-from millrace.store.records import Level, StoredRun
 from millrace.store.store import Store
 
 _SHOWN = 8
@@ -94,7 +94,7 @@ def command(
     """
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
-    found = _explain(stored, base, candidates, factor, _held(stored, workload, where))
+    found = explain_levels(stored, base, candidates, factor, held_levels(stored, workload, where))
     if not any(map(is_observed, found)):
         raise UserError(
             f"run {stored.run.id} holds no observations: nothing but its speed was measured",
@@ -113,106 +113,9 @@ def command(
         explain_terminal.show(found, out)
 
 
-def explanations_of_report(stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
-    """What a report of the run explains: each level of the compared factor against ``base``.
-
-    Nothing where nobody observed anything, or where it would be more than a page holds.
-    """
-    factor = str(stored.run.spec["compare"]["factor"])
-    seen = any(attempt.observations for attempt in stored.attempts)
-    if not seen or len(_factors(stored)[factor]) < 2:
-        return ()
-    found = _explain(stored, str(base), (), factor, {})
-    if len(found) > explain_html.FLAME_GRAPHS or not any(map(is_observed, found)):
-        return ()
-    return found
-
-
 def _write(path: Path | None, text: Callable[[], str]) -> None:
     if path is not None:
         err.print(f"wrote {write_text(path, text())}", markup=False)
-
-
-def _explain(
-    stored: StoredRun,
-    base: str | None,
-    candidates: Sequence[str],
-    factor: str | None,
-    held: Mapping[str, Level],
-) -> tuple[Explanation, ...]:
-    """Each candidate against the base, group by group; UserError for levels that are not there."""
-    name, against, others = _levels(stored, base, candidates, factor)
-    return tuple(
-        explanation
-        for candidate in others
-        for explanation in explain(
-            stored, base=against, candidate=candidate, held=held, factor=name
-        )
-    )
-
-
-def _levels(
-    stored: StoredRun, base: str | None, candidates: Sequence[str], factor: str | None
-) -> tuple[str, str, Sequence[str]]:
-    """The factor, its level A and its levels B."""
-    levels = _factors(stored)
-    compare = stored.run.spec["compare"]
-    if factor is not None and factor not in levels:
-        raise _unknown(factor, levels, f"run {stored.run.id} has no factor")
-    if factor is None:
-        asked = {each for each in (base, *candidates) if each is not None}
-        having = [name for name, of in levels.items() if asked <= set(of)]
-        factor = str(compare["factor"])
-        if asked and factor not in having and len(having) == 1:
-            factor = having[0]
-    known = levels[factor]
-    if base is None:
-        base = str(compare["base"]) if factor == compare["factor"] else known[0]
-    for level in (base, *candidates):
-        if level not in known:
-            raise _unknown(level, known, f"the factor {factor} has no level")
-    others = list(dict.fromkeys(candidates)) or [level for level in known if level != base]
-    if not others:
-        raise UserError(
-            f"{base} is the only level of {factor}, so there is nothing to compare it with",
-            remedy="measure another level in the same run",
-        )
-    return factor, base, others
-
-
-def _held(stored: StoredRun, workload: str | None, where: Sequence[str]) -> dict[str, Level]:
-    """The levels of other factors that were asked for; a test is a level too, where tests vary."""
-    levels = _factors(stored)
-    asked = [_assignment(text) for text in where]
-    if workload is not None and "test" in levels:
-        asked.append(("test", workload))
-    elif workload is not None and workload != stored.run.spec["workload"]["name"]:
-        name = str(stored.run.spec["workload"]["name"])
-        raise _unknown(workload, [name], f"run {stored.run.id} has no workload")
-    for name, level in asked:
-        if name not in levels:
-            raise _unknown(name, levels, f"run {stored.run.id} has no factor")
-        if level not in levels[name]:
-            raise _unknown(level, levels[name], f"the factor {name} has no level")
-    return dict(asked)
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, level = text.partition("=")
-    if not equals:
-        raise click.BadParameter(f"{text!r} is not of the form FACTOR=LEVEL", param_hint="--where")
-    return name.strip(), level.strip()
-
-
-def _factors(stored: StoredRun) -> dict[str, list[str]]:
-    """Every factor's levels as text, as they are written on a command line."""
-    return {f["name"]: [str(level) for level in f["levels"]] for f in stored.run.spec["factors"]}
-
-
-def _unknown(name: str, known: Sequence[str] | Mapping[str, object], what: str) -> UserError:
-    likely = nearest(name, known)
-    meant = f"did you mean {likely!r}? " if likely else ""
-    return UserError(f"{what} {name!r}", remedy=f"{meant}there is: {', '.join(known)}")
 
 
 def _flame_graph(found: Sequence[Explanation]) -> str:

@@ -11,7 +11,7 @@ from millrace.analysis.judge import judge
 from millrace.cli import carrying_out
 from millrace.cli.console import err, out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.explain import explanations_of_report
+from millrace.cli.explaining import explanations_of_report
 from millrace.cli.quiet_host import quiet_host
 from millrace.cli.store_option import store_option
 from millrace.errors import TrialFailed

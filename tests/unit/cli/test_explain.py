@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from millrace.cli.explain import command, explanations_of_report
+from millrace.cli.explain import command
+from millrace.cli.explaining import explanations_of_report
 from millrace.cli.report import command as report
 from millrace.errors import UserError
 from millrace.store.records import AttemptResult, StoredRun
