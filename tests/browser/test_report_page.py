@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser
 
 from millrace.analysis.judge import judge
 from millrace.report import html
+from tests.browser.looking import luminance, open_page, said_and_requested
 from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
 from tests.unit.analysis.query_runs import QueryRun
 
@@ -20,18 +19,6 @@ SECTIONS = [
     "answer", "results", "bars", "ratios", "count_time", "published", "disk", "options",
     "variables", "provenance", "host", "failures", "method",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("Chromium is not installed: apt install chromium")
-    with sync_playwright() as playwright:
-        # As root Chromium has no sandbox; the page is our own file and holds no script.
-        launched = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
@@ -58,26 +45,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return html.write(judge(run.build()), tmp_path_factory.mktemp("report") / "large.html")
 
 
-def open_page(browser: Browser, path: Path, *, width: int = 1280, dark: bool = False) -> Page:
-    page = browser.new_page(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-    )
-    page.goto(path.as_uri())
-    return page
-
-
 def test_nothing_is_loaded_and_nothing_complains(browser: Browser, report: Path) -> None:
-    page = browser.new_page()
-    said: list[str] = []
-    requested: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: requested.append(request.url))
-    page.goto(report.as_uri())
-    page.wait_for_load_state("load")
-    page.close()
-    assert said == []
-    assert [url for url in requested if not url.startswith("data:")] == [report.as_uri()]
+    assert said_and_requested(browser, report) == ([], [])
 
 
 def test_the_answer_comes_first_and_the_sections_in_order(browser: Browser, report: Path) -> None:
@@ -243,11 +212,3 @@ def test_light_mode_has_readable_ink(browser: Browser, report: Path) -> None:
         ink = luminance(page, selector, "color")
         assert (paper + 0.05) / (ink + 0.05) >= 4.5
     page.close()
-
-
-def luminance(page: Page, selector: str, name: str) -> float:
-    """Relative luminance (WCAG 2.2) of a computed colour of the first such element."""
-    colour = page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}")
-    channels = [int(part) / 255 for part in colour.strip("rgb()").split(",")[:3]]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -8,7 +8,7 @@ suspect. Pure: from a stored run to plain values, read by the reports.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from millrace.analysis import variables
@@ -25,6 +25,10 @@ from millrace.analysis.profiles import (
     spinning_us,
 )
 from millrace.analysis.statements import StatementComparison, compare_statements
+from millrace.analysis.suspects import case as suspected
+from millrace.analysis.suspects.case import Case
+from millrace.analysis.suspects.model import Suspect
+from millrace.analysis.suspects.naming import name_suspects
 from millrace.analysis.variables import VariablesDiff
 from millrace.analysis.waits import (
     Coverage,
@@ -48,21 +52,6 @@ from millrace.store.records import (
 Side = Literal["A", "B"]
 
 CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """Something that may be the cause, in words, with its ``evidence``, a clause each.
-
-    ``us`` is how much of the difference it may explain, in µs per operation, None where that is not
-    known. ``shown`` ones were shown by an experiment; others are consistent with what was seen.
-    """
-
-    kind: str
-    sentence: str
-    evidence: tuple[str, ...]
-    us: float | None
-    shown: bool
 
 
 @dataclass(frozen=True)
@@ -112,7 +101,7 @@ class Explanation:
     ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
     several, and ``held`` all of those. ``unequal`` says in which way the two did not do the same
     work, and is empty where they did. ``differences`` and ``profile`` are None where no block has
-    both. ``suspects`` come from elsewhere, the likeliest first.
+    both. ``suspects`` are the likeliest first.
     """
 
     run: RunRecord
@@ -243,7 +232,7 @@ def _explain(
         for name, table in (spec["workload"].get("tables") or {}).items()
     ]
     nouns = [trial.observed.work.noun for trial in (*a.trials, *b.trials)]
-    return Explanation(
+    found = Explanation(
         run=stored.run,
         factor=factor,
         group=" · ".join(level_text(name, held[name]) for name in varied),
@@ -266,6 +255,31 @@ def _explain(
         disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
         missing=(*_lacks(stored, "A", a, base), *_lacks(stored, "B", b, candidate)),
     )
+    return replace(found, suspects=_suspects(found, base, candidate))
+
+
+def _suspects(
+    found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
+) -> tuple[Suspect, ...]:
+    """What may have made the difference; nobody is suspected without an account of both."""
+    if found.a.account is None or found.differences is None:
+        return ()
+    case = Case(
+        a=_side(found.a, base),
+        b=_side(found.b, candidate),
+        noun=found.noun,
+        latency_a_us=found.a.account.latency.mean,
+        differences=found.differences,
+        groups=() if found.profile is None else found.profile.groups,
+        plans=found.plans,
+        unequal=found.unequal,
+        margin=found.run.margin,
+    )
+    return name_suspects(case)
+
+
+def _side(explained: Explained, treatment: TreatmentRecord) -> suspected.Side:
+    return suspected.Side(explained.label, treatment.resolved, explained.instance, explained.trials)
 
 
 def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Explained:

@@ -21,6 +21,7 @@ COMMANDS = {
     "plan": "Print the trials of an experiment, and what they will take.",
     "run": "Carry an experiment out, or continue it.",
     "report": "Show what a run found.",
+    "explain": "Show where the time of an operation goes, and why treatments differ.",
     "results": "List, show, move and remove stored runs.",
 }
 

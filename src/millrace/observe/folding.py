@@ -25,7 +25,8 @@ UNKNOWN = "[unknown]"
 THREAD_START = "libc.so`start_thread"
 PROGRAM_START = "libc.so`__libc_start_main"
 
-_THREAD = re.compile(r"\s*(\S.*?)\s+(\d+)(\s+[0-9a-f]+ .*)?\s*")
+_THREAD = re.compile(r"\s*(\S.*?)\s+(\d+)\s*")
+_THREAD_AND_FRAME = re.compile(r"\s*(\S.*?)\s+(\d+)\s+([0-9a-f]+ .*\))\s*")
 # What is in the last parentheses is the module, but a path may hold parentheses, as symbols do.
 _NAMED = re.compile(r"(.*?) \((//anon|[/\[].*|[^() ]+)\)\s*")
 _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\s+lost\s+(\d+)")
@@ -85,8 +86,8 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Lost]:
     thread: tuple[str, int] | None = None
     frames: list[str] = []
     for line in lines:
-        if thread is not None and (name := _frame(line, names)) is not None:
-            frames.append(name)
+        if line.startswith("\t"):
+            frames += _frame(line, names)
             continue
         if thread is not None:
             yield Sample(*thread, tuple(reversed(frames)))
@@ -94,9 +95,9 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Lost]:
         if lost := _LOST.search(line):
             yield Lost(int(lost[1]))
         elif match := _THREAD.fullmatch(line):
-            thread = match[1], int(match[2])
-            only = None if match[3] is None else _frame(match[3], names)
-            frames = [] if only is None else [only]
+            thread, frames = (match[1], int(match[2])), []
+        elif match := _THREAD_AND_FRAME.fullmatch(line):
+            thread, frames = (match[1], int(match[2])), _frame(match[3], names)
     if thread is not None:
         yield Sample(*thread, tuple(reversed(frames)))
 
@@ -122,21 +123,21 @@ def fold(seen: Iterable[Sample | Lost], kinds: Mapping[int, str]) -> Folded:
     return Folded(stacks, samples, lost, rooted, unnamed, kernel, unnamed_kernel)
 
 
-def _frame(line: str, names: dict[str, str]) -> str | None:
-    """The frame of a line ``ADDRESS SYMBOL (MODULE)``; None for another line."""
+def _frame(line: str, names: dict[str, str]) -> list[str]:
+    """The frame of a line ``ADDRESS SYMBOL (MODULE)``, none in another line."""
     address, _, said = line.strip().partition(" ")
     try:
         is_kernel = _FIRST_OF_KERNEL <= int(address, 16) < _NO_ADDRESS
     except ValueError:
-        return None
+        return []
     key = f"{is_kernel:d}{said}"
     if key not in names:
         match = _NAMED.fullmatch(said)
         if match is None:
-            return None
+            return []
         module = KERNEL if is_kernel else _short_module(match[2])
         names[key] = f"{module}`{_plain(short(match[1]))}"
-    return names[key]
+    return [names[key]]
 
 
 def _short_module(path: str) -> str:

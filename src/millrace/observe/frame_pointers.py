@@ -29,9 +29,10 @@ _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 _PUSH_RBP = b"\x55"
 _MOV_RSP_RBP = (b"\x48\x89\xe5", b"\x48\x8b\xec")
 
-_STP_FP_LR = 0x29807BFD  # stp x29, x30, [sp, #-N]! and [sp, #N], whatever N is
-_STP_FP_LR_MASK = 0x3E407FFF
-_BTI_PACIASP = frozenset((0xD503245F, 0xD503233F, 0xD503237F))
+# stp x29, x30, [sp, #-N]! or, after sub sp, sp, #N, stp x29, x30, [sp, #M]: whatever N and M are.
+_STP_FP_LR, _STP_MASK = 0xA9007BFD, 0xFF407FFF
+# bti c, paciasp, pacibsp
+_LANDING = frozenset((0xD503245F, 0xD503233F, 0xD503237F))
 
 
 def are_kept(program: Path) -> bool | None:
@@ -61,9 +62,8 @@ def _frame_x86_64(code: bytes) -> bool:
 
 def _frame_aarch64(code: bytes) -> bool:
     words = [word for (word,) in struct.iter_unpack("<I", code[: len(code) & ~3])]
-    while words and words[0] in _BTI_PACIASP:
-        del words[0]
-    return any(word & _STP_FP_LR_MASK == _STP_FP_LR & _STP_FP_LR_MASK for word in words[:2])
+    first = [word for word in words if word not in _LANDING][:2]
+    return any(word & _STP_MASK == _STP_FP_LR for word in first)
 
 
 @functools.cache

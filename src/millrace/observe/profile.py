@@ -17,12 +17,15 @@ from typing import Any
 
 from millrace.observe import folding, frame_pointers, perf
 from millrace.observe.folding import Folded
-from millrace.observe.model import Target, Unavailable
+from millrace.observe.model import Target
 from millrace.observe.perf import Perf
 from millrace.observe.recording import Granted, Recording, Settings
+from millrace.observe.thread_watch import ThreadWatch, needs_process
 
 NAME = "profile"
-COST = "TODO"
+COST = (
+    "samples each CPU some hundred times a second; its trials are of their own and enter no verdict"
+)
 
 # Of all CPUs together, whatever runs there: what is recorded lies in memory, and is to be read.
 _STACK_BYTES = 32 * 1024
@@ -35,24 +38,14 @@ _FP_HZ = (997, 499, 251, 127, 61)
 
 _NOTICEABLE_SHARE = 0.02
 
-Kinds = Callable[[], Mapping[int, str]]
 
-
-def observer(target: Target, kinds: Kinds = dict) -> Profile:
-    """A profile of the target's process, made ready.
-
-    ``kinds`` tells what its threads are for, by number; it is asked when the measured part has
-    ended, and a thread it does not know goes by its name. Raises Unavailable where perf cannot
-    sample the process.
-    """
-    if target.pid is None:
-        raise Unavailable(
-            "the process of the server cannot be seen, so it cannot be profiled",
-            remedy="run millrace on the host of the server, on a server of its own",
-        )
+def observer(target: Target) -> Profile:
+    """A profile of the target's process, made ready. Raises Unavailable where perf cannot sample
+    the process."""
+    pid = needs_process(target)
     by = perf.find()
-    settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target.pid))
-    return Profile(Recording(by, target.pid, settings), settings, kinds)
+    settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, pid))
+    return Profile(Recording(by, pid, settings), settings, ThreadWatch(target))
 
 
 def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> Settings:
@@ -66,22 +59,22 @@ def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> S
 class Profile:
     """See observe.model.Observer."""
 
-    def __init__(self, recording: Recording, settings: Settings, kinds: Kinds) -> None:
+    def __init__(self, recording: Recording, settings: Settings, watch: ThreadWatch) -> None:
         self._recording = recording
         self._settings = settings
-        self._kinds = kinds
-        self._kind_of: Mapping[int, str] = {}
+        self._watch = watch
 
     def begin(self) -> None:
+        self._watch.look()
         self._recording.begin()
 
     def end(self) -> None:
         self._recording.end()
-        self._kind_of = dict(self._kinds())
+        self._watch.look()
 
     def told(self) -> Mapping[str, Any]:
         granted = self._recording.granted()
-        folded = folding.fold(folding.parse(self._recording.lines()), self._kind_of)
+        folded = folding.fold(folding.parse(self._recording.lines()), self._watch.kinds())
         lacks = list(missing(granted, folded, self._settings))
         if self._recording.was_cut:
             lacks.append(
@@ -100,12 +93,13 @@ class Profile:
                 "lost": folded.lost,
                 "seconds": self._recording.seconds,
                 "stacks": dict(folded.stacks),
-                "missing": lacks,
-            }
+            },
+            "missing": lacks,
         }
 
     def close(self) -> None:
         self._recording.close()
+        self._watch.close()
 
 
 def missing(

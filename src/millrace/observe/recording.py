@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import psutil
+
 from millrace.observe import perf
 from millrace.observe.model import Unavailable
 from millrace.observe.perf import Perf
@@ -35,7 +37,9 @@ CallGraph = Literal["fp", "dwarf", "none"]
 
 _ALL_CPUS = "--all-cpus"
 
-_LARGEST = "1G"
+# Of memory; perf ends when it has recorded so much.
+_LARGEST_BYTES = 1 << 30
+_LARGEST_SHARE = 0.1
 
 # Samples wait in the kernel until perf gets a CPU; a stack with each, and they are many bytes.
 _WAITING_S = 1.0
@@ -201,7 +205,8 @@ class Recording:
         # Build ids would be sought in all samples in the end, and the programs copied.
         arguments = [*way, *self._settings.arguments(), "--no-buildid", "--no-buildid-cache"]
         if self._perf.is_bounded:
-            arguments.append(f"--max-size={_LARGEST}")
+            largest = min(_LARGEST_BYTES, _LARGEST_SHARE * psutil.virtual_memory().available)
+            arguments.append(f"--max-size={largest:.0f}B")
         self._recorder = _Recorder(self._perf, arguments, self._memory)
 
     def _running(self) -> _Recorder:

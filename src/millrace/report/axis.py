@@ -72,3 +72,9 @@ def nice(step: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is not below ``step``."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
+
+
+def linear_ticks(longest: float) -> Sequence[float]:
+    """Round values from 0 to ``longest``."""
+    step = nice(longest / 5)
+    return [number * step for number in range(math.floor(longest / step + 1e-9) + 1)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
-from millrace.report.axis import LogAxis, Tick, nice
+from millrace.report.axis import LogAxis, Tick, linear_ticks
 from millrace.report.formatting import MISSING, count_text, percent_text, value_text
 from millrace.report.matrix import is_large, sections
 from millrace.report.sentences import verdict_text
@@ -102,7 +101,7 @@ def _on_one_axis(groups: Sequence[Group], metric: Metric) -> tuple[BarChart, ...
     longest = max(max(s.maximum, s.high or 0.0) for s in summaries)
     # One wild interval must not squeeze every bar.
     longest = min(longest, 1.5 * max(s.maximum for s in summaries))
-    steps = _linear_ticks(longest)
+    steps = linear_ticks(longest)
     top = max(longest, steps[-1])
     ticks = tuple(Tick(100 * step / top, _tick_text(step)) for step in steps)
     return tuple(
@@ -196,11 +195,6 @@ def _ratio(comparison: Comparison, axis: LogAxis) -> Ratio:
         low_cut=low is not None and low < axis.low,
         high_cut=high is not None and high > axis.high,
     )
-
-
-def _linear_ticks(longest: float) -> Sequence[float]:
-    step = nice(longest / 5)
-    return [number * step for number in range(math.floor(longest / step + 1e-9) + 1)]
 
 
 def _tick_text(value: float) -> str:

@@ -19,6 +19,9 @@ GLYPHS = {
     "no verdict": "·",
 }
 
+# The same for differences of an explanation: B takes more than A, less, or nobody can tell.
+FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?"}
+
 
 def ratio_text(ratio: float) -> str:
     """``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large ratios."""
@@ -67,6 +70,28 @@ def latency_text(seconds: float) -> str:
         if seconds >= factor * 0.9995:
             return f"{float(f'{seconds / factor:.3g}'):,g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def figure_text(value: float, *, signed: bool = False) -> str:
+    """``14.2``, ``0.83``, ``1,203``: three digits, more only before the point; ``+2.2``, ``−0.3``
+    or ``±0`` when signed; ``≈0`` for what is next to nothing."""
+    size = abs(value)
+    if size < 0.0005:
+        return "≈0" if size > 0 else "±0" if signed else "0"
+    digits = f"{size:,.0f}" if size >= 999.5 else f"{float(f'{size:.3g}'):g}"
+    return ("−" if value < 0 else "+" if signed else "") + digits
+
+
+def us_decimals(largest: float) -> int:
+    """How many decimals a column of microseconds has, so that its values stand below each other."""
+    return 0 if largest >= 1000 else 1 if largest >= 10 else 2 if largest >= 1 else 3
+
+
+def fixed_text(value: float, decimals: int, *, signed: bool = False) -> str:
+    """``3.1``; ``+3.1``, ``−0.4`` or ``±0.0`` when signed; never ``−0.0``."""
+    rounded = round(value, decimals) + 0.0
+    sign = "−" if rounded < 0 else ("+" if rounded > 0 else "±") if signed else ""
+    return f"{sign}{abs(rounded):,.{decimals}f}"
 
 
 def range_text(difference: float, beside: float, metric: Metric) -> str:

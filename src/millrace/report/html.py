@@ -1,16 +1,16 @@
-"""The report as one HTML file: no network, no script, styles and charts inside."""
+"""The report as one HTML file: no network, styles and charts inside.
+
+It has no script but for flame graphs, where differences are explained in it.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-
+from millrace.analysis.explanation import Explanation
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
@@ -19,13 +19,14 @@ from millrace.analysis.model import (
     VariablesComparison,
 )
 from millrace.analysis.verdict import margin_text
-from millrace.report import drive_notes, notes
+from millrace.report import drive_notes, explain_html, notes
 from millrace.report.charts import RatioChart, bar_charts, ratio_charts
 from millrace.report.drive_tables import cost_table, latency_table
 from millrace.report.formatting import GLYPHS, bytes_text, counted
 from millrace.report.latency_charts import latency_charts
 from millrace.report.line_charts import LineChart, have_one_axis, relative_charts
 from millrace.report.matrix import Matrix, is_large, matrix, sections
+from millrace.report.pages import environment
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, first_line, sentence, verdict_text
 from millrace.report.tables import (
@@ -42,8 +43,6 @@ from millrace.report.tables import (
 from millrace.report.units import readable
 from millrace.report.write import write_text
 
-LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
-
 
 @dataclass(frozen=True)
 class _MetricSection:
@@ -57,31 +56,23 @@ class _MetricSection:
     ratios: Table
 
 
-def as_html(analysis: RunAnalysis) -> str:
-    """The whole page as text."""
+def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
+    """The whole page as text, with sections for each explanation."""
     analysis = readable(analysis)
-    environment = Environment(
-        loader=PackageLoader("millrace.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    names = (each.level for each in analysis.treatments if isinstance(each.level, str))
+    return (
+        environment(names)
+        .get_template("report.html.j2")
+        .render({**_context(analysis), **explain_html.context(explanations)})
     )
-    environment.filters["at"] = _position
-    environment.filters["prose"] = _prose(analysis)
-    environment.filters["code"] = _code
-    environment.filters["slug"] = _slug
-    environment.filters["heading"] = _heading
-    environment.filters["broken"] = _broken
-    return environment.get_template("report.html.j2").render(_context(analysis))
 
 
-def write(analysis: RunAnalysis, path: Path) -> Path:
+def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation] = ()) -> Path:
     """Write the page to ``path``, making its directory, and return it.
 
     Raises HostProblem where that cannot be.
     """
-    return write_text(path, as_html(analysis), make_directory=True)
+    return write_text(path, as_html(analysis, explanations), make_directory=True)
 
 
 def _context(analysis: RunAnalysis) -> dict[str, Any]:
@@ -211,47 +202,3 @@ def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
             yield name, ", ".join(str(item) for item in value)
         else:
             yield name, str(value)
-
-
-def _position(value: float) -> str:
-    """A coordinate in percent of the chart's width."""
-    return f"{value:.2f}%"
-
-
-def _prose(analysis: RunAnalysis) -> Callable[[str], Markup]:
-    """A filter that breaks no line inside a short name, nor between a number and its unit, and
-    shows what is in backticks as code."""
-    levels = {each.level for each in analysis.treatments if isinstance(each.level, str)}
-    names = sorted((name for name in levels if len(name) <= LONGEST_UNBROKEN), key=len)
-    # Without names nothing matches: (?!) never does.
-    pattern = "|".join(re.escape(str(escape(name))) for name in reversed(names)) or "(?!)"
-
-    def prose(text: str) -> Markup:
-        kept = re.sub(r" (·|%|rows/s|s|blocks?)(?=[ ,.:;)]|$)", "\u00a0\\1", text)
-        kept = re.sub(r"\bmargin (?=\d)", "margin\u00a0", kept)
-        return _code(kept, lambda said: re.sub(pattern, r'<span class="name">\g<0></span>', said))
-
-    return prose
-
-
-def _code(text: str, otherwise: Callable[[str], str] = str) -> Markup:
-    """Escaped text in which what is in `backticks` is code, and ``otherwise`` marks up the rest."""
-    pieces = re.split(r"`([^`]+)`", str(escape(text)))
-    marked = (
-        f"<code>{piece}</code>" if number % 2 else otherwise(piece)
-        for number, piece in enumerate(pieces)
-    )
-    return Markup("".join(marked))  # noqa: S704 - escaped above
-
-
-def _slug(text: str) -> str:
-    return text.replace(" ", "-")
-
-
-def _broken(name: str) -> Markup:
-    """A server's name that may be broken into lines after its family."""
-    return escape(name).replace("-", Markup("-<wbr>"))
-
-
-def _heading(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -39,6 +39,7 @@ from millrace.report.json_schema import (
 from millrace.report.matrix import varied_factors
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, sentence
+from millrace.store.records import RunRecord
 
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
 
@@ -48,7 +49,7 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
     return ReportDocument(
         schema=VERSION,
         answer=answer(analysis),
-        run=_run(analysis),
+        run=run_part(analysis.run),
         margin=analysis.margin,
         confidence=analysis.confidence,
         factor=analysis.factor,
@@ -104,8 +105,8 @@ def as_json(analysis: RunAnalysis) -> str:
     return as_document(analysis).model_dump_json(by_alias=True, indent=2) + "\n"
 
 
-def _run(analysis: RunAnalysis) -> RunPart:
-    run = analysis.run
+def run_part(run: RunRecord) -> RunPart:
+    """The run as documents have it."""
     return RunPart(
         id=run.id,
         digest=run.digest,

@@ -39,11 +39,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells as shown; ``verdict`` colours the last one, ``is_base`` marks the base's row."""
+    """Cells as shown; ``verdict`` colours the last one, ``is_base`` marks the base's row,
+    ``is_total`` one that sums others up."""
 
     cells: tuple[str, ...]
     verdict: str | None = None
     is_base: bool = False
+    is_total: bool = False
 
 
 @dataclass(frozen=True)

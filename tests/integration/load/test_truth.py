@@ -11,7 +11,15 @@ import pytest
 from millrace.servers.instances import Instance
 from tests.conftest import InstanceOf
 from tests.integration.load import driving, talk
-from tests.integration.load.driving import ROWS, by_socket, by_tcp, drive, run, specification
+from tests.integration.load.driving import (
+    ROWS,
+    Event,
+    by_socket,
+    by_tcp,
+    drive,
+    run,
+    specification,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -23,7 +31,9 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["prepared", "text"])
 
 @pytest.fixture(scope="module", params=SERVERS)
 def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Instance]:
-    with instance_of(request.param, max_connections="300", skip_log_bin=None) as instance:
+    # Counts are the same whether a commit waits for the disk or not.
+    options = {"skip_log_bin": None, "innodb_flush_log_at_trx_commit": "2"}
+    with instance_of(request.param, max_connections="300", **options) as instance:
         yield instance
 
 
@@ -169,6 +179,21 @@ def test_an_open_loop_begins_or_skips_what_is_scheduled(instance: Instance) -> N
     assert driving.counted(record["response"]) == record["count"]
     assert record["response"]["sum_s"] >= record["service"]["sum_s"]
     assert driving.status(instance)["Com_select"] - before == record["count"]
+
+
+def test_clients_that_linger_are_there_when_the_measured_part_has_ended(instance: Instance) -> None:
+    driving.fresh(instance)
+    connected = []
+
+    def look(event: Event, _pid: int) -> None:
+        if event.get("mark") == "measure_ended":
+            connected.append(driving.status(instance)["Threads_connected"])
+
+    phase = drive("select", transactions=TRANSACTIONS, clients=8, linger_s=2)
+    done = run(specification(by_socket(instance), phase), on_event=look)
+    assert done.status == 0, done.said
+    assert connected[0] >= 8
+    assert not done.driven["partial"]
 
 
 @pytest.mark.parametrize("name", WITH_TLS)

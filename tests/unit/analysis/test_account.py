@@ -173,9 +173,9 @@ def test_differences_are_paired_and_the_largest_comes_first() -> None:
 
 
 def test_only_blocks_that_both_have_are_compared() -> None:
-    assert differences(account_of([EXACT.trial(TRUTH, 0)]), account_of([EXACT.trial(TRUTH, 1)])) is (
-        None
-    )
+    assert differences(
+        account_of([EXACT.trial(TRUTH, 0)]), account_of([EXACT.trial(TRUTH, 1)])
+    ) is (None)
     found = compared(
         [EXACT.trial(TRUTH, block) for block in (0, 1, 2)],
         [EXACT.trial(TRUTH, block) for block in (2, 3)],
@@ -213,9 +213,9 @@ def test_parts_and_what_is_left_are_the_difference_of_latencies(
     a = [scene.trial(truth, block) for block, (truth, _) in enumerate(blocks)]
     b = [scene.trial(truth, block) for block, (_, truth) in enumerate(blocks)]
     for trials in (a, b):
-        found = account_of(trials)
-        parts = math.fsum(part.us.mean for part in found.parts)
-        assert parts + found.unaccounted.us.mean == pytest.approx(found.latency.mean)
+        of_side = account_of(trials)
+        parts = math.fsum(part.us.mean for part in of_side.parts)
+        assert parts + of_side.unaccounted.us.mean == pytest.approx(of_side.latency.mean)
     found = compared(a, b)
     told = math.fsum(line.difference.mean for line in found.lines)
     assert told + found.unaccounted.difference.mean == pytest.approx(found.latency.mean, abs=1e-6)

@@ -1,0 +1,172 @@
+"""``millrace explain``: why one treatment of a run is slower than another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from millrace.analysis.explanation import Explanation
+from millrace.analysis.profiles import CallNode
+from millrace.cli.aligning import measure_aligned
+from millrace.cli.console import err, out
+from millrace.cli.explaining import explain_levels, held_levels
+from millrace.cli.store_option import store_option
+from millrace.errors import UserError
+from millrace.experiment.check import MAX_BLOCKS
+from millrace.report import explain_html, explain_terminal
+from millrace.report.explain_json import as_json
+from millrace.report.explain_sentences import is_observed, title
+from millrace.report.flame_graph import as_svg
+from millrace.report.folded import as_differential, as_folded
+from millrace.report.speedscope import as_speedscope
+from millrace.report.write import write_text
+from millrace.store.store import Store
+
+_SHOWN = 8
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("run", default="latest")
+@store_option
+@click.option("--base", metavar="LEVEL", help="A: the experiment's base unless given.")
+@click.option(
+    "--candidate",
+    "candidates",
+    metavar="LEVEL",
+    multiple=True,
+    help="B: all other levels unless given; may be repeated.",
+)
+@click.option("--factor", metavar="NAME", help="The factor of both, where two have such levels.")
+@click.option("--workload", metavar="TEST", help="Of this test only.")
+@click.option(
+    "--where",
+    metavar="FACTOR=LEVEL",
+    multiple=True,
+    help="Only where another factor has this level; may be repeated.",
+)
+@click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
+@click.option("--html", type=_FILE, help="Write a page to FILE.")
+@click.option("--flame-graph", type=_FILE, help="Write differential flame graphs (SVG) to FILE.")
+@click.option("--speedscope", type=_FILE, help="Write both profiles for speedscope to FILE.")
+@click.option("--folded", type=_FILE, help="Write call paths, ns in A and in B, to FILE.")
+@click.option(
+    "--side",
+    type=click.Choice(["A", "B"]),
+    help="With --folded: this side alone, in one column.",
+)
+@click.option(
+    "--test-suspects",
+    "test_wanted",
+    is_flag=True,
+    help="Measure B again with the settings that are suspected as in A.",
+)
+@click.option(
+    "--blocks",
+    type=click.IntRange(1, MAX_BLOCKS),
+    help="With --test-suspects: how often; as often as the run unless given.",
+)
+def command(
+    *,
+    run: str,
+    store: Path,
+    base: str | None,
+    candidates: tuple[str, ...],
+    factor: str | None,
+    workload: str | None,
+    where: tuple[str, ...],
+    json_wanted: bool,
+    html: Path | None,
+    flame_graph: Path | None,
+    speedscope: Path | None,
+    folded: Path | None,
+    side: str | None,
+    test_wanted: bool,
+    blocks: int | None,
+) -> None:
+    """Say where the time of an operation goes in two treatments of RUN, and what differs.
+
+    RUN is an id, its beginning, or `latest`. Nothing is measured: it is explained from what
+    observers and the profiler saw while the run was carried out. Only --test-suspects starts
+    servers: it shows in a run of its own how much of a difference settings make.
+    """
+    with Store.open(store, read_only=True) as opened:
+        stored = opened.load_run(opened.find_run(run).id, observations_too=True)
+    found = explain_levels(stored, base, candidates, factor, held_levels(stored, workload, where))
+    if not any(map(is_observed, found)):
+        raise UserError(
+            f"run {stored.run.id} holds no observations: nothing but its speed was measured",
+            remedy="measure it anew with observers, and a few blocks with a profiler: "
+            "`millrace run FILE --new --observers all --profile-blocks 3`",
+        )
+    _write(html, lambda: explain_html.as_html(found, stored.run))
+    _write(flame_graph, lambda: _flame_graph(found))
+    _write(speedscope, lambda: _speedscope(found))
+    _write(folded, lambda: _folded(found, side))
+    if test_wanted:
+        measure_aligned(store, stored, _only(found), blocks=blocks)
+    elif json_wanted:
+        click.echo(as_json(found, stored.run), nl=False)
+    elif not any((html, flame_graph, speedscope, folded)):
+        explain_terminal.show(found, out)
+
+
+def _write(path: Path | None, text: Callable[[], str]) -> None:
+    if path is not None:
+        err.print(f"wrote {write_text(path, text())}", markup=False)
+
+
+def _flame_graph(found: Sequence[Explanation]) -> str:
+    explanation, _ = _profiled(found)
+    graph = explain_html.comparison_graph(explanation)
+    assert graph is not None
+    return as_svg(graph)
+
+
+def _speedscope(found: Sequence[Explanation]) -> str:
+    explanation, tree = _profiled(found)
+    heading = f"{title(explanation)}, CPU time per {explanation.noun}"
+    return as_speedscope(tree, a=explanation.base, b=explanation.candidate, heading=heading)
+
+
+def _folded(found: Sequence[Explanation], side: str | None) -> str:
+    _, tree = _profiled(found)
+    if side is None:
+        return as_differential(tree)
+    return as_folded(tree, "A" if side == "A" else "B")
+
+
+def _only(found: Sequence[Explanation]) -> Explanation:
+    """The one explanation there is; UserError where there are several."""
+    if len(found) > 1:
+        raise UserError(
+            f"suspects are tested for one comparison at a time, and there are {len(found)}",
+            remedy=f"choose one with --candidate, --workload and --where: {_titles(found)}",
+        )
+    return found[0]
+
+
+def _titles(found: Sequence[Explanation]) -> str:
+    """The first few, and how many more there are."""
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(title(each) for each in found[:_SHOWN]) + more
+
+
+def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
+    """The one explanation that has profiles of both; UserError where there is none, or several."""
+    profiled = [(e, e.profile.tree) for e in found if e.profile is not None]
+    if not profiled:
+        raise UserError(
+            "no block was profiled in both, so there are no call paths to write",
+            remedy="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
+            "profiler was on, `millrace explain` tells what it lacked",
+        )
+    if len(profiled) > 1:
+        raise UserError(
+            f"{len(profiled)} comparisons have profiles, and such a file holds one",
+            remedy=f"choose one with --candidate, --workload and --where: "
+            f"{_titles([explanation for explanation, _ in profiled])}",
+        )
+    return profiled[0]

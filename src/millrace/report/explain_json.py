@@ -1,0 +1,83 @@
+"""Explanations as the documented JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.analysis.explanation import Explained, Explanation
+from millrace.analysis.profiles import ProfileComparison
+from millrace.report.explain_schema import (
+    VERSION,
+    ExplanationDocument,
+    ExplanationPart,
+    ProfilePart,
+    SidePart,
+)
+from millrace.report.explain_sentences import answer, title
+from millrace.report.json_document import run_part
+from millrace.report.json_schema import HostPart
+from millrace.store.records import RunRecord
+
+
+def as_document(explanations: Sequence[Explanation], run: RunRecord) -> ExplanationDocument:
+    """The explanations as the documented, versioned document."""
+    return ExplanationDocument(
+        schema=VERSION,
+        run=run_part(run),
+        host=HostPart(id=run.host.id, facts=dict(run.host.facts)),
+        explanations=[_explanation(explanation) for explanation in explanations],
+    )
+
+
+def as_json(explanations: Sequence[Explanation], run: RunRecord) -> str:
+    """The document as indented JSON text, with a newline at its end."""
+    return as_document(explanations, run).model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def _explanation(e: Explanation) -> ExplanationPart:
+    return ExplanationPart(
+        title=title(e),
+        answer=answer(e),
+        factor=e.factor,
+        held=dict(e.held),
+        noun=e.noun,
+        a=_side(e.a),
+        b=_side(e.b),
+        unequal=e.unequal or None,
+        suspects=list(e.suspects),
+        account=e.differences,
+        efficiency=list(e.efficiency),
+        statements=list(e.statements),
+        waits=list(e.waits),
+        stages=list(e.stages),
+        digests=list(e.digests),
+        plans=list(e.plans),
+        profile=None if e.profile is None else _profile(e.profile),
+        variables=e.variables,
+        disturbances=list(e.disturbances),
+        missing=list(e.missing),
+    )
+
+
+def _side(side: Explained) -> SidePart:
+    return SidePart(
+        label=side.label,
+        levels=dict(side.levels),
+        trials=len(side.trials),
+        profiled_trials=len(side.profiled),
+        account=side.account,
+        coverage=side.coverage,
+        flat_profile=side.flat,
+    )
+
+
+def _profile(found: ProfileComparison) -> ProfilePart:
+    return ProfilePart(
+        blocks=list(found.blocks),
+        by=found.by,
+        a_cpu_us=found.a_cpu_us,
+        b_cpu_us=found.b_cpu_us,
+        cpu=found.cpu,
+        groups=list(found.groups),
+        functions=list(found.functions),
+    )

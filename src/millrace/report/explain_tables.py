@@ -1,0 +1,201 @@
+"""The tables of an explanation as plain text cells: account, efficiency, statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from millrace.analysis.account import Account, AccountDifferences, DifferenceLine
+from millrace.analysis.efficiency import EfficiencyRow
+from millrace.analysis.statements import StatementComparison, StatementSide
+from millrace.report.formatting import (
+    MISSING,
+    figure_text,
+    fixed_text,
+    ratio_text,
+    us_decimals,
+)
+from millrace.report.tables import Column, Row, Section, Table
+from millrace.stats import MeanEstimate
+
+Labels = tuple[str, str]  # of A and B
+
+# The rows of the efficiency table under headings of their own.
+_EFFICIENCY: Mapping[str, tuple[str, ...]] = {
+    "CPU time": ("cpu_foreground", "cpu_background", "cpu_server", "cpu_client"),
+    "Context switches": ("voluntary_switches", "involuntary_switches"),
+    "Reads and writes": ("reads", "read_kb", "write_kb", "fsyncs", "flushes", "redo_bytes"),
+    "Work": ("rows_examined", "pool_misses"),
+}
+
+
+def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table:
+    """Every part of the latency that A or B has, the largest difference first; the sum last."""
+    latency_a, latency_b = latencies_us(found)
+    decimals = us_decimals(max(latency_a, latency_b))
+    rows = [
+        _difference_row(line, decimals, _finding(line))
+        for line in found.lines
+        if line.a_us or line.b_us
+    ]
+    rows.append(_difference_row(found.unaccounted, decimals, None))
+    cells = (
+        f"latency of the {noun}",
+        *(fixed_text(us, decimals) for us in (latency_a, latency_b)),
+        *estimate_cells(found.latency, decimals),
+        "",
+    )
+    return Table(
+        f"Where the time of the {noun} goes",
+        difference_columns(f"µs per {noun}", labels, found.latency),
+        (Section("", (*rows, Row(cells, is_total=True))),),
+    )
+
+
+def latencies_us(found: AccountDifferences) -> tuple[float, float]:
+    """The latencies of A and B over the blocks that have both: the sums of all parts."""
+    lines = (*found.lines, found.unaccounted)
+    return sum(line.a_us for line in lines), sum(line.b_us for line in lines)
+
+
+def background_table(a: Account, b: Account, labels: Labels) -> Table | None:
+    """CPU time of threads that serve no client, by kind; None where nobody counted it."""
+    kinds = list(dict.fromkeys([*a.background, *b.background]))
+    if not kinds:
+        return None
+    sides = [[side.background.get(kind) for kind in kinds] for side in (a, b)]
+    decimals = us_decimals(max(each.mean for side in sides for each in side if each))
+    rows = [
+        Row((kind.replace("_", " "), *(_mean(each, decimals) for each in pair)))
+        for kind, *pair in zip(kinds, *sides, strict=True)
+    ]
+    return Table(
+        "CPU time of background threads",
+        (Column(f"µs per {a.noun}", numeric=False), *map(Column, labels)),
+        (Section("", tuple(rows)),),
+    )
+
+
+def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) -> Table:
+    """Figures of one operation, absolute and relative to A."""
+    by_key = {row.key: row for row in found}
+    sections = [
+        Section(heading, tuple(_efficiency_row(by_key[key]) for key in keys if key in by_key))
+        for heading, keys in _EFFICIENCY.items()
+    ]
+    confidence = next((r.relative.confidence for r in found if r.relative is not None), 0.95)
+    return Table(
+        f"What one {noun} costs",
+        (
+            Column(f"per {noun}", numeric=False),
+            *map(Column, labels),
+            Column("difference", drop=2),
+            Column("B / A"),
+            Column(f"{confidence * 100:g} % interval", drop=1),
+            Column("told by", numeric=False, drop=3),
+            Column("B takes", numeric=False),
+        ),
+        tuple(section for section in sections if section.rows),
+    )
+
+
+def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Table | None:
+    """Each statement's latency by the clients' clock and by the server's; None without any."""
+    if not found:
+        return None
+    served = any(side and side.server for row in found for side in (row.a, row.b))
+    rows = []
+    for row in found:
+        sides = (row.a, row.b)
+        decimals = us_decimals(max(side.latency.mean for side in sides if side))
+        cells = [row.name, *(figure_text(s.per_operation) if s else MISSING for s in sides)]
+        cells += [_mean(side.latency if side else None, decimals) for side in sides]
+        cells += estimate_cells(row.difference, decimals)
+        cells += [_served(side, decimals) for side in sides] if served else []
+        rows.append(Row(tuple(cells)))
+    confidence = next((r.difference.confidence for r in found if r.difference), 0.95)
+    columns = (
+        Column("statement", numeric=False),
+        *(Column(f"times sent, {label}", drop=3) for label in labels),
+        *(Column(f"{label}, µs") for label in labels),
+        Column("difference"),
+        Column(f"{confidence * 100:g} % interval", drop=1),
+        *((Column(f"in the server, {label}, µs", drop=2) for label in labels) if served else ()),
+    )
+    return Table("Latency of each statement", columns, (Section("", tuple(rows)),))
+
+
+def finding(significant: bool, difference: MeanEstimate | None) -> str | None:
+    """``more``, ``less`` or ``not sure``; None where nothing could be tested."""
+    if difference is None or difference.p_value is None:
+        return None
+    if not significant:
+        return "not sure"
+    return "more" if difference.mean > 0 else "less"
+
+
+def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False) -> str:
+    """``+1.2 to +3.4``; missing for a single block."""
+    if estimate.low is None or estimate.high is None:
+        return MISSING
+    low, high = (fixed_text(us, decimals, signed=signed) for us in (estimate.low, estimate.high))
+    return f"{low} to {high}"
+
+
+def difference_columns(title: str, labels: Labels, estimate: MeanEstimate) -> tuple[Column, ...]:
+    """What is in A, in B, B less A with its interval, and what that says."""
+    return (
+        Column(title, numeric=False),
+        *map(Column, labels),
+        Column("difference"),
+        Column(f"{estimate.confidence * 100:g} % interval", drop=1),
+        Column("B takes", numeric=False),
+    )
+
+
+def estimate_cells(estimate: MeanEstimate | None, decimals: int) -> tuple[str, str]:
+    """A difference and its interval."""
+    if estimate is None:
+        return MISSING, MISSING
+    mean = fixed_text(estimate.mean, decimals, signed=True)
+    return mean, interval_text(estimate, decimals, signed=True)
+
+
+def _finding(line: DifferenceLine) -> str | None:
+    return finding(line.significant, line.difference) if line.adjusted_p is not None else None
+
+
+def _difference_row(line: DifferenceLine, decimals: int, verdict: str | None) -> Row:
+    cells = (
+        line.title,
+        fixed_text(line.a_us, decimals),
+        fixed_text(line.b_us, decimals),
+        *estimate_cells(line.difference, decimals),
+        verdict or "",
+    )
+    return Row(cells, verdict)
+
+
+def _mean(estimate: MeanEstimate | None, decimals: int) -> str:
+    return MISSING if estimate is None else fixed_text(estimate.mean, decimals)
+
+
+def _efficiency_row(row: EfficiencyRow) -> Row:
+    verdict = finding(row.significant, row.difference) if row.adjusted_p is not None else None
+    relative = row.relative
+    interval = MISSING
+    if relative is not None and relative.low is not None and relative.high is not None:
+        interval = f"{ratio_text(relative.low)} to {ratio_text(relative.high)}"
+    cells = (
+        f"{row.title}, {row.unit}" if row.unit else row.title,
+        *(MISSING if side is None else figure_text(side.mean) for side in (row.a, row.b)),
+        MISSING if row.difference is None else figure_text(row.difference.mean, signed=True),
+        MISSING if relative is None else ratio_text(relative.ratio),
+        interval,
+        row.source,
+        verdict or "",
+    )
+    return Row(cells, verdict)
+
+
+def _served(side: StatementSide | None, decimals: int) -> str:
+    return _mean(side.server if side else None, decimals)

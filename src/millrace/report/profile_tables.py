@@ -1,0 +1,125 @@
+"""The tables of CPU profiles: groups of functions, functions, and flat profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.analysis.profiles import FlatProfile, FunctionDifference, ProfileComparison
+from millrace.report.explain_tables import (
+    Labels,
+    difference_columns,
+    estimate_cells,
+    finding,
+)
+from millrace.report.formatting import figure_text, fixed_text, us_decimals
+from millrace.report.symbols import short_symbol
+from millrace.report.tables import Column, Row, Section, Table
+
+FUNCTIONS = 25  # in the table; more of them hardly differ
+FLAT_LINES = 40
+
+
+def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
+    """CPU time by what functions are for, the largest difference first; the sum last."""
+    decimals = us_decimals(max(found.a_cpu_us, found.b_cpu_us))
+    rows = []
+    for group in found.groups:
+        tested = group.adjusted_p is not None
+        verdict = finding(group.significant, group.difference) if tested else None
+        cells = (
+            group.title,
+            fixed_text(group.a_us, decimals),
+            fixed_text(group.b_us, decimals),
+            *estimate_cells(group.difference, decimals),
+            verdict or "",
+        )
+        rows.append(Row(cells, verdict))
+    total = (
+        "all",
+        fixed_text(found.a_cpu_us, decimals),
+        fixed_text(found.b_cpu_us, decimals),
+        *estimate_cells(found.cpu, decimals),
+        "",
+    )
+    return Table(
+        "CPU time by what it is for",
+        difference_columns(f"server CPU, µs per {noun}", labels, found.cpu),
+        (Section("", (*rows, Row(total, is_total=True))),),
+    )
+
+
+def functions_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
+    """The functions whose own time differs most."""
+    shown = [each for each in found.functions if each.a_us or each.b_us][:FUNCTIONS]
+    decimals = us_decimals(max((max(f.a_us, f.b_us) for f in shown), default=0.0))
+    columns = difference_columns(f"own CPU time, µs per {noun}", labels, found.cpu)
+    inclusive = Column("with callees, difference", drop=2)
+    return Table(
+        "Functions that differ most",
+        (columns[0], Column("library", numeric=False, drop=3), *columns[1:-1], inclusive,
+         columns[-1]),
+        (Section("", tuple(_function_row(each, decimals) for each in shown)),),
+    )  # fmt: skip
+
+
+def flat_table(flat: FlatProfile, label: str) -> Table:
+    """A flat profile, as profilers print it, with the cost of each function."""
+    rows = [
+        Row(
+            (
+                f"{line.samples:,}",
+                f"{line.percent:.2f}",
+                figure_text(line.us),
+                line.library,
+                short_symbol(line.symbol),
+            )
+        )
+        for line in flat.lines[:FLAT_LINES]
+    ]
+    return Table(
+        f"Flat profile of {label}",
+        (
+            Column("samples"),
+            Column("%"),
+            Column("µs"),
+            Column("library", numeric=False),
+            Column("function", numeric=False),
+        ),
+        (Section("", tuple(rows)),),
+    )
+
+
+def flat_note(flat: FlatProfile) -> str:
+    """How a profile was taken, and what its table leaves out."""
+    text = (
+        f"{flat.samples:,} samples of {flat.event} in {trials_text(flat.trials)}, "
+        f"{figure_text(flat.cpu_us)} µs of CPU time"
+    )
+    if flat.lost:
+        text += f"; {flat.lost:,} samples lost"
+    rest: Sequence[object] = flat.lines[FLAT_LINES:]
+    if rest:
+        percent = sum(line.percent for line in flat.lines[FLAT_LINES:])
+        text += f"; {len(rest):,} further functions have {percent:.1f} % of them"
+    return text
+
+
+def trials_text(trials: int) -> str:
+    return "1 trial" if trials == 1 else f"{trials} trials"
+
+
+def _function_row(each: FunctionDifference, decimals: int) -> Row:
+    verdict = None
+    if each.shifted is None and each.adjusted_p is not None:
+        verdict = finding(each.significant, each.difference)
+    name = short_symbol(each.name)
+    cells = (
+        f"{name} ({each.shifted})" if each.shifted else name,
+        each.module,
+        fixed_text(each.a_us, decimals),
+        fixed_text(each.b_us, decimals),
+        *estimate_cells(each.difference, decimals),
+        fixed_text(each.inclusive.mean, decimals, signed=True),
+        verdict or ("moved" if each.shifted else ""),
+    )
+    return Row(cells, verdict)

@@ -1,0 +1,44 @@
+"""Opening pages, and what a reader sees of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+
+def open_page(browser: Browser, path: Path, *, width: int = 1280, dark: bool = False) -> Page:
+    page = browser.new_page(
+        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+    )
+    page.goto(path.as_uri())
+    return page
+
+
+def said_and_requested(browser: Browser, path: Path) -> tuple[list[str], list[str]]:
+    """What a page complains about, and what it loads beside itself."""
+    page = browser.new_page()
+    said: list[str] = []
+    requested: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_load_state("load")
+    page.close()
+    others = [url for url in requested if not url.startswith("data:") and url != path.as_uri()]
+    return said, others
+
+
+def contrast(page: Page, selector: str, ink: str, paper: float) -> float:
+    """The ratio (WCAG 2.2) of an ink, a computed colour, to a paper of that luminance."""
+    of_ink = luminance(page, selector, ink)
+    return (max(of_ink, paper) + 0.05) / (min(of_ink, paper) + 0.05)
+
+
+def luminance(page: Page, selector: str, name: str) -> float:
+    """Relative luminance (WCAG 2.2) of a computed colour of the first such element."""
+    colour = page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}")
+    channels = [int(part) / 255 for part in colour.strip("rgb()").split(",")[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

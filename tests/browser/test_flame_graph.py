@@ -1,0 +1,199 @@
+"""The differential flame graph in a real browser: a file of its own, zoomed, searched, by keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+from millrace.report.flame_graph import as_svg, flame_graph
+from tests.browser.looking import contrast, luminance, said_and_requested
+from tests.unit.report.flame_trees import tree
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("flame") / "insert.svg"
+    graph = flame_graph(tree(), a="mysql-5.6.24", b="mysql-9.7.4", heading="insert")
+    path.write_text(as_svg(graph), "utf-8")
+    return path
+
+
+@pytest.fixture
+def page(browser: Browser, file: Path) -> Iterator[Page]:
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    opened.goto(file.as_uri())
+    yield opened
+    opened.close()
+    assert said == []
+
+
+def frame(page: Page, label: str, side: int) -> Locator:
+    """The first frame of a function in the graph of A (0) or B (1)."""
+    return page.locator(".graph").nth(side).locator(f".frame:has(title:text-matches('^{label}'))")
+
+
+def widths(page: Page, selector: str) -> list[float]:
+    found: list[float] = page.eval_on_selector_all(
+        selector, "all => all.map(e => e.getBoundingClientRect().width)"
+    )
+    return found
+
+
+def detail(page: Page) -> str:
+    return page.inner_text(".flame-detail")
+
+
+def test_nothing_is_loaded(browser: Browser, file: Path) -> None:
+    assert said_and_requested(browser, file) == ([], [])
+
+
+def test_both_graphs_have_one_scale(page: Page) -> None:
+    a, b = (page.locator(".graph").nth(n).locator(".frame > rect").first for n in (0, 1))
+    box_a, box_b = a.bounding_box(), b.bounding_box()
+    assert box_a is not None
+    assert box_b is not None
+    assert box_a["width"] / box_b["width"] == pytest.approx(39.41 / 51.72, rel=0.01)
+    assert box_a["x"] == pytest.approx(box_b["x"], abs=1)
+
+
+def test_pointing_shows_the_figures_of_both(page: Page) -> None:
+    assert "Point at a frame" in detail(page)
+    frame(page, "MYSQLparse", 0).first.hover()
+    said = detail(page)
+    assert "MYSQLparse(THD*, Parse_tree_root**) mysqld" in said
+    assert "A 3.1 µs, 7.9 % · B 4.9 µs, 9.5 % · difference +1.8 µs" in said
+    assert page.locator(".twin").count() == 2, "it is marked in both graphs"
+
+
+def test_a_click_zooms_both_and_escape_goes_back(page: Page) -> None:
+    before = widths(page, ".graph .frame > rect")
+    reset = page.get_by_role("button", name="Reset zoom")
+    assert reset.is_disabled()
+    frame(page, "dispatch_command", 0).first.click()
+    ground = widths(page, ".graph .ground")[0]
+    zoomed = frame(page, "dispatch_command", 1).first.locator("rect").bounding_box()
+    assert zoomed is not None
+    assert zoomed["width"] == pytest.approx(ground, abs=3), "the wider side fills its graph"
+    other = frame(page, "dispatch_command", 0).first.locator("rect").bounding_box()
+    assert other is not None
+    assert other["width"] / zoomed["width"] == pytest.approx(27.6 / 37.1, rel=0.01)
+    assert not frame(page, "net_send_ok", 0).first.is_visible()
+    assert frame(page, "MYSQLparse", 0).first.is_visible()
+    assert reset.is_enabled()
+    page.keyboard.press("Escape")
+    assert widths(page, ".graph .frame > rect") == pytest.approx(before, abs=0.1)
+    frame(page, "net_send_ok", 0).first.click()
+    reset.click()
+    assert widths(page, ".graph .frame > rect") == pytest.approx(before, abs=0.1)
+
+
+def test_a_zoom_finds_the_same_function_below_other_callers(page: Page) -> None:
+    frame(page, "ha_innobase::write_row", 0).first.click()
+    zoomed = [
+        frame(page, "ha_innobase::write_row", n).first.locator("rect").bounding_box()
+        for n in (0, 1)
+    ]
+    assert zoomed[0] is not None
+    assert zoomed[1] is not None
+    assert zoomed[0]["width"] / zoomed[1]["width"] == pytest.approx(11.3 / 16, rel=0.01)
+    assert frame(page, "Sql_cmd_insert_values", 1).first.is_visible(), "its own caller"
+
+
+def test_zooming_into_what_only_one_has_says_so(page: Page) -> None:
+    frame(page, "log", 1).first.hover()
+    assert "only in B: 2.4 µs" in detail(page)
+    frame(page, "log", 1).first.click()
+    absent = page.locator(".absent")
+    assert absent.nth(0).is_visible()
+    assert absent.nth(0).text_content() == "none of it in A"
+    assert not absent.nth(1).is_visible()
+
+
+def test_a_search_marks_and_sums_without_counting_twice(page: Page) -> None:
+    box = page.get_by_role("searchbox")
+    found = page.locator(".flame-found")
+    box.fill("write_row|log_buffer")
+    assert page.locator(".graph").nth(1).locator(".match").count() == 2
+    # The call within the call is counted with it: 16.0 of B, not 18.4.
+    assert found.inner_text() == "A 11.3 µs, 28.7 % · B 16 µs, 30.9 % · difference +4.7 µs"
+    box.fill("^libc")
+    assert "A 9.6 µs" in found.inner_text(), "libraries are found too"
+    box.fill("(")
+    assert box.get_attribute("aria-invalid") == "true"
+    assert "not a regular expression" in found.inner_text()
+    box.fill("")
+    assert found.inner_text() == ""
+    assert page.locator(".match, .searched").count() == 0
+
+
+def test_keys_do_all_of_it(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.localName") == "input"
+    page.keyboard.press("Tab")  # the reset button is disabled
+    focused = "document.activeElement.querySelector('title').textContent.split('\\n')[0]"
+    assert page.evaluate(focused) == "all"
+    for key, name in (
+        ("ArrowDown", "connection"),
+        ("ArrowRight", "page_cleaner"),
+        ("ArrowLeft", "connection"),
+        ("ArrowDown", "handle_connection"),
+        ("ArrowDown", "do_command(THD*)"),
+        ("ArrowDown", "dispatch_command"),
+        ("ArrowUp", "do_command(THD*)"),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate(focused) == name
+        assert name in detail(page)
+    page.keyboard.press("Enter")
+    assert page.get_by_role("button", name="Reset zoom").is_enabled()
+    assert not frame(page, "page_cleaner", 0).first.is_visible()
+    page.keyboard.press("Escape")
+    assert frame(page, "page_cleaner", 0).first.is_visible()
+    page.keyboard.press("Home")
+    assert page.evaluate(focused) == "all"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.graph') !== null"), "the graph of B"
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_labels_fit_their_frames(browser: Browser, file: Path, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(file.as_uri())
+    outside = page.eval_on_selector_all(
+        ".frame > text:not(.narrow)",
+        """all => all.filter(e => {
+            const text = e.getBoundingClientRect(), box = e.previousSibling.getBoundingClientRect();
+            return text.left < box.left || text.right > box.right + 1;
+        }).map(e => e.textContent)""",
+    )
+    assert outside == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_without_script_it_is_a_picture(browser: Browser, file: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert not page.locator(".flame-controls").is_visible()
+    assert frame(page, "dispatch_command", 0).first.is_visible()
+    assert page.locator(".frame > text:not(.narrow)").count() > 20
+    context.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_labels_are_readable_on_every_shade(browser: Browser, file: Path, dark: bool) -> None:
+    page = browser.new_page(color_scheme="dark" if dark else "light")
+    page.goto(file.as_uri())
+    for shade in page.eval_on_selector_all(".legend rect", "all => all.map(e => e.classList[0])"):
+        paper = luminance(page, f".legend .{shade}", "fill")
+        assert contrast(page, ".frame > text", "fill", paper) >= 4.5, shade
+    page.close()

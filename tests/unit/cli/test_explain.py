@@ -1,0 +1,180 @@
+"""`millrace explain` on a real store."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from millrace.cli.explain import command
+from millrace.cli.explaining import explanations_of_report
+from millrace.cli.report import command as report
+from millrace.errors import UserError
+from millrace.store.records import AttemptResult, StoredRun
+from millrace.store.store import Store
+from tests.unit.analysis.builders import OWNER
+from tests.unit.report.explained import study_run, unobserved
+from tests.unit.report.test_formats import Page
+
+
+def keep(stored: StoredRun, path: Path) -> Path:
+    """Write ``stored`` to a results store at ``path``, the way the runner does."""
+    with Store.open(path) as store:
+        store.begin_run(stored.run, stored.treatments, stored.trials)
+        for attempt in stored.attempts:
+            claimed = store.claim(
+                attempt.trial_id, OWNER, attempt.started_utc, is_alive=lambda _owner: False
+            )
+            assert claimed is not None
+            result = AttemptResult(
+                outcome="finished",
+                instances=attempt.instances,
+                measurements=attempt.measurements,
+                histograms=attempt.histograms,
+                observations=attempt.observations,
+            )
+            store.finish(claimed, result, attempt.ended_utc or attempt.started_utc)
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run: two servers, 1 and 16 clients, with everything observed."""
+    return keep(study_run(clients=(1, 16)), tmp_path_factory.mktemp("store") / "results.sqlite")
+
+
+def run(store: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(command, ["--store", str(store), *arguments])
+
+
+def done(result: Result) -> Result:
+    if result.exception is not None:
+        raise result.exception
+    assert result.exit_code == 0
+    return result
+
+
+def test_the_latest_run_is_explained(store: Path) -> None:
+    text = done(run(store)).stdout
+    assert "mysql-9.7.4 against mysql-5.6.24 (clients 1)" in text
+    assert "mysql-9.7.4 against mysql-5.6.24 (clients 16)" in text
+    assert "unaccounted" in text
+
+
+def test_one_group_is_chosen(store: Path) -> None:
+    text = done(run(store, "sysbench", "--where", "clients=16", "--workload", "insert")).stdout
+    assert "(clients 16)" in text
+    assert "(clients 1)" not in text
+
+
+def test_base_and_candidate_may_be_named(store: Path) -> None:
+    arguments = ("--base", "mysql-9.7.4", "--candidate", "mysql-5.6.24", "--json")
+    document = json.loads(done(run(store, *arguments)).stdout)
+    assert [e["a"]["label"] for e in document["explanations"]] == ["mysql-9.7.4"] * 2
+
+
+def test_levels_of_another_factor_are_found(store: Path) -> None:
+    document = json.loads(done(run(store, "--base", "1", "--candidate", "16", "--json")).stdout)
+    assert {e["factor"] for e in document["explanations"]} == {"clients"}
+    assert document["explanations"][0]["title"].startswith("clients 16 against clients 1 (")
+
+
+def test_files_are_written_and_nothing_is_printed(store: Path, tmp_path: Path) -> None:
+    files = {
+        name: tmp_path / f"insert.{name}"
+        for name in ("html", "flame-graph", "speedscope", "folded")
+    }
+    options = [text for name, path in files.items() for text in (f"--{name}", str(path))]
+    result = done(run(store, "--where", "clients=1", *options))
+    assert result.stdout == ""
+    assert files["html"].read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert ElementTree.parse(files["flame-graph"]).getroot().tag.endswith("svg")
+    assert len(json.loads(files["speedscope"].read_text("utf-8"))["profiles"]) == 2
+    line = files["folded"].read_text("utf-8").splitlines()[0]
+    assert all(weight.isdigit() for weight in line.rsplit(" ", 2)[1:])
+
+
+def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "b.folded"
+    done(run(store, "--where", "clients=1", "--folded", str(path), "--side", "B"))
+    text = path.read_text("utf-8")
+    assert "log_writer" in text
+    assert "mysql_insert" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "remedy"),
+    [
+        (("--base", "mysql-9.9"), "has no level 'mysql-9.9'", "mysql-5.6.24, mysql-9.7.4"),
+        (("--candidate", "mysql-9.7"), "has no level", "did you mean 'mysql-9.7.4'?"),
+        (("--where", "client=1"), "has no factor 'client'", "did you mean 'clients'?"),
+        (("--where", "clients=2"), "the factor clients has no level '2'", "there is: 1, 16"),
+        (("--workload", "delete"), "the factor test has no level", "insert"),
+        (("--factor", "servers"), "has no factor 'servers'", "server"),
+        (("--factor", "engine"), "InnoDB is the only level of engine", "another level"),
+        (("--flame-graph", "x.svg"), "2 comparisons have profiles", "(clients 16)"),
+    ],
+)
+def test_mistakes_name_what_there_is(
+    store: Path, arguments: tuple[str, ...], said: str, remedy: str
+) -> None:
+    error = run(store, *arguments).exception
+    assert isinstance(error, UserError)
+    assert said in error.message
+    assert remedy in (error.remedy or "")
+
+
+def test_a_level_without_a_factor_is_a_usage_error(store: Path) -> None:
+    assert run(store, "--where", "clients").exit_code == 2
+
+
+def test_a_run_that_nobody_observed_is_told(tmp_path: Path) -> None:
+    error = run(keep(unobserved(), tmp_path / "results.sqlite")).exception
+    assert isinstance(error, UserError)
+    assert "holds no observations" in error.message
+    assert "--observers" in (error.remedy or "")
+
+
+def test_call_paths_need_profiles(tmp_path: Path) -> None:
+    store = keep(study_run(profiled=0), tmp_path / "results.sqlite")
+    error = run(store, "--flame-graph", str(tmp_path / "x.svg")).exception
+    assert isinstance(error, UserError)
+    assert "--profile-blocks" in (error.remedy or "")
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_a_report_explains_what_was_observed(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    result = CliRunner().invoke(
+        report, ["--store", str(store), "--format", "html", "--output", str(path)]
+    )
+    done(result)
+    page = Page(path.read_text("utf-8"))
+    assert page.open == []
+    assert "explanation-2-account" in page.sections
+    assert page.sections.index("explanation-1-answer") < page.sections.index("options")
+
+
+def test_a_report_of_a_run_that_nobody_observed_explains_nothing(tmp_path: Path) -> None:
+    store = keep(unobserved(), tmp_path / "results.sqlite")
+    path = tmp_path / "report.html"
+    done(
+        CliRunner().invoke(
+            report, ["--store", str(store), "--format", "html", "--output", str(path)]
+        )
+    )
+    text = path.read_text("utf-8")
+    assert "<script" not in text
+    assert "explanation-1" not in text
+
+
+def test_a_report_of_one_server_explains_nothing() -> None:
+    stored = study_run(profiled=0)
+    factors = [{**factor, "levels": factor["levels"][:1]} for factor in stored.run.spec["factors"]]
+    run = replace(stored.run, spec={**stored.run.spec, "factors": factors})
+    assert explanations_of_report(replace(stored, run=run), "mysql-5.6.24") == ()
+    assert len(explanations_of_report(stored, "mysql-5.6.24")) == 1

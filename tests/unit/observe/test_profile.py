@@ -1,0 +1,93 @@
+"""What a profile is asked for, what perf says, and what is told of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.observe import perf, recording
+from millrace.observe.folding import Folded
+from millrace.observe.model import Unavailable
+from millrace.observe.perf import Perf
+from millrace.observe.profile import choose, missing
+from millrace.observe.recording import Granted, Settings
+
+# As perf prints them for a guest without counters, and for a processor with two kinds of cores.
+SOFTWARE = """\
+cpu-clock: type: 1, size: 128, { sample_period, sample_freq }: 199, sample_type: IP|TID, inherit: 1
+dummy:HG: type: 1, size: 128, config: 0x9, { sample_period, sample_freq }: 199, exclude_kernel: 1
+"""
+HYBRID = """\
+dummy:u: type: 1, size: 128, config: 0x9, { sample_period, sample_freq }: 1, exclude_kernel: 1
+cpu_core/cycles/u: type: 0, size: 128, { sample_period, sample_freq }: 97, exclude_kernel: 1
+cpu_atom/cycles/u: type: 0, size: 128, { sample_period, sample_freq }: 97, exclude_kernel: 1
+"""
+
+
+def test_what_was_recorded_is_read_from_the_recording() -> None:
+    assert recording.granted(SOFTWARE, whole_cpus=True) == Granted("cpu-clock", 199, True, True)
+    assert recording.granted(HYBRID, whole_cpus=False) == Granted("cycles", 97, False, False)
+    with pytest.raises(Unavailable, match="does not tell"):
+        recording.granted("no data\n", whole_cpus=True)
+
+
+def test_calls_are_followed_by_dwarf_where_perf_can() -> None:
+    able = Perf("perf", unwinds=True, is_told=True, is_bounded=True)
+    unable = Perf("perf", unwinds=False, is_told=True, is_bounded=True)
+    assert choose(able, 2, lambda: True) == Settings(199, "dwarf", 32768)
+    assert choose(able, 64, lambda: False) == Settings(7, "dwarf", 32768)
+    assert choose(able, 10_000, lambda: False).frequency_hz == 1
+    assert choose(unable, 2, lambda: True) == Settings(997, "fp")
+    assert choose(unable, 2, lambda: False) == Settings(997, "none")
+
+
+def test_samples_that_wait_have_room() -> None:
+    assert Settings(997, "fp").buffer_bytes == 512 * 1024
+    assert Settings(199, "dwarf", 32768).buffer_bytes == 8 * 1024**2
+    assert Settings(7, "dwarf", 32768).buffer_bytes == 512 * 1024
+
+
+def test_a_refusal_says_why_and_what_to_do() -> None:
+    denied = perf.refused(
+        "Error:\nAccess to performance monitoring and observability operations is limited.\n"
+        "Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open\n"
+    )
+    assert "observability operations is limited" in denied.message
+    assert denied.remedy is not None
+    assert "CAP_PERFMON" in denied.remedy
+    assert f"which is {perf.setting('perf_event_paranoid')} now" in denied.remedy
+    gone = perf.refused("Couldn't create thread/CPU maps: No such process\n")
+    assert gone.message == "perf cannot record: Couldn't create thread/CPU maps: No such process"
+    assert gone.remedy is None
+    assert perf.refused("").message == "perf cannot record: it ended without a word"
+    assert perf.setting("no_such_setting") == "unknown"
+
+
+def folded(**different: object) -> Folded:
+    values: dict[str, object] = {
+        "stacks": {}, "samples": 100, "lost": 0, "rooted": 100, "unnamed": {}, "kernel": 40,
+        "unnamed_kernel": 0,
+    }  # fmt: skip
+    return Folded(**{**values, **different})  # type: ignore[arg-type]
+
+
+ALL = Granted("cycles", 199, with_kernel=True, whole_cpus=True)
+DWARF = Settings(199, "dwarf", 32768)
+
+
+def lacks(granted: Granted, of: Folded, settings: Settings = DWARF) -> str:
+    return "; ".join(str(each["what"]) for each in missing(granted, of, settings))
+
+
+def test_what_a_profile_lacks_is_told() -> None:
+    assert lacks(ALL, folded()) == ""
+    assert lacks(ALL, folded(unnamed={"mysqld": 1})) == ""
+    assert lacks(ALL, folded(unnamed={"mysqld": 31, "libc.so": 2})) == (
+        "the names of functions of mysqld, which has those of exported functions only, "
+        "in 31 % of samples"
+    )
+    assert "31 samples that were lost, beside 100" in lacks(ALL, folded(lost=31))
+    assert "callers of 40 % of samples" in lacks(ALL, folded(rooted=60), Settings(997, "fp"))
+    assert "names of the kernel's functions" in lacks(ALL, folded(unnamed_kernel=40))
+    assert "what the kernel does" in lacks(Granted("cycles", 199, False, True), folded(kernel=0))
+    assert "whole CPUs" in lacks(Granted("cycles", 199, True, False), folded())
+    assert lacks(ALL, folded(samples=0, rooted=0, kernel=0)) == ""

@@ -1,0 +1,224 @@
+"""Explanations as a page, in a terminal and as JSON."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from dataclasses import replace
+from importlib import resources
+
+import pytest
+from rich.console import Console
+
+from millrace.analysis.explanation import Explanation, explain
+from millrace.report import explain_terminal
+from millrace.report.explain_html import FLAME_GRAPHS, as_html
+from millrace.report.explain_json import as_json
+from millrace.report.explain_schema import ExplanationDocument, schema
+from millrace.report.explain_sentences import account_notes, answer, is_observed, missing_rows
+from tests.unit.analysis.observations import A, B
+from tests.unit.report.explained import explained_study, study_run, unobserved, unprofiled
+from tests.unit.report.test_formats import Page
+
+SECTIONS = [
+    "answer", "suspects", "account", "efficiency", "waits", "plans", "groups", "functions",
+    "flame", "flat", "settings", "disturbances", "missing",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study() -> Explanation:
+    return explained_study()
+
+
+@pytest.fixture(scope="module")
+def little() -> Explanation:
+    return unprofiled()
+
+
+def page(*explanations: Explanation) -> str:
+    return as_html(explanations, explanations[0].run)
+
+
+def text_of(html: str) -> str:
+    """What a reader reads, with single spaces."""
+    without = re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", "", without).replace("\u00a0", " ").split())
+
+
+def test_the_answer_adds_up(study: Explanation) -> None:
+    """What parts and remainder a sentence names are the difference that it names."""
+    for sentence in answer(study):
+        whole = float(re.findall(r"([\d.]+) µs (?:more|longer)", sentence)[0])
+        parts = re.findall(r"([+−])([\d.]+)", sentence)
+        total = sum(float(size) * (1 if sign == "+" else -1) for sign, size in parts)
+        # Each figure is rounded to a tenth.
+        assert total == pytest.approx(whole, abs=0.06 * len(parts))
+
+
+def test_the_answer_says_what_is_left(study: Explanation) -> None:
+    cpu, latency = answer(study)
+    assert cpu.startswith(f"{B} needs ")
+    assert cpu.endswith(" unexplained.")
+    assert "more of server CPU per transaction than mysql-5.6.24" in cpu
+    assert latency.startswith("A transaction takes ")
+    assert latency.endswith(" unaccounted.")
+    assert "waiting for the log to be flushed" in latency
+
+
+def test_waiting_comes_first_where_it_is_what_differs(study: Explanation) -> None:
+    assert study.differences is not None
+    lines = tuple(
+        replace(line, difference=replace(line.difference, mean=0.0))
+        if line.key in ("cpu_user", "cpu_system")
+        else line
+        for line in study.differences.lines
+    )
+    waiting = replace(study, differences=replace(study.differences, lines=lines))
+    assert answer(waiting)[0].startswith("A transaction takes ")
+
+
+def test_what_is_not_sure_is_not_called_more() -> None:
+    (found,) = explain(study_run(profiled=0), base=A, candidate=B)
+    assert found.differences is not None
+    wide = replace(found.differences.latency, low=-3.0, high=30.0)
+    unsure = replace(found, differences=replace(found.differences, latency=wide))
+    said = next(text for text in answer(unsure) if text.startswith("A transaction"))
+    assert "as far as these blocks can tell" in said
+    assert "longer than" not in said
+
+
+def test_without_profiles_the_answer_says_so(little: Explanation) -> None:
+    assert any("without profiles of both" in sentence for sentence in answer(little))
+
+
+def test_parts_that_were_never_seen_are_told_once(study: Explanation) -> None:
+    (note,) = account_notes(study)
+    assert note.startswith("never seen, in neither: flushing other files")
+    assert "flushing other files" not in text_of(page(study)).replace(note[1:], "")
+
+
+def test_what_both_lack_has_one_row(study: Explanation) -> None:
+    (lack,) = study.missing
+    both = replace(study, missing=(lack, replace(lack, side="A")))
+    ((what, where, remedy),) = missing_rows(both)
+    assert what == "threads: /proc/PID/io of the server may not be read"
+    assert where == f"{B}, 8 trials; {A}, 8 trials"
+    assert remedy == "run as root, or as the server's user"
+
+
+def test_a_run_without_observers_is_known() -> None:
+    (found,) = explain(unobserved(), base=A, candidate=B)
+    assert not is_observed(found)
+    assert is_observed(unprofiled())
+
+
+def test_the_page_is_well_formed_in_order_and_loads_nothing(study: Explanation) -> None:
+    found = Page(page(study))
+    assert found.open == []
+    assert found.sections == [f"explanation-1-{name}" for name in SECTIONS]
+    assert found.loads == ["script"], "our own, inside"
+
+
+def test_only_our_script_may_run(study: Explanation) -> None:
+    text = page(study)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+    assert "default-src 'none'" in text
+
+
+def test_a_page_without_graphs_has_no_script(little: Explanation) -> None:
+    text = page(little)
+    assert "<script" not in text
+    assert "script-src" not in text
+    assert Page(text).sections == [
+        f"explanation-1-{name}"
+        for name in ("answer", "suspects", "account", "efficiency", "settings")
+    ]
+
+
+def test_every_section_says_how_to_read_it(study: Explanation) -> None:
+    text = page(study)
+    sections = re.findall(r'<section id="explanation-1-(\w+)">\n<h3>.*?</h3>\n(.*?)\n', text)
+    assert [name for name, _ in sections] == SECTIONS[1:]
+    assert all(line.startswith('<p class="how">') for _, line in sections)
+
+
+def test_several_explanations_share_a_page(study: Explanation, little: Explanation) -> None:
+    text = page(study, little)
+    found = Page(text)
+    assert found.open == []
+    assert len(set(found.sections)) == len(found.sections)
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert set(links) <= set(found.sections)
+
+
+def test_a_page_of_many_leaves_graphs_out(study: Explanation) -> None:
+    text = page(*[study] * (FLAME_GRAPHS + 1))
+    assert 'class="flame-graph"' not in text
+    assert "--flame-graph FILE" in text
+
+
+def test_names_are_text(study: Explanation) -> None:
+    nasty = "<script>alert(1)</script>"
+    named = replace(study, b=replace(study.b, label=nasty))
+    assert nasty not in page(named)
+
+
+def test_the_page_shows_what_there_is(study: Explanation) -> None:
+    text = text_of(page(study))
+    for said in (
+        "the binary log is on in mysql-9.7.4 alone",
+        "parsing takes longer shown by an experiment",
+        "sync_binlog: 0 and 1",
+        "wait/io/file/innodb/innodb_log_file",
+        "type of sbtest1: ref in A, ALL in B",
+        "instrumented waits",
+        "redo logging",
+        "Sql_cmd_insert_values::execute_inner",
+        "a backup used 0.4 of a CPU",
+        "/proc/PID/io of the server may not be read",
+    ):
+        assert said in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_terminal_cuts_nothing(study: Explanation, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    explain_terminal.show([study], console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= width
+    for said in ("waiting for a lock", "redo logging", "unaccounted", "not seen:", "disturbed:"):
+        assert said in " ".join(text.split())
+
+
+def test_of_many_the_terminal_shows_the_answers(study: Explanation) -> None:
+    text = explain_terminal.as_text([study] * 5)
+    assert text.count("mysql-9.7.4 needs") == 5
+    assert "client and wire" not in text
+    assert "--candidate LEVEL" in text
+
+
+def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -> None:
+    text = as_json([study, little], study.run)
+    document = ExplanationDocument.model_validate_json(text, strict=True)
+    assert json.loads(text)["schema"] == "millrace.explanation/1"
+    first, second = document.explanations
+    assert first.account is not None
+    lines = [*first.account.lines, first.account.unaccounted]
+    assert sum(line.difference.mean for line in lines) == pytest.approx(first.account.latency.mean)
+    assert first.profile is not None
+    assert sum(group.a_us for group in first.profile.groups) == pytest.approx(
+        first.profile.a_cpu_us
+    )
+    assert second.profile is None
+
+
+def test_the_schema_file_is_up_to_date() -> None:
+    file = resources.files("millrace.report") / "schema" / "explanation-1.schema.json"
+    assert json.loads(file.read_text("utf-8")) == schema()
