@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.explanation import Explanation
 from millrace.analysis.profiles import CallNode
+from millrace.cli.aligning import measure_aligned
 from millrace.cli.console import err, out
+from millrace.cli.explaining import explain_levels, held_levels
 from millrace.cli.store_option import store_option
-from millrace.errors import UserError, nearest
+from millrace.errors import UserError
+from millrace.experiment.check import MAX_BLOCKS
 from millrace.report import explain_html, explain_terminal
 from millrace.report.explain_json import as_json
 from millrace.report.explain_sentences import is_observed, title
@@ -19,9 +22,9 @@ from millrace.report.flame_graph import as_svg
 from millrace.report.folded import as_differential, as_folded
 from millrace.report.speedscope import as_speedscope
 from millrace.report.write import write_text
-from millrace.store.records import Level, StoredRun
 from millrace.store.store import Store
 
+_SHOWN = 8
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -54,6 +57,17 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.Choice(["A", "B"]),
     help="With --folded: this side alone, in one column.",
 )
+@click.option(
+    "--test-suspects",
+    "test_wanted",
+    is_flag=True,
+    help="Measure B again with the settings that are suspected as in A.",
+)
+@click.option(
+    "--blocks",
+    type=click.IntRange(1, MAX_BLOCKS),
+    help="With --test-suspects: how often; as often as the run unless given.",
+)
 def command(
     *,
     run: str,
@@ -69,20 +83,31 @@ def command(
     speedscope: Path | None,
     folded: Path | None,
     side: str | None,
+    test_wanted: bool,
+    blocks: int | None,
 ) -> None:
     """Say where the time of an operation goes in two treatments of RUN, and what differs.
 
     RUN is an id, its beginning, or `latest`. Nothing is measured: it is explained from what
-    observers and the profiler saw while the run was carried out.
+    observers and the profiler saw while the run was carried out. Only --test-suspects starts
+    servers: it shows in a run of its own how much of a difference settings make.
     """
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
-    found = _explain(stored, base, candidates, factor, _held(stored, workload, where))
+    found = explain_levels(stored, base, candidates, factor, held_levels(stored, workload, where))
+    if not any(map(is_observed, found)):
+        raise UserError(
+            f"run {stored.run.id} holds no observations: nothing but its speed was measured",
+            remedy="measure it anew with observers, and a few blocks with a profiler: "
+            "`millrace run FILE --new --observers all --profile-blocks 3`",
+        )
     _write(html, lambda: explain_html.as_html(found, stored.run))
     _write(flame_graph, lambda: _flame_graph(found))
     _write(speedscope, lambda: _speedscope(found))
     _write(folded, lambda: _folded(found, side))
-    if json_wanted:
+    if test_wanted:
+        measure_aligned(store, stored, _only(found), blocks=blocks)
+    elif json_wanted:
         click.echo(as_json(found, stored.run), nl=False)
     elif not any((html, flame_graph, speedscope, folded)):
         explain_terminal.show(found, out)
@@ -91,98 +116,6 @@ def command(
 def _write(path: Path | None, text: Callable[[], str]) -> None:
     if path is not None:
         err.print(f"wrote {write_text(path, text())}", markup=False)
-
-
-def _explain(
-    stored: StoredRun,
-    base: str | None,
-    candidates: Sequence[str],
-    factor: str | None,
-    held: Mapping[str, Level],
-) -> tuple[Explanation, ...]:
-    """Each candidate against the base, group by group.
-
-    Raises UserError for levels that are not there, and for a run that nobody observed.
-    """
-    name, against, others = _levels(stored, base, candidates, factor)
-    found = tuple(
-        explanation
-        for candidate in others
-        for explanation in explain(
-            stored, base=against, candidate=candidate, held=held, factor=name
-        )
-    )
-    if not any(map(is_observed, found)):
-        raise UserError(
-            f"run {stored.run.id} holds no observations: nothing but its speed was measured",
-            remedy="measure it anew with observers, and a few blocks with a profiler: "
-            "`millrace run FILE --new --observers all --profile-blocks 3`",
-        )
-    return found
-
-
-def _levels(
-    stored: StoredRun, base: str | None, candidates: Sequence[str], factor: str | None
-) -> tuple[str, str, Sequence[str]]:
-    """The factor, its level A and its levels B."""
-    levels = _factors(stored)
-    compare = stored.run.spec["compare"]
-    if factor is not None and factor not in levels:
-        raise _unknown(factor, levels, f"run {stored.run.id} has no factor")
-    if factor is None:
-        asked = {each for each in (base, *candidates) if each is not None}
-        having = [name for name, of in levels.items() if asked <= set(of)]
-        factor = str(compare["factor"])
-        if asked and factor not in having and len(having) == 1:
-            factor = having[0]
-    known = levels[factor]
-    if base is None:
-        base = str(compare["base"]) if factor == compare["factor"] else known[0]
-    for level in (base, *candidates):
-        if level not in known:
-            raise _unknown(level, known, f"the factor {factor} has no level")
-    others = list(dict.fromkeys(candidates)) or [level for level in known if level != base]
-    if not others:
-        raise UserError(
-            f"{base} is the only level of {factor}, so there is nothing to compare it with",
-            remedy="measure another level in the same run",
-        )
-    return factor, base, others
-
-
-def _held(stored: StoredRun, workload: str | None, where: Sequence[str]) -> dict[str, Level]:
-    """The levels of other factors that were asked for; a test is a level too, where tests vary."""
-    levels = _factors(stored)
-    asked = [_assignment(text) for text in where]
-    if workload is not None and "test" in levels:
-        asked.append(("test", workload))
-    elif workload is not None and workload != stored.run.spec["workload"]["name"]:
-        name = str(stored.run.spec["workload"]["name"])
-        raise _unknown(workload, [name], f"run {stored.run.id} has no workload")
-    for name, level in asked:
-        if name not in levels:
-            raise _unknown(name, levels, f"run {stored.run.id} has no factor")
-        if level not in levels[name]:
-            raise _unknown(level, levels[name], f"the factor {name} has no level")
-    return dict(asked)
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, level = text.partition("=")
-    if not equals:
-        raise click.BadParameter(f"{text!r} is not of the form FACTOR=LEVEL", param_hint="--where")
-    return name.strip(), level.strip()
-
-
-def _factors(stored: StoredRun) -> dict[str, list[str]]:
-    """Every factor's levels as text, as they are written on a command line."""
-    return {f["name"]: [str(level) for level in f["levels"]] for f in stored.run.spec["factors"]}
-
-
-def _unknown(name: str, known: Sequence[str] | Mapping[str, object], what: str) -> UserError:
-    likely = nearest(name, known)
-    meant = f"did you mean {likely!r}? " if likely else ""
-    return UserError(f"{what} {name!r}", remedy=f"{meant}there is: {', '.join(known)}")
 
 
 def _flame_graph(found: Sequence[Explanation]) -> str:
@@ -205,6 +138,22 @@ def _folded(found: Sequence[Explanation], side: str | None) -> str:
     return as_folded(tree, "A" if side == "A" else "B")
 
 
+def _only(found: Sequence[Explanation]) -> Explanation:
+    """The one explanation there is; UserError where there are several."""
+    if len(found) > 1:
+        raise UserError(
+            f"suspects are tested for one comparison at a time, and there are {len(found)}",
+            remedy=f"choose one with --candidate, --workload and --where: {_titles(found)}",
+        )
+    return found[0]
+
+
+def _titles(found: Sequence[Explanation]) -> str:
+    """The first few, and how many more there are."""
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(title(each) for each in found[:_SHOWN]) + more
+
+
 def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     """The one explanation that has profiles of both; UserError where there is none, or several."""
     profiled = [(e, e.profile.tree) for e in found if e.profile is not None]
@@ -215,10 +164,9 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
             "profiler was on, `millrace explain` tells what it lacked",
         )
     if len(profiled) > 1:
-        titles = "; ".join(title(e) for e, _ in profiled[:8])
-        more = f"; and {len(profiled) - 8} more" if len(profiled) > 8 else ""
         raise UserError(
             f"{len(profiled)} comparisons have profiles, and such a file holds one",
-            remedy=f"choose one with --candidate, --workload and --where: {titles}{more}",
+            remedy=f"choose one with --candidate, --workload and --where: "
+            f"{_titles([explanation for explanation, _ in profiled])}",
         )
     return profiled[0]

@@ -10,6 +10,7 @@ from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.cli.console import err, out
 from millrace.cli.experiment_options import Percent
+from millrace.cli.explaining import explanations_of_report
 from millrace.cli.store_option import store_option
 from millrace.report import html, terminal
 from millrace.report.render import FORMATS, render
@@ -55,13 +56,16 @@ def command(
     with another margin or another base at any time.
     """
     with Store.open(store, read_only=True) as opened:
-        stored = opened.load_run(opened.find_run(run).id)
+        is_page = output_format == "html"
+        stored = opened.load_run(opened.find_run(run).id, observations_too=is_page)
     analysis = judge(stored, margin=None if margin is None else margin / 100, base=base)
+    explanations = explanations_of_report(stored, analysis.base) if is_page else ()
     if output is not None:
-        err.print(f"report: {write_text(output, render(analysis, output_format))}", markup=False)
-    elif output_format == "html":
+        text = html.as_html(analysis, explanations) if is_page else render(analysis, output_format)
+        err.print(f"report: {write_text(output, text)}", markup=False)
+    elif is_page:
         path = store.parent / "reports" / f"{analysis.run.id}.html"
-        out.print(str(html.write(analysis, path)), markup=False)
+        out.print(str(html.write(analysis, path, explanations)), markup=False)
     else:
         _show(analysis, output_format)
 

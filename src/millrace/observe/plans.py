@@ -38,8 +38,8 @@ def observer(target: Target) -> Observer:
 
 def explains_of(family: Family, version: tuple[int, ...]) -> Explains:
     """How a version of a family explains."""
-    entries = family.observable.explains
-    return [entry for entry in entries if version_key(entry.since) <= version][-1]
+    first, *later = family.observable.explains
+    return [first, *(entry for entry in later if version_key(entry.since) <= version)][-1]
 
 
 def verb_of(sql: str) -> str:

@@ -133,6 +133,13 @@ def call(raw: bytes) -> Call | None:
     return Call(number, tuple(int(value, 16) for value in rest[:-2]) if number >= 0 else ())
 
 
+def stack_pointer(raw: bytes) -> int | None:
+    """/proc/PID/task/TID/syscall: where the stack of a thread that waits ends; None while it runs
+    or is runnable."""
+    words = raw.split()
+    return None if words[0] == _RUNNING else int(words[-2], 16)
+
+
 def writes_through(raw: bytes) -> bool:
     """/proc/PID/fdinfo/N: whether a write returns only when the disk has it."""
     for line in raw.splitlines():

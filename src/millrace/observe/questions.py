@@ -78,10 +78,9 @@ def question(asked: Connection[Any], table: Table, database: str) -> Question:
     except pymysql.MySQLError as error:
         raise unavailable(table.name, error) from error
     found = {
-        ours: name
+        ours: known[0]
         for ours, names in table.columns.items()
-        for name in names[::-1]
-        if name.upper() in theirs
+        if (known := [name for name in names if name.upper() in theirs])
     }
     listed = ", ".join(f"{name} AS `{ours}`" for ours, name in found.items())
     if not listed:

@@ -4,8 +4,9 @@ In this order, the first that says anything counts:
 
 1. The process's first thread is ``main``: it starts the server and mostly listens.
 2. A name that it gave itself and that only a background thread has.
-3. What the server tells of it. One that works for a session in a database is a ``connection``, if
-   it ran at all inside the window and is not seen to wait for millrace.
+3. What the server tells of it, or else the function that it spends its life in. One that works for
+   a session in a database is a ``connection``, if it ran at all inside the window and is not seen
+   to wait for millrace.
 4. A descriptor it was seen waiting on: a client's connected socket makes it a ``connection``, again
    if it ran inside the window; one of millrace's own sessions ``background``; a listening socket
    ``main``; the kernel's queue of asynchronous reads and writes ``io``.
@@ -48,9 +49,9 @@ _OWN_NAMES: tuple[tuple[str, str], ...] = (
 class Thread:
     """All that is known of a thread.
 
-    ``ran`` says whether it ran inside the window, ``told`` the kind it has by the server's word,
-    ``sockets`` whose sockets it was seen waiting on, ``waited_for_io`` that it was seen waiting for
-    reads and writes it had begun before.
+    ``ran`` says whether it ran inside the window, ``told`` the kind it has by the server's word or
+    by its function, ``sockets`` whose sockets it was seen waiting on, ``waited_for_io`` that it was
+    seen waiting for reads and writes it had begun before.
     """
 
     tid: int

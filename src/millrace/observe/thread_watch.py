@@ -18,10 +18,12 @@ from millrace.observe import proc, questions, sockets, syscalls
 from millrace.observe.model import Target, Unavailable
 from millrace.observe.server_threads import Teller
 from millrace.observe.sockets import Sockets
-from millrace.observe.thread_kinds import Server, Thread, kind_of
+from millrace.observe.thread_functions import functions_of
+from millrace.observe.thread_kinds import BACKGROUND, CONNECTION, MAIN, Server, Thread, kind_of
 from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
+from millrace.servers.model import InstalledServer
 
 # Calls whose first argument is the descriptor that is waited on, and those whose first argument
 # points to a list of them.
@@ -29,6 +31,7 @@ _ON_DESCRIPTOR = frozenset({"read", "readv", "recvfrom", "recvmsg", "accept", "a
 _ON_LIST = frozenset({"poll", "ppoll"})
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
 _WAITS_FOR_SIGNALS = "rt_sigtimedwait"
+_UNNAMED = frozenset({CONNECTION, BACKGROUND, MAIN, "io"})  # kinds that need no name
 _DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
 
 Missing = list[dict[str, str | None]]
@@ -87,6 +90,7 @@ class ThreadWatch:
         with contextlib.suppress(Unavailable, pymysql.MySQLError):
             self._session = questions.session(target)
             self._teller = Teller(self._session, families.get(target.instance.server.family))
+        self._running = _kinds_by_function(self.pid, target.instance)
 
     def look(self) -> Mapping[int, Look]:
         """Look at the threads now, at a mark."""
@@ -126,6 +130,13 @@ class ThreadWatch:
                 {
                     "what": "which of the server's threads work for millrace's own sessions",
                     "remedy": "use a kernel with CONFIG_UNIX_DIAG",
+                }
+            )
+        if self._looks and _UNNAMED.issuperset(self.kinds().values()):
+            found.append(
+                {
+                    "what": "what the server's background threads are for",
+                    "remedy": "set performance_schema = 1 (MySQL from 5.7, MariaDB from 10.5)",
                 }
             )
         return found
@@ -211,16 +222,44 @@ class ThreadWatch:
             told = self._told.get(tid)
             return Thread(tid, seen.name, 0, True, told, uses, seen.waited_for_io)
         first, last = proc.stat(looks[0].stat), proc.stat(looks[-1].stat)
-        lived_through = len(looks) == len(self._looks) and first.started_ticks == last.started_ticks
+        seen_twice = len(looks) > 1 and first.started_ticks == last.started_ticks
         return Thread(
             tid=tid,
             name=last.name,
             started_ticks=last.started_ticks,
-            ran=not lived_through or _ran(looks[0], looks[-1]),
-            told=self._told.get(tid),
+            ran=not seen_twice or _ran(looks[0], looks[-1]),
+            told=self._told.get(tid) or self._running.get((tid, last.started_ticks)),
             sockets=uses,
             waited_for_io=seen.waited_for_io or any(look.call in FOR_IO for look in looks),
         )
+
+
+def kinds_now(target: Target) -> Mapping[int, str]:
+    """The kinds of a server's threads at this moment, by one look. Raises Unavailable where its
+    process cannot be seen, OSError when it is gone."""
+    with contextlib.closing(ThreadWatch(target)) as watch:
+        watch.look()
+        return watch.kinds()
+
+
+def _kinds_by_function(
+    pid: int, instance: Instance | AttachedInstance
+) -> Mapping[tuple[int, int], str]:
+    """The kinds of threads by the functions that they spend their lives in, by number and start."""
+    server = instance.server
+    if not isinstance(server, InstalledServer):
+        return {}
+    kinds = families.get(server.family).observable.thread_functions
+    try:
+        functions = functions_of(pid, server.program, kinds.keys())
+    except OSError:
+        return {}
+    stats = {tid: proc.read_or_none(f"/proc/{pid}/task/{tid}/stat") for tid in functions}
+    return {
+        (tid, proc.stat(stat).started_ticks): kinds[functions[tid]]
+        for tid, stat in stats.items()
+        if stat is not None
+    }
 
 
 def _pid_file_written(instance: Instance | AttachedInstance) -> tuple[int, int] | None:

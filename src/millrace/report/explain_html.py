@@ -16,14 +16,12 @@ from typing import Any
 from millrace.analysis.account import PARTS, UNACCOUNTED
 from millrace.analysis.explanation import Explanation
 from millrace.analysis.plans import PlanComparison
-from millrace.analysis.suspects.model import Suspect
 from millrace.report.explain_sentences import (
     account_notes,
     answer,
     coverage_text,
     disturbance_texts,
     missing_rows,
-    suspect_text,
     title,
 )
 from millrace.report.explain_tables import (
@@ -58,15 +56,6 @@ class PlanPart:
 
 
 @dataclass(frozen=True)
-class SuspectPart:
-    """A suspect as shown: what it is, how sure and how much, and its evidence."""
-
-    claim: str
-    size: str
-    evidence: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class FlatPart:
     """A flat profile, and how it was taken."""
 
@@ -86,7 +75,6 @@ class ExplanationPart:
     explanation: Explanation
     title: str
     answer: tuple[str, ...]
-    suspects: tuple[SuspectPart, ...]
     account: Table | None
     account_chart: StackedBars | None
     account_notes: tuple[str, ...]
@@ -180,7 +168,6 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
         explanation=e,
         title=title(e),
         answer=tuple(answer(e)),
-        suspects=tuple(map(_suspect, e.suspects)),
         account=account_table(found, labels, e.noun) if found is not None else None,
         account_chart=_account_chart(e),
         account_notes=tuple(account_notes(e)),
@@ -229,7 +216,3 @@ def _plan(plan: PlanComparison, labels: Labels) -> PlanPart:
         different=plan.different,
         tables=tuple(plan_table(side, label) for side, label in sides),
     )
-
-
-def _suspect(suspect: Suspect) -> SuspectPart:
-    return SuspectPart(suspect.sentence, suspect_text(suspect), suspect.evidence)

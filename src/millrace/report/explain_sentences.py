@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from millrace.analysis.account import DifferenceLine
 from millrace.analysis.explanation import Disturbance, Explanation, Lack
 from millrace.analysis.profiles import GroupDifference
-from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.waits import Coverage
 from millrace.report.explain_tables import latencies_us
 from millrace.report.formatting import counted, figure_text, fixed_text, percent_text, us_decimals
@@ -60,15 +59,6 @@ def coverage_text(coverage: Coverage) -> str:
         whole += f" and {figure_text(coverage.spinning_us)} µs spinning"
     waits = figure_text(coverage.waits_us)
     return f"instrumented waits, {waits} µs, cover {percent_text(share)} of {whole}"
-
-
-def suspect_text(suspect: Suspect) -> str:
-    """How sure, and how much: ``consistent with what was seen; up to 9.1 µs``."""
-    sure = "shown by an experiment" if suspect.shown else "consistent with what was seen"
-    if suspect.us is None:
-        return sure
-    size = figure_text(abs(suspect.us))
-    return f"{sure}; {'' if suspect.shown else 'up to '}{size} µs {_more(suspect.us)}"
 
 
 def disturbance_texts(explanation: Explanation) -> list[str]:

@@ -17,7 +17,6 @@ from millrace.report.explain_sentences import (
     coverage_text,
     disturbance_texts,
     missing_rows,
-    suspect_text,
     title,
 )
 from millrace.report.explain_tables import account_table, efficiency_table

@@ -1,4 +1,7 @@
-"""The report as one HTML file: no network, no script, styles and charts inside."""
+"""The report as one HTML file: no network, styles and charts inside.
+
+It has no script but for flame graphs, where differences are explained in it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from millrace.analysis.explanation import Explanation
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
@@ -15,7 +19,7 @@ from millrace.analysis.model import (
     VariablesComparison,
 )
 from millrace.analysis.verdict import margin_text
-from millrace.report import drive_notes, notes
+from millrace.report import drive_notes, explain_html, notes
 from millrace.report.charts import RatioChart, bar_charts, ratio_charts
 from millrace.report.drive_tables import cost_table, latency_table
 from millrace.report.formatting import GLYPHS, bytes_text, counted
@@ -52,19 +56,23 @@ class _MetricSection:
     ratios: Table
 
 
-def as_html(analysis: RunAnalysis) -> str:
-    """The whole page as text."""
+def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
+    """The whole page as text, with sections for each explanation."""
     analysis = readable(analysis)
     names = (each.level for each in analysis.treatments if isinstance(each.level, str))
-    return environment(names).get_template("report.html.j2").render(_context(analysis))
+    return (
+        environment(names)
+        .get_template("report.html.j2")
+        .render({**_context(analysis), **explain_html.context(explanations)})
+    )
 
 
-def write(analysis: RunAnalysis, path: Path) -> Path:
+def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation] = ()) -> Path:
     """Write the page to ``path``, making its directory, and return it.
 
     Raises HostProblem where that cannot be.
     """
-    return write_text(path, as_html(analysis), make_directory=True)
+    return write_text(path, as_html(analysis, explanations), make_directory=True)
 
 
 def _context(analysis: RunAnalysis) -> dict[str, Any]:

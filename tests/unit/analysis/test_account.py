@@ -213,9 +213,9 @@ def test_parts_and_what_is_left_are_the_difference_of_latencies(
     a = [scene.trial(truth, block) for block, (truth, _) in enumerate(blocks)]
     b = [scene.trial(truth, block) for block, (_, truth) in enumerate(blocks)]
     for trials in (a, b):
-        found = account_of(trials)
-        parts = math.fsum(part.us.mean for part in found.parts)
-        assert parts + found.unaccounted.us.mean == pytest.approx(found.latency.mean)
+        of_side = account_of(trials)
+        parts = math.fsum(part.us.mean for part in of_side.parts)
+        assert parts + of_side.unaccounted.us.mean == pytest.approx(of_side.latency.mean)
     found = compared(a, b)
     told = math.fsum(line.difference.mean for line in found.lines)
     assert told + found.unaccounted.difference.mean == pytest.approx(found.latency.mean, abs=1e-6)

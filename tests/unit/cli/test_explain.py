@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from millrace.cli.explain import command
+from millrace.cli.explaining import explanations_of_report
+from millrace.cli.report import command as report
 from millrace.errors import UserError
 from millrace.store.records import AttemptResult, StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER
 from tests.unit.report.explained import study_run, unobserved
+from tests.unit.report.test_formats import Page
 
 
 def keep(stored: StoredRun, path: Path) -> Path:
@@ -141,3 +145,36 @@ def test_call_paths_need_profiles(tmp_path: Path) -> None:
     assert isinstance(error, UserError)
     assert "--profile-blocks" in (error.remedy or "")
     assert not (tmp_path / "x.svg").exists()
+
+
+def test_a_report_explains_what_was_observed(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    result = CliRunner().invoke(
+        report, ["--store", str(store), "--format", "html", "--output", str(path)]
+    )
+    done(result)
+    page = Page(path.read_text("utf-8"))
+    assert page.open == []
+    assert "explanation-2-account" in page.sections
+    assert page.sections.index("explanation-1-answer") < page.sections.index("options")
+
+
+def test_a_report_of_a_run_that_nobody_observed_explains_nothing(tmp_path: Path) -> None:
+    store = keep(unobserved(), tmp_path / "results.sqlite")
+    path = tmp_path / "report.html"
+    done(
+        CliRunner().invoke(
+            report, ["--store", str(store), "--format", "html", "--output", str(path)]
+        )
+    )
+    text = path.read_text("utf-8")
+    assert "<script" not in text
+    assert "explanation-1" not in text
+
+
+def test_a_report_of_one_server_explains_nothing() -> None:
+    stored = study_run(profiled=0)
+    factors = [{**factor, "levels": factor["levels"][:1]} for factor in stored.run.spec["factors"]]
+    run = replace(stored.run, spec={**stored.run.spec, "factors": factors})
+    assert explanations_of_report(replace(stored, run=run), "mysql-5.6.24") == ()
+    assert len(explanations_of_report(stored, "mysql-5.6.24")) == 1

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.analysis.explanation import Explanation, Suspect, explain
+from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.suspects.model import Suspect
 from millrace.store.records import StoredRun
 from tests.unit.analysis.observations import A, B, Truth, explained_run
 from tests.unit.report.flame_trees import STACKS
@@ -26,14 +27,17 @@ _TRUTH = {
 SUSPECTS = (
     Suspect(
         "option",
+        "binary log",
         "the binary log is on in mysql-9.7.4 alone, synced at each commit",
         ("log_bin: OFF and ON", "sync_binlog: 0 and 1", "waiting for the log grew by 2.5 µs"),
         9.1,
-        shown=False,
+        0.54,
+        {"log_bin": ("OFF", "ON")},
     ),
-    Suspect("environment", "mysql-9.7.4 was built by another compiler", (), None, shown=False),
-    Suspect("cpu", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, shown=True),
-)
+    Suspect("build", "compiler", "mysql-9.7.4 was built by another compiler", (), 0.0, 0.0),
+    Suspect("cpu", "parsing", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, 0.18,
+            shown=True),
+)  # fmt: skip
 
 
 def explained_study(*, profiled: int = 3, suspects: tuple[Suspect, ...] = SUSPECTS) -> Explanation:

@@ -174,8 +174,8 @@ class Case:
         return cpu_us + self.queueing_us * min(cpu_us / moved_us, 1.0)
 
     def titles(self, parts: Iterable[PartKey], *, at_most: int = 3) -> str:
-        """``812 µs more waiting for the log to be flushed``, the largest moved parts first; ``less``
-        where B is the better one."""
+        """``812 µs more waiting for the log to be flushed``, the largest moved parts first;
+        ``less`` where B is the better one."""
         found = sorted(
             ((self.moved[key], key) for key in parts if self.moved.get(key)), reverse=True
         )

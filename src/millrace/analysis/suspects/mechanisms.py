@@ -217,8 +217,8 @@ def _reads(case: Case) -> Iterator[Finding]:
         evidence.append(f"Innodb_buffer_pool_reads per {case.noun}: {a} in A, {b} in B")
         each_us = us / (misses[1] - misses[0])
         clause = (
-            f"a {case.noun} missed the buffer pool {a} times in A and {b} in B, at {us_text(each_us)} "
-            f"for each miss more"
+            f"a {case.noun} missed the buffer pool {a} times in A and {b} in B, "
+            f"at {us_text(each_us)} for each miss more"
         )
     read_us = case.worse.mean(_device_read_us)
     if read_us is not None:
@@ -298,8 +298,8 @@ def client(case: Case) -> Iterator[Finding]:
     yield Finding(
         kind="client",
         about="client and wire",
-        clause=f"clients waited {us_text(us)} {case.more} a {case.noun} while the server had nothing "
-        f"to do for them: in the client itself, or on the way to it",
+        clause=f"clients waited {us_text(us)} {case.more} a {case.noun} while the server had "
+        f"nothing to do for them: in the client itself, or on the way to it",
         consequence="",
         us=us,
         weight=1.0,

@@ -116,7 +116,8 @@ class Observable:
     whose only value tells whether that is on. Of ``explains`` the last entry counts that is not
     newer than the server. ``gauges`` and ``metric_gauges`` are names or shell patterns of
     status variables and of engine metrics that tell a state now; all others count. ``thread_kinds``
-    are pairs of a kind and a pattern for the name of a thread, of which the first that fits counts.
+    are pairs of a kind and a pattern for the name of a thread, of which the first that fits counts;
+    ``thread_functions`` are the kinds of threads without a name by the functions that they run.
     """
 
     status: str
@@ -128,6 +129,7 @@ class Observable:
     explains: tuple[Explains, ...]
     tables: Mapping[str, Table]
     thread_kinds: tuple[tuple[str, re.Pattern[str]], ...]
+    thread_functions: Mapping[str, str]
 
 
 @dataclass(frozen=True)

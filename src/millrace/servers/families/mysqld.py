@@ -85,6 +85,9 @@ def _observable(data: Data) -> Observable:
         thread_kinds=tuple(
             (entry["kind"], re.compile(entry["pattern"])) for entry in common["thread_kinds"]
         ),
+        thread_functions={
+            name: kind for kind, names in common["thread_functions"].items() for name in names
+        },
     )
 
 

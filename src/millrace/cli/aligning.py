@@ -1,0 +1,66 @@
+"""``millrace explain --test-suspects``: run the experiment that shows what settings cost."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+from pathlib import Path
+
+from millrace.analysis.alignment import given_back
+from millrace.analysis.explanation import Explained, Explanation
+from millrace.analysis.metrics import read_metrics
+from millrace.campaign.aligning import aligned_plan, alignments
+from millrace.cli.carrying_out import carry_out, new_run
+from millrace.cli.console import err, out
+from millrace.cli.quiet_host import quiet_host
+from millrace.errors import TrialFailed
+from millrace.report.alignment import sentences
+from millrace.store.records import StoredRun, TreatmentRecord
+from millrace.store.store import Store
+
+_SEEDS = 1 << 31
+
+
+def measure_aligned(
+    path: Path, stored: StoredRun, explanation: Explanation, *, blocks: int | None
+) -> None:
+    """Measure B again with the suspected settings as in A, and print what that gives back.
+
+    Raises UserError where no setting is suspected, and TrialFailed where no block has all trials.
+    """
+    wanted = alignments(explanation.suspects)
+    aligned = aligned_plan(
+        stored,
+        base=_treatment(stored, explanation.a),
+        candidate=_treatment(stored, explanation.b),
+        wanted=wanted,
+        blocks=blocks or stored.run.blocks,
+        seed=secrets.randbelow(_SEEDS),
+    )
+    for alignment in wanted:
+        settings = ", ".join(f"{name} = {value}" for name, value in alignment.settings.items())
+        err.print(f"{explanation.candidate} with {alignment.name}: {settings}", markup=False)
+    chosen = new_run(aligned.plan)
+    with ExitStack() as stack:
+        stack.enter_context(quiet_host(f"run {aligned.plan.experiment.name}"))
+        store = stack.enter_context(Store.open(path))
+        carry_out(stack, store, chosen, retry_failed=False)
+        measured = store.load_run(chosen.run.id)
+    found = given_back(
+        measured,
+        read_metrics(measured.run.spec["workload"])[0],
+        base=aligned.base,
+        candidate=aligned.candidate,
+        aligned=aligned.aligned,
+    )
+    if found is None:
+        raise TrialFailed(
+            f"no block of run {chosen.run.id} has a result of every treatment",
+            remedy=f"`millrace results show {chosen.run.id}` has each reason",
+        )
+    for line in sentences(found, base=explanation.base, candidate=explanation.candidate):
+        out.print(line, markup=False)
+
+
+def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:
+    return next(each for each in stored.treatments if each.levels == explained.levels)

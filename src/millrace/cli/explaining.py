@@ -1,0 +1,110 @@
+"""Which treatments of a run are explained: levels as they are written on a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from millrace.analysis.explanation import Explanation, explain
+from millrace.errors import UserError, nearest
+from millrace.report.explain_html import FLAME_GRAPHS
+from millrace.report.explain_sentences import is_observed
+from millrace.store.records import Level, StoredRun
+
+
+def explanations_of_report(stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
+    """What a report of the run explains: each level of the compared factor against ``base``.
+
+    Nothing where nobody observed anything, or where it would be more than a page holds.
+    """
+    factor = str(stored.run.spec["compare"]["factor"])
+    seen = any(attempt.observations for attempt in stored.attempts)
+    if not seen or len(_factors(stored)[factor]) < 2:
+        return ()
+    found = explain_levels(stored, str(base), (), factor, {})
+    if len(found) > FLAME_GRAPHS or not any(map(is_observed, found)):
+        return ()
+    return found
+
+
+def explain_levels(
+    stored: StoredRun,
+    base: str | None,
+    candidates: Sequence[str],
+    factor: str | None,
+    held: Mapping[str, Level],
+) -> tuple[Explanation, ...]:
+    """Each candidate against the base, group by group; UserError for levels that are not there."""
+    name, against, others = _levels(stored, base, candidates, factor)
+    return tuple(
+        explanation
+        for candidate in others
+        for explanation in explain(
+            stored, base=against, candidate=candidate, held=held, factor=name
+        )
+    )
+
+
+def _levels(
+    stored: StoredRun, base: str | None, candidates: Sequence[str], factor: str | None
+) -> tuple[str, str, Sequence[str]]:
+    """The factor, its level A and its levels B."""
+    levels = _factors(stored)
+    compare = stored.run.spec["compare"]
+    if factor is not None and factor not in levels:
+        raise _unknown(factor, levels, f"run {stored.run.id} has no factor")
+    if factor is None:
+        asked = {each for each in (base, *candidates) if each is not None}
+        having = [name for name, of in levels.items() if asked <= set(of)]
+        factor = str(compare["factor"])
+        if asked and factor not in having and len(having) == 1:
+            factor = having[0]
+    known = levels[factor]
+    if base is None:
+        base = str(compare["base"]) if factor == compare["factor"] else known[0]
+    for level in (base, *candidates):
+        if level not in known:
+            raise _unknown(level, known, f"the factor {factor} has no level")
+    others = list(dict.fromkeys(candidates)) or [level for level in known if level != base]
+    if not others:
+        raise UserError(
+            f"{base} is the only level of {factor}, so there is nothing to compare it with",
+            remedy="measure another level in the same run",
+        )
+    return factor, base, others
+
+
+def held_levels(stored: StoredRun, workload: str | None, where: Sequence[str]) -> dict[str, Level]:
+    """The levels of other factors that were asked for; a test is a level too, where tests vary."""
+    levels = _factors(stored)
+    asked = [_assignment(text) for text in where]
+    if workload is not None and "test" in levels:
+        asked.append(("test", workload))
+    elif workload is not None and workload != stored.run.spec["workload"]["name"]:
+        name = str(stored.run.spec["workload"]["name"])
+        raise _unknown(workload, [name], f"run {stored.run.id} has no workload")
+    for name, level in asked:
+        if name not in levels:
+            raise _unknown(name, levels, f"run {stored.run.id} has no factor")
+        if level not in levels[name]:
+            raise _unknown(level, levels[name], f"the factor {name} has no level")
+    return dict(asked)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, level = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r} is not of the form FACTOR=LEVEL", param_hint="--where")
+    return name.strip(), level.strip()
+
+
+def _factors(stored: StoredRun) -> dict[str, list[str]]:
+    """Every factor's levels as text, as they are written on a command line."""
+    return {f["name"]: [str(level) for level in f["levels"]] for f in stored.run.spec["factors"]}
+
+
+def _unknown(name: str, known: Sequence[str] | Mapping[str, object], what: str) -> UserError:
+    likely = nearest(name, known)
+    meant = f"did you mean {likely!r}? " if likely else ""
+    return UserError(f"{what} {name!r}", remedy=f"{meant}there is: {', '.join(known)}")
