@@ -2,7 +2,9 @@
 
 The cache of unpacked servers is the ordinary one, so that a server is downloaded once. Work and
 state are fresh directories that an unprivileged server can reach (pytest's own are 0700), and
-nothing may be left in them when the tests are over.
+nothing may be left in them when the tests are over. Several processes may run tests at the same
+time (pytest-xdist): each has its own places and its own lock of the host, and runs whole modules,
+so that servers which a module's tests share are started once.
 """
 
 from __future__ import annotations
@@ -15,14 +17,19 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from millrace.servers import install, instances, processes
+from millrace.servers import host_lock, install, instances, processes
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
 
 ServerOf = Callable[[str], InstalledServer]
 Fitted = Callable[..., FittedOptions]
 InstanceOf = Callable[..., AbstractContextManager[Instance]]
+
+# How long an example takes says how busy the host is.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,6 +40,7 @@ def own_places() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MILLRACE_STATE", str(place / "state"))
         patch.setenv("MILLRACE_WORK", str(place / "work"))
+        patch.setenv(host_lock.TESTS_VARIABLE, str(place / "host.lock"))
         patch.delenv("MILLRACE_STORE", raising=False)
         yield place
         left = processes.running()

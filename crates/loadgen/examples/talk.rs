@@ -52,6 +52,9 @@ struct Statement {
     sql: String,
     /// Parameters make it a prepared statement.
     parameters: Option<Vec<Value>>,
+    /// Tell how long the values are instead of the values, which may be too much to print.
+    #[serde(default)]
+    lengths: bool,
 }
 
 fn usual_read() -> usize {
@@ -135,7 +138,7 @@ fn waited(
         }),
     };
     match outcome {
-        Ok(outcome) => Ok(outcome_line(&outcome)),
+        Ok(outcome) => Ok(outcome_line(&outcome, statement.lengths)),
         Err(error @ ClientError::Server(_)) => Ok(error_line(&error)),
         Err(error) => Err(error),
     }
@@ -230,12 +233,22 @@ fn lost(source: io::Error) -> ClientError {
     ClientError::Connection { context, source }
 }
 
-fn outcome_line(outcome: &Outcome) -> Value {
+fn outcome_line(outcome: &Outcome, lengths: bool) -> Value {
+    let rows = match &outcome.rows {
+        Some(rows) if lengths => rows.iter().map(|row| lengths_of(row)).collect(),
+        rows => json!(rows),
+    };
     json!({
         "affected_rows": outcome.affected_rows,
         "warnings": outcome.warnings,
-        "rows": outcome.rows,
+        "rows": rows,
     })
+}
+
+fn lengths_of(row: &[Option<String>]) -> Vec<Option<usize>> {
+    row.iter()
+        .map(|value| value.as_ref().map(String::len))
+        .collect()
 }
 
 fn end_line(end: &AnswerEnd) -> Value {

@@ -10,9 +10,9 @@ from millrace.analysis.alignment import given_back
 from millrace.analysis.explanation import Explained, Explanation
 from millrace.analysis.metrics import read_metrics
 from millrace.campaign.aligning import aligned_plan, alignments
+from millrace.cli.carrying_out import carry_out, new_run
 from millrace.cli.console import err, out
 from millrace.cli.quiet_host import quiet_host
-from millrace.cli.run import carry_out, new_run
 from millrace.errors import TrialFailed
 from millrace.report.alignment import sentences
 from millrace.store.records import StoredRun, TreatmentRecord

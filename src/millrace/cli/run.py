@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
-from millrace import __version__, paths
 from millrace.analysis.judge import judge
+from millrace.cli import carrying_out
 from millrace.cli.console import err, out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.explaining import explanations_of_report
-from millrace.cli.plan import estimate_or_refuse
-from millrace.cli.progress import RunProgress
 from millrace.cli.quiet_host import quiet_host
-from millrace.cli.servers import DownloadBar
 from millrace.cli.store_option import store_option
-from millrace.errors import Interrupted, TrialFailed
-from millrace.experiment.model import Experiment, Plan
-from millrace.load import client as load
+from millrace.errors import TrialFailed
+from millrace.experiment.model import Experiment
 from millrace.report import html, terminal
-from millrace.runner import continuing, cpu_wakeup, doctor, host, prepare
-from millrace.runner import run as runner
+from millrace.runner import continuing
 from millrace.runner.continuing import Chosen
-from millrace.runner.cpu_wakeup import Rule
-from millrace.servers.model import InstalledServer
-from millrace.store.records import HostRecord, RunRecord, StoredRun
+from millrace.store.records import RunRecord
 from millrace.store.store import Store
 
 
@@ -49,110 +39,22 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bo
         stack.enter_context(quiet_host(f"run {experiment.name}"))
         opened = stack.enter_context(Store.open(store))
         chosen = _choose(opened, experiment, fresh)
-        carry_out(stack, opened, chosen, retry_failed=retry_failed)
+        carrying_out.carry_out(stack, opened, chosen, retry_failed=retry_failed)
         _report(opened, chosen.run, experiment)
-
-
-def carry_out(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: bool) -> None:
-    """Carry out what has no result yet of a run; what that needs is there until ``stack`` ends."""
-    run, plan = chosen.run, chosen.plan
-    waiting = {trial.id for trial in plan.trials}
-    if not chosen.is_new:
-        waiting &= runner.waiting_trials(store, run, plan, retry_failed=retry_failed)
-    if not waiting:
-        _announce(run, len(store.load_run(run.id).trials), 0)
-        return
-    prepare.refuse_missing_cpus(plan.experiment)
-    prepare.refuse_attached(plan)
-    estimate = estimate_or_refuse(plan, store)
-    given = _prepare(stack, plan, None if chosen.is_new else store.load_run(run.id))
-    runner.begin(store, run, plan, chosen.extension)
-    _announce(run, len(plan.trials), len(waiting))
-    with _saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
-        runner.carry_out(store, run, given, watch, retry_failed=retry_failed)
-
-
-@contextmanager
-def _saying_how_to_continue() -> Iterator[None]:
-    try:
-        yield
-    except Interrupted as stopped:
-        remedy = "the same command continues where it was stopped"
-        raise Interrupted(stopped.message, remedy=remedy) from None
-
-
-def new_run(plan: Plan) -> Chosen:
-    """A run of a plan that begins here and now, whatever there was before."""
-    run = runner.new_run_record(plan, _host(), _versions(), _command())
-    return Chosen(run, plan, is_new=True)
 
 
 def _choose(store: Store, experiment: Experiment, fresh: bool) -> Chosen:
     chosen = continuing.choose(
         store,
         experiment,
-        host=_host(),
-        versions=_versions(),
-        command=_command(),
+        host=carrying_out.host_record(),
+        versions=carrying_out.versions(),
+        command=carrying_out.command_line(),
         fresh=fresh,
     )
     if chosen.told is not None:
         err.print(chosen.told, markup=False)
     return chosen
-
-
-def _host() -> HostRecord:
-    facts = host.facts(paths.work_dir())
-    findings = [finding.as_data() for finding in doctor.examine(facts, paths.work_dir())]
-    return HostRecord(host.host_id(facts), {**facts, "findings": findings})
-
-
-def _versions() -> dict[str, str]:
-    return {"millrace": __version__, **load.versions()}
-
-
-def _command() -> str:
-    return shlex.join(["millrace", *sys.argv[1:]])
-
-
-def _prepare(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.RunInput:
-    work_dir = prepare.work_directory(paths.work_dir())
-    with DownloadBar() as bar:
-        servers = prepare.installed_servers(plan, bar)
-    treatments = prepare.treatments(plan, servers)
-    for told in prepare.indifferent_options(treatments.values()):
-        err.print(told, markup=False)
-    expected = prepare.expected_data(plan.experiment)
-    data_file = prepare.data_file(plan.experiment, treatments, work_dir)
-    return runner.RunInput(
-        plan,
-        treatments,
-        expected,
-        stack.enter_context(data_file),
-        _rule(plan, treatments.values(), earlier),
-    )
-
-
-def _rule(
-    plan: Plan, treatments: Collection[runner.PreparedTreatment], earlier: StoredRun | None
-) -> Rule | None:
-    ours = all(isinstance(each.server, InstalledServer) for each in treatments)
-    return cpu_wakeup.rule_of(
-        [treatment.work for treatment in treatments],
-        plan.experiment.compare.factor,
-        earlier,
-        placeable=ours and not plan.experiment.parameters.get("client_cpus"),
-    )
-
-
-def _announce(run: RunRecord, total: int, n_waiting: int) -> None:
-    if not n_waiting:
-        text = f"run {run.id}: all {total} trials have a result; --new measures again"
-    elif n_waiting < total:
-        text = f"run {run.id}: continued, {n_waiting} of {total} trials to go"
-    else:
-        text = f"run {run.id}: {total} trials, seed {run.seed}"
-    err.print(text, markup=False)
 
 
 def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:

@@ -14,6 +14,7 @@ import pymysql
 
 from millrace.errors import MillraceError
 from millrace.observe.model import Observer, Target, Unavailable
+from millrace.observe.thread_kinds import agreed
 
 VERSION = 1
 
@@ -94,7 +95,7 @@ class Collector:
             "window_s": self._window_s,
             "observers": list(self._observers),
             "missing": self.missing,
-            **sections,
+            **agreed(sections),
         }
 
     def _each(self, ask: Callable[[Observer], Any]) -> dict[str, Any]:

@@ -54,14 +54,19 @@ class Teller:
 
     def kinds(self) -> dict[int, str]:
         """The kinds of threads now, by the operating system's ids, as far as the server tells."""
-        found: dict[int, str] = {}
-        if self._sessions is not None:
-            for row in questions.rows(self._session, self._sessions):
-                found[int(row["tid"])] = _OTHER if row["database"] is None else _CLIENT
-        if self._threads is not None:
-            found |= kinds_in(questions.rows(self._session, self._threads), self._observable)
-        self.tells_sessions |= bool(found)
-        return found
+        sessions = self._rows(self._sessions)
+        threads = self._rows(self._threads)
+        self.tells_sessions |= bool(sessions or threads)
+        # A session that is busy at the moment may be shown without its database.
+        clients = {
+            int(row["tid"]): _CLIENT
+            for row in sessions
+            if row["tid"] and row["database"] is not None
+        }
+        return kinds_in(threads, self._observable) | clients
+
+    def _rows(self, question: str | None) -> list[Row]:
+        return [] if question is None else questions.rows(self._session, question)
 
     def _question(self, table: str) -> str | None:
         try:

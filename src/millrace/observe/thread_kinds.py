@@ -13,7 +13,8 @@ In this order, the first that says anything counts:
 5. Where the server tells of all its sessions, a thread it does not tell of is ``background``. So
    are the workers of a pool, which begin late too.
 6. Its start: a thread that began after the server was ready, and that ran inside the window, is a
-   ``connection``. Servers that tell of no threads (MySQL to 5.6) start no others then.
+   ``connection``, unless it was seen to wait for a lock each time: where MySQL without Performance
+   Schema starts a thread of its own so late, it does nothing else.
 7. All else is ``background``. So are threads that are kept for connections to come, and connections
    of whoever did nothing inside the window, since neither took part in it.
 """
@@ -21,7 +22,9 @@ In this order, the first that says anything counts:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from millrace.observe.sockets import Use
 
@@ -51,7 +54,8 @@ class Thread:
 
     ``ran`` says whether it ran inside the window, ``told`` the kind it has by the server's word or
     by its function, ``sockets`` whose sockets it was seen waiting on, ``waited_for_io`` that it was
-    seen waiting for reads and writes it had begun before.
+    seen waiting for reads and writes it had begun before, ``waited_for_locks`` that it was seen to
+    wait for a lock at each mark.
     """
 
     tid: int
@@ -61,6 +65,7 @@ class Thread:
     told: str | None = None
     sockets: frozenset[Use] = frozenset()
     waited_for_io: bool = False
+    waited_for_locks: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,19 @@ def kind_of(thread: Thread, server: Server) -> str:
     )
 
 
+def agreed(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """The document's sections with the same kind for each thread in both that have threads: samples
+    saw more of what it waits on than two looks."""
+    if "threads" not in sections or "states" not in sections:
+        return dict(sections)
+    sampled = {thread["tid"]: thread["kind"] for thread in sections["states"]["threads"]}
+    threads = [
+        {**thread, "kind": sampled.get(thread["tid"], thread["kind"])}
+        for thread in sections["threads"]["threads"]
+    ]
+    return {**sections, "threads": {**sections["threads"], "threads": threads}}
+
+
 def _named(name: str) -> str | None:
     return next((kind for pattern, kind in _OWN_NAMES if re.fullmatch(pattern, name)), None)
 
@@ -112,4 +130,4 @@ def _seen(thread: Thread) -> str | None:
 
 def _started(thread: Thread, server: Server) -> str:
     late = server.ready is not None and (thread.started_ticks, thread.tid) > server.ready
-    return CONNECTION if late and thread.ran else BACKGROUND
+    return CONNECTION if late and thread.ran and not thread.waited_for_locks else BACKGROUND

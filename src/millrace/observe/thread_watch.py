@@ -30,6 +30,7 @@ from millrace.servers.model import InstalledServer
 _ON_DESCRIPTOR = frozenset({"read", "readv", "recvfrom", "recvmsg", "accept", "accept4"})
 _ON_LIST = frozenset({"poll", "ppoll"})
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
+_FOR_LOCKS = "futex"
 _WAITS_FOR_SIGNALS = "rt_sigtimedwait"
 _UNNAMED = frozenset({CONNECTION, BACKGROUND, MAIN, "io"})  # kinds that need no name
 _DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
@@ -152,11 +153,14 @@ class ThreadWatch:
         if self._teller is None:
             return
         try:
-            self._told |= self._teller.kinds()
+            told = self._teller.kinds()
         except pymysql.MySQLError:
             self._teller = None
-        else:
-            self._tells_sessions = self._teller.tells_sessions
+            return
+        self._tells_sessions = self._teller.tells_sessions
+        # Whoever was a client at one mark was one, whatever is told at the other.
+        clients = {tid: kind for tid, kind in self._told.items() if kind == CONNECTION}
+        self._told |= told | clients
 
     def _ready(self) -> tuple[int, int] | None:
         """Start and number of the last thread from before the server took connections: that is the
@@ -231,6 +235,7 @@ class ThreadWatch:
             told=self._told.get(tid) or self._running.get((tid, last.started_ticks)),
             sockets=uses,
             waited_for_io=seen.waited_for_io or any(look.call in FOR_IO for look in looks),
+            waited_for_locks=all(look.call == _FOR_LOCKS for look in looks),
         )
 
 

@@ -18,15 +18,18 @@ from millrace.errors import HostProblem, UserError
 # Not the user's own temporary directory: all users of the host have to meet at the same file.
 HOST_LOCK = Path("/tmp/millrace-host.lock")  # noqa: S108 - opened without following links
 
+# Set by our own tests alone, which run beside each other: what they measure is of no interest.
+TESTS_VARIABLE = "MILLRACE_TESTS_HOST_LOCK"
+
 
 @contextmanager
-def host_lock(purpose: str, *, file: Path = HOST_LOCK) -> Iterator[None]:
+def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
     """Keep this host to ourselves; ``purpose`` is told to whoever is refused meanwhile.
 
     The kernel frees the lock with the process, however that ends. Raises UserError, naming the
     holder, when another process has it, and HostProblem when the file cannot be used.
     """
-    descriptor = _open(file)
+    descriptor = _open(file or lock_file())
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,6 +43,11 @@ def host_lock(purpose: str, *, file: Path = HOST_LOCK) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def lock_file() -> Path:
+    """Where all users of this host meet."""
+    return Path(os.environ.get(TESTS_VARIABLE) or HOST_LOCK)
 
 
 def _open(file: Path) -> int:

@@ -168,20 +168,20 @@ def test_missing_tables_are_told_before_anything_is_measured(instance: Instance)
         driving.fresh(instance)
 
 
-@pytest.mark.parametrize("name", SERVERS)
 @pytest.mark.parametrize("pacing", [{"kind": "closed"}, {"kind": "open", "rate": 500}])
 def test_a_server_killed_in_mid_run_leaves_a_partial_result(
-    instance_of: InstanceOf, name: str, pacing: dict[str, Any]
+    instance: Instance, pacing: dict[str, Any]
 ) -> None:
-    with instance_of(name) as instance:
-        driving.fresh(instance)
+    def kill(event: Event, _pid: int) -> None:
+        if event["type"] == "interval":
+            instance.kill()
 
-        def kill(event: Event, _pid: int) -> None:
-            if event["type"] == "interval":
-                instance.kill()
-
-        phase = drive("mixed", seconds=60, clients=16, threads=2, pacing=pacing)
+    phase = drive("mixed", seconds=60, clients=16, threads=2, pacing=pacing)
+    try:
         done = run(specification(by_socket(instance), phase), on_event=kill)
+    finally:
+        instance.kill()
+        instance.start(60)
     assert done.status == 1
     assert done.driven["partial"]
     assert done.driven["duration_s"] < 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,21 @@ VERIFY = {"name": "verify", "kind": "verify_tables"}
 WARM = {"name": "warm", "kind": "warm_tables"}
 
 Phase = Mapping[str, Any]
+
+# What would be slow, and is of no interest here.
+UNSAFE = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Instance]:
+    with instance_of(request.param, **UNSAFE) as instance:
+        yield instance
+
+
+@pytest.fixture(scope="module")
+def new(instance_of: InstanceOf) -> Iterator[Instance]:
+    with instance_of(NEW, **UNSAFE) as instance:
+        yield instance
 
 
 @dataclass(frozen=True)
@@ -142,8 +157,7 @@ def number(instance: Instance, sql: str) -> int:
     return int(instance.query(sql)[0][0] or 0)
 
 
-@pytest.mark.parametrize("name", SERVERS)
-def test_every_method_loads_the_same_rows(instance_of: InstanceOf, name: str) -> None:
+def test_every_method_loads_the_same_rows(instance: Instance) -> None:
     methods: list[dict[str, Any]] = [
         {"method": "auto"},
         {"method": "auto", "threads": 3},
@@ -152,47 +166,41 @@ def test_every_method_loads_the_same_rows(instance_of: InstanceOf, name: str) ->
         {"method": "single_row", "threads": 3},
         {"method": "single_row", "threads": 3, "lock_tables": True},
     ]
-    with instance_of(name, sync_binlog="0", innodb_flush_log_at_trx_commit="2") as instance:
-        checksums = set()
-        for method in methods:
-            fresh_database(instance)
-            ran = run(instance, {**LOAD, **method}, VERIFY, WARM, table_size=500)
-            assert ran.exit_status == 0, ran.events
-            load = ran.phase("load")
-            assert load["method"] == method["method"].replace("auto", "local")
-            assert load["method_reason"] is None
-            assert [table["name"] for table in load["tables"]] == ["sbtest1", "sbtest2", "sbtest3"]
-            assert [table["rows"] for table in load["tables"]] == [500] * 3
-            assert load["rows_sent"] == 1_500
-            assert load["bytes_sent"] == sum(table["bytes"] for table in load["tables"])
-            assert load["warnings"] == 0
-            checksums.add(tuple(table["checksum"] for table in load["tables"]))
-            for n in (1, 2, 3):
-                table = f"d.sbtest{n}"
-                assert number(instance, f"SELECT count(*) FROM {table}") == 500
-                indexes = {row[2] for row in instance.query(f"SHOW INDEX FROM {table}")}
-                assert indexes == {"PRIMARY", f"k_{n}"}
-        assert len(checksums) == 1
+    checksums = set()
+    for method in methods:
+        fresh_database(instance)
+        ran = run(instance, {**LOAD, **method}, VERIFY, WARM, table_size=500)
+        assert ran.exit_status == 0, ran.events
+        load = ran.phase("load")
+        assert load["method"] == method["method"].replace("auto", "local")
+        assert load["method_reason"] is None
+        assert [table["name"] for table in load["tables"]] == ["sbtest1", "sbtest2", "sbtest3"]
+        assert [table["rows"] for table in load["tables"]] == [500] * 3
+        assert load["rows_sent"] == 1_500
+        assert load["bytes_sent"] == sum(table["bytes"] for table in load["tables"])
+        assert load["warnings"] == 0
+        checksums.add(tuple(table["checksum"] for table in load["tables"]))
+        for n in (1, 2, 3):
+            table = f"d.sbtest{n}"
+            assert number(instance, f"SELECT count(*) FROM {table}") == 500
+            indexes = {row[2] for row in instance.query(f"SHOW INDEX FROM {table}")}
+            assert indexes == {"PRIMARY", f"k_{n}"}
+    assert len(checksums) == 1
 
 
-@pytest.mark.parametrize("name", SERVERS)
 @pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
-def test_every_kind_of_column_arrives(instance_of: InstanceOf, name: str, engine: str) -> None:
-    with instance_of(name) as instance:
-        for method in ("local", "multi_row"):
-            fresh_database(instance)
-            load = {**LOAD, "method": method}
-            ran = run(instance, load, VERIFY, sets={"mixed": MIXED}, engine=engine)
-            assert ran.exit_status == 0, ran.events
-            assert ran.phase("verify")["rows"] == ROWS
+def test_every_kind_of_column_arrives(instance: Instance, engine: str) -> None:
+    for method in ("local", "multi_row"):
+        fresh_database(instance)
+        load = {**LOAD, "method": method}
+        ran = run(instance, load, VERIFY, sets={"mixed": MIXED}, engine=engine)
+        assert ran.exit_status == 0, ran.events
+        assert ran.phase("verify")["rows"] == ROWS
 
 
-@pytest.mark.parametrize("name", SERVERS)
-def test_without_local_infile_rows_are_inserted_and_the_reason_is_told(
-    instance_of: InstanceOf, name: str
-) -> None:
-    with instance_of(name) as instance:
-        instance.query("SET GLOBAL local_infile = 0")
+def test_without_local_infile_rows_are_inserted_and_the_reason_is_told(instance: Instance) -> None:
+    instance.query("SET GLOBAL local_infile = 0")
+    try:
         fresh_database(instance)
         ran = run(instance, LOAD, VERIFY)
         assert ran.exit_status == 0, ran.events
@@ -203,6 +211,8 @@ def test_without_local_infile_rows_are_inserted_and_the_reason_is_told(
         assert ran.exit_status == 1
         assert ran.error()["code"] in NO_LOCAL_FILE
         assert ran.error()["message"].startswith("table sbtest")
+    finally:
+        instance.query("SET GLOBAL local_infile = 1")
 
 
 def test_statements_stay_below_max_allowed_packet(instance_of: InstanceOf) -> None:
@@ -238,28 +248,26 @@ def test_a_changed_row_is_a_mismatch_that_names_table_found_and_expected(
             assert f"expected {ROWS} rows with checksum {checksum}" in error["message"]
 
 
-def test_an_error_of_one_table_ends_all_with_its_words(instance_of: InstanceOf) -> None:
-    with instance_of(NEW) as instance:
-        fresh_database(instance)
-        instance.query("CREATE TABLE d.sbtest2 (a INT)")
-        ran = run(instance, {**LOAD, "threads": 2}, tables=8, table_size=200_000)
-        assert ran.exit_status == 1
-        error = ran.error()
-        assert (error["phase"], error["code"], error["sqlstate"]) == ("load", 1050, "42S01")
-        assert error["message"].startswith("table sbtest2: ")
-        # The load of the first table had begun or not; it did not end, and no other began.
-        others = {row[0] for row in instance.query("SHOW TABLES FROM d")} - {"sbtest2"}
-        assert others <= {"sbtest1"}
-        for table in others:
-            assert number(instance, f"SELECT count(*) FROM d.{table}") == 0
+def test_an_error_of_one_table_ends_all_with_its_words(new: Instance) -> None:
+    fresh_database(new)
+    new.query("CREATE TABLE d.sbtest2 (a INT)")
+    ran = run(new, {**LOAD, "threads": 2}, tables=8, table_size=200_000)
+    assert ran.exit_status == 1
+    error = ran.error()
+    assert (error["phase"], error["code"], error["sqlstate"]) == ("load", 1050, "42S01")
+    assert error["message"].startswith("table sbtest2: ")
+    # The load of the first table had begun or not; it did not end, and no other began.
+    others = {row[0] for row in new.query("SHOW TABLES FROM d")} - {"sbtest2"}
+    assert others <= {"sbtest1"}
+    for table in others:
+        assert number(new, f"SELECT count(*) FROM d.{table}") == 0
 
 
-def test_a_time_limit_ends_a_load(instance_of: InstanceOf) -> None:
-    with instance_of(NEW) as instance:
-        fresh_database(instance)
-        ran = run(instance, {**LOAD, "limit_s": 0.5}, table_size=10**9)
-        assert ran.exit_status == 1
-        assert ran.error()["kind"] == "time_limit"
+def test_a_time_limit_ends_a_load(new: Instance) -> None:
+    fresh_database(new)
+    ran = run(new, {**LOAD, "limit_s": 0.5}, table_size=10**9)
+    assert ran.exit_status == 1
+    assert ran.error()["kind"] == "time_limit"
 
 
 @pytest.mark.parametrize("ends", ["interrupted", "server killed"])

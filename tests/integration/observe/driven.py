@@ -6,12 +6,14 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from millrace.load import client as load
-from millrace.load.spec import Connection, Drive
+from millrace.load.spec import Connection
 from millrace.observe.model import Observer, Target
 from millrace.runner import phases
 from millrace.runner.work import Work
@@ -21,23 +23,14 @@ from tests.unit.workloads.small import driving
 LIMIT_S = 60.0
 DATABASE = "observed"
 
-_LINGER_S = 0.5
-
 Open = Callable[[Target], Observer]
-
-
-class _Lingering(Drive):
-    """A drive whose clients stay connected for a moment, so that observers still find them."""
-
-    def _plain(self) -> dict[str, Any]:
-        return {**super()._plain(), "linger_s": _LINGER_S}
 
 
 @dataclass
 class Observed:
     """What the observers told, and what a test knows beside them: the server's threads where the
     measured part ended and those that were left when the clients had gone, how long the longest
-    begin or end took, and how long the measured part was."""
+    begin or end took, how long the measured part was, and which processes were the test's own."""
 
     document: dict[str, Any]
     threads: frozenset[int]
@@ -45,6 +38,7 @@ class Observed:
     longest_s: float
     window_s: float
     transactions: int
+    ours: frozenset[int]
 
 
 @dataclass
@@ -54,12 +48,14 @@ class _Marks:
     took_s: list[float] = field(default_factory=list)
     at_s: list[float] = field(default_factory=list)
     threads: frozenset[int] = frozenset()
+    ours: set[int] = field(default_factory=lambda: {os.getpid()})
 
     def hear(self, event: Mapping[str, Any]) -> None:
         if event["type"] != "mark" or event["mark"] not in ("measure_started", "measure_ended"):
             return
         self.at_s.append(time.monotonic())
         self.threads = threads_of(self.pid)
+        self.ours |= {child.pid for child in psutil.Process().children(recursive=True)}
         for observer in self.observers:
             began_s = time.monotonic()
             if event["mark"] == "measure_started":
@@ -104,10 +100,6 @@ def observed(
         {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "clients": clients, **chosen},
     )
     spec = phases.spec(work.measuring, work, connection(instance, tcp=tcp))
-    lingering = tuple(
-        _Lingering(**vars(phase)) if isinstance(phase, Drive) else phase for phase in spec.phases
-    )
-    spec = replace(spec, phases=lingering)
     with contextlib.ExitStack() as opened:
         observers = []
         for opener in openers:
@@ -131,6 +123,7 @@ def observed(
             max(marks.took_s),
             end_s - begin_s,
             sum(record.count for record in driven.transactions),
+            frozenset(marks.ours),
         )
 
 

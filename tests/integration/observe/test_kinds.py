@@ -24,12 +24,14 @@ SERVERS = (
 )
 
 
+@pytest.mark.parametrize("schema", ["ON", "OFF"])
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_threads_of_clients_and_only_these_are_connections(
-    instance_of: InstanceOf, name: str
+    instance_of: InstanceOf, name: str, schema: str
 ) -> None:
+    options = {"thread_cache_size": "0", "performance_schema": schema}
     openers: tuple[Open, ...] = (threads.observer, states.observer)
-    with instance_of(name, thread_cache_size="0") as instance, loaded(instance):
+    with instance_of(name, **options) as instance, loaded(instance):
         for clients, tcp in ((1, True), (8, False)):
             # Sessions of other observers, which nobody shall take for clients.
             with contextlib.closing(instance.connect()), contextlib.closing(instance.connect()):
@@ -40,7 +42,8 @@ def test_the_threads_of_clients_and_only_these_are_connections(
             for section in ("threads", "states"):
                 listed = seen.document[section]["threads"]
                 found = {thread["tid"] for thread in listed if thread["kind"] == "connection"}
-                assert found == of_clients, (section, listed)
+                doubtful = [each for each in listed if each["tid"] in found ^ of_clients]
+                assert found == of_clients, (section, doubtful)
                 main = [thread["tid"] for thread in listed if thread["kind"] == "main"]
                 assert main == [instance.pid]
 

@@ -57,12 +57,10 @@ def target(instance: Instance) -> Target:
     return Target(instance, instance.pid, instance.data_dir, "sbtest", {}, limit_s=10)
 
 
-def profiled(
-    instance: Instance, seconds: float, *, clients: int = 0, kinds: profile.Kinds = dict
-) -> Profiled:
+def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profiled:
     """What the server does while clients read single rows, each statement as text."""
     with contextlib.ExitStack() as opened:
-        observer = profile.observer(target(instance), kinds)
+        observer = profile.observer(target(instance))
         opened.callback(observer.close)
         if clients:
             opened.enter_context(driven(instance, seconds + 2, clients))
@@ -70,7 +68,8 @@ def profiled(
         observer.begin()
         time.sleep(seconds)
         observer.end()
-        (told,) = observer.told().values()
+        found = observer.told()
+    told = {**found[profile.NAME], "missing": found["missing"]}
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for stack, count in told["stacks"].items():
@@ -156,18 +155,8 @@ def test_an_idle_server_has_nearly_no_samples(instance_of: InstanceOf) -> None:
 def test_stacks_are_under_the_kinds_of_their_threads(instance_of: InstanceOf) -> None:
     with instance_of(OLD, **BUFFER_POOL) as instance:
         prepare(instance)
-        asked = []
-
-        def kinds() -> dict[int, str]:
-            tids = {
-                int(each.name): "worker" for each in Path(f"/proc/{instance.pid}/task").iterdir()
-            }
-            asked.append(tids)
-            return tids
-
-        seen = profiled(instance, 2, clients=1, kinds=kinds)
-        assert len(asked) == 1
-        assert seen.total["worker"] > 0.9 * seen.samples
+        seen = profiled(instance, 2, clients=1)
+        assert seen.total["connection"] > 0.9 * seen.samples
 
 
 def test_a_stripped_build_says_what_has_no_name(instance_of: InstanceOf) -> None:
@@ -194,10 +183,10 @@ def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, is_told
         prepare(instance)
         assert instance.pid is not None
         with contextlib.closing(Recording(by, instance.pid, settings)) as recorded:
-            with driven(instance, 4, 2):
+            with driven(instance, 10, 2):
                 time.sleep(0.5)
                 recorded.begin()
-                time.sleep(2)
+                time.sleep(2 if is_told else 6)  # it takes long to start on a busy host
                 recorded.end()
             assert recorded.granted().frequency_hz == settings.frequency_hz
             assert not recorded.was_cut
@@ -208,7 +197,7 @@ def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, is_told
 def test_a_profile_that_grows_too_large_ends_early(
     instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "_LARGEST_BYTES", 1 << 20)
+    monkeypatch.setattr(recording, "_LARGEST_BYTES", 16 << 20)
     with instance_of(OLD, **BUFFER_POOL) as instance:
         prepare(instance)
         seen = profiled(instance, 6, clients=2)

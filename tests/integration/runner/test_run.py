@@ -57,7 +57,7 @@ def test_a_run_is_kept_reported_and_never_repeated(place: Place) -> None:
     assert "2 of 8 trials to go" in more.stderr
     assert place.latest().run.blocks == 4
 
-    fresh = place.millrace("run", file, "--new")
+    fresh = place.millrace("run", file, "--new", "--blocks", "1")
     assert fresh.returncode == 0
     assert place.latest().run.id != stored.run.id
 

@@ -58,12 +58,14 @@ def test_an_option_of_nobody_is_refused_with_the_nearest(
 def test_switches_are_on_and_off_whatever_the_default(
     tmp_path: Path, server_of: ServerOf, instance_of: InstanceOf
 ) -> None:
-    for option, variable in (
-        ("log_bin", "log_bin"),
-        ("innodb_adaptive_hash_index", "innodb_adaptive_hash_index"),
-    ):
-        for each in prepared(tmp_path, server_of, f"{option} = [true, false]"):
-            asked = {asked.name: asked.value for asked in each.options.applied}
-            with instance_of(each.server.name, **asked) as instance:
-                wanted = "ON" if option in asked else "OFF"
-                assert instance.effective()[variable] == wanted, (each.server.name, asked)
+    switches = ("log_bin", "innodb_adaptive_hash_index")
+    # Both at once, on and off, so that a server starts for two of them.
+    varied = [prepared(tmp_path, server_of, f"{name} = [true, false]") for name in switches]
+    for treatments in zip(*varied, strict=True):
+        [server] = {each.server.name for each in treatments}
+        asked = {o.name: o.value for each in treatments for o in each.options.applied}
+        with instance_of(server, **asked) as instance:
+            effective = instance.effective()
+            for switch in switches:
+                wanted = "ON" if switch in asked else "OFF"
+                assert effective[switch] == wanted, (server, asked)

@@ -82,7 +82,7 @@ def test_everything_that_was_seen_of_both() -> None:
     assert found.a.flat.lines[0].symbol == "MYSQLparse"
     assert found.a.instance is not None
     assert found.variables is not None
-    assert found.suspects == ()
+    assert found.suspects[0].kind == "plan"
 
 
 def test_disturbances_and_what_is_missing_are_told_by_side() -> None:

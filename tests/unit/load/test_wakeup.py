@@ -12,8 +12,8 @@ from millrace.load import wakeup
 
 
 def idle_class_threads() -> list[int]:
-    """The process of each thread of this host in the idle scheduling class (5) that belongs to the
-    load generator."""
+    """The process of each thread in the idle scheduling class (5) that belongs to a load generator
+    which this process started; others may run other tests meanwhile."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
         try:
@@ -21,7 +21,9 @@ def idle_class_threads() -> list[int]:
         except OSError:
             continue  # ended meanwhile
         name, _, rest = text.partition("(")[2].rpartition(")")
-        if name == "millrace-load" and rest.split()[38] == "5":
+        fields = rest.split()
+        ours = name == "millrace-load" and int(fields[1]) == os.getpid()
+        if ours and fields[38] == "5":
             found.append(int(stat.parts[2]))
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millrace.observe.thread_kinds import Server, Thread, kind_of
+from millrace.observe.thread_kinds import Server, Thread, agreed, kind_of
 
 SILENT = Server(pid=100, ready=(500, 130), tells_sessions=False)
 TELLING = Server(pid=100, ready=(500, 130), tells_sessions=True)
@@ -120,6 +120,35 @@ def test_servers_that_tell_nothing_start_only_connections_late(
     tid: int, started_ticks: int, kind: str
 ) -> None:
     assert kind_of(thread(tid=tid, started_ticks=started_ticks), SILENT) == kind
+
+
+def test_late_threads_of_a_server_that_only_wait_for_a_lock_are_its_own() -> None:
+    late = thread(tid=140, started_ticks=900, waited_for_locks=True)
+    assert kind_of(late, SILENT) == "background"
+    client = thread(
+        tid=140, started_ticks=900, waited_for_locks=True, sockets=frozenset({"client"})
+    )
+    assert kind_of(client, SILENT) == "connection"
+
+
+def test_both_sections_of_threads_agree() -> None:
+    listed = {
+        "process": {"cpu_s": 1.0},
+        "threads": [
+            {"tid": 4, "kind": "background", "cpu_s": 1.0},
+            {"tid": 5, "kind": "purge", "cpu_s": 1.0},
+            {"tid": 0, "kind": "ended", "cpu_s": 1.0},
+        ],
+    }
+    sampled = {"ticks": 9, "threads": [{"tid": 4, "kind": "connection"}]}
+    found = agreed({"threads": listed, "states": sampled, "disk": {}})
+    assert [each["kind"] for each in found["threads"]["threads"]] == [
+        "connection", "purge", "ended"
+    ]  # fmt: skip
+    assert found["threads"]["process"] == {"cpu_s": 1.0}
+    assert (found["states"], found["disk"]) == (sampled, {})
+    assert agreed({"threads": listed}) == {"threads": listed}
+    assert agreed({}) == {}
 
 
 def test_where_nothing_is_known_it_is_background() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from millrace.errors import HostProblem, Interrupted, UserError
 from millrace.servers import processes
-from millrace.servers.host_lock import host_lock
+from millrace.servers.host_lock import HOST_LOCK, TESTS_VARIABLE, host_lock, lock_file
 from millrace.servers.signals import signals_as_errors, signals_held
 
 
@@ -233,6 +233,13 @@ with host_lock("run a\\033study", file=Path(sys.argv[1])):
     with host_lock("mine", file=file):
         assert json.loads(file.read_text(encoding="utf-8"))["pid"] == os.getpid()
     assert file.stat().st_mode & 0o777 == 0o666
+
+
+def test_all_users_of_a_host_meet_at_one_lock(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "MILLRACE_CACHE", "MILLRACE_WORK"):
+        monkeypatch.setenv(name, str(place))
+    monkeypatch.delenv(TESTS_VARIABLE)
+    assert lock_file() == HOST_LOCK
 
 
 def test_the_lock_follows_no_link(place: Path) -> None:
