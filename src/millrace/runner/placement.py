@@ -2,7 +2,7 @@
 
 Which thread that is no version tells alike, and many not at all; but each request that finds its
 thread asleep is a voluntary context switch of it. So the client asks for nothing (COM_PING) many
-times when it has connected, and the thread that has switched as often since is the one.
+times when it has connected, and the thread that has switched most since is the one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from millrace.errors import TrialFailed
 
-PINGS = 500
+PINGS = 1000
 
 _VOLUNTARY = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
@@ -56,14 +56,18 @@ class Placement:
 
 
 def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
-    """The thread that has gone to sleep for about every ping in between; None without one.
+    """The thread that has gone to sleep for the pings in between; None without one that stands out.
 
-    Both count voluntary context switches by thread id. A request that comes while the thread is
-    still at work costs none, so half as many will do.
+    Both count voluntary context switches by thread id. A ping that comes while the thread has not
+    yet gone to sleep costs none, which is most of them where the host is busy; so a tenth will do,
+    if no other thread has half as many.
     """
     asleep = {thread: count - before.get(thread, 0) for thread, count in after.items()}
-    most = max(asleep, key=lambda thread: asleep[thread], default=None)
-    return most if most is not None and asleep[most] >= PINGS // 2 else None
+    serving = max(asleep, key=lambda thread: asleep[thread], default=None)
+    if serving is None or asleep[serving] < PINGS // 10:
+        return None
+    second = max((count for thread, count in asleep.items() if thread != serving), default=0)
+    return serving if 2 * second <= asleep[serving] else None
 
 
 def switches(pid: int) -> dict[int, int]:
