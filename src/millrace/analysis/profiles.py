@@ -13,7 +13,7 @@ trial. Functions are told apart by their names, those of the kernel from those o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeVar
@@ -23,12 +23,19 @@ from numpy.typing import NDArray
 
 from millrace.analysis import function_groups, renames
 from millrace.analysis.account import ALPHA
+from millrace.analysis.call_tree import (
+    UNKNOWN,
+    CallNode,
+    Key,
+    Path,
+    call_tree,
+    key_of,
+    path_of,
+)
 from millrace.analysis.efficiency import server_cpu_s
 from millrace.analysis.observed import FOREGROUND, ObservedTrial, Profile
 from millrace.stats import MeanEstimate, count_differences, holm, mean_estimate, mean_estimates
 
-KERNEL = "[kernel]"
-UNKNOWN = "[unknown]"
 SPINNING = "spinning"
 FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs
 
@@ -62,18 +69,6 @@ class FlatProfile:
     lost: int
     cpu_us: float
     lines: tuple[FlatLine, ...]
-
-
-@dataclass(frozen=True)
-class CallNode:
-    """A function in a call path, in µs per operation with all that it calls; the outermost node is
-    all of the server, its callees the kinds of threads."""
-
-    name: str
-    module: str
-    a_us: float
-    b_us: float
-    children: tuple[CallNode, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,11 +211,6 @@ def spinning_us(trials: Sequence[ObservedTrial]) -> float | None:
     return sum(spun) / len(found)
 
 
-Frame = tuple[str, str]  # module, symbol; of the outermost one the symbol is a kind of thread
-Path = tuple[Frame, ...]
-Key = tuple[bool, str]  # whether of the kernel, and the name
-
-
 @dataclass(frozen=True)
 class _Profiled:
     """One trial's stacks, and what a sample stands for in µs per operation."""
@@ -234,7 +224,7 @@ class _Profiled:
 
     @cached_property
     def stacks(self) -> list[tuple[Path, int]]:
-        return [(_path(stack), count) for stack, count in self.profile.stacks.items()]
+        return [(path_of(stack), count) for stack, count in self.profile.stacks.items()]
 
 
 def _profiled(trial: ObservedTrial) -> _Profiled | None:
@@ -242,20 +232,6 @@ def _profiled(trial: ObservedTrial) -> _Profiled | None:
     if profile is None or cpu_s is None:
         return None
     return _Profiled(profile, trial.observed.us(cpu_s))
-
-
-def _path(stack: str) -> Path:
-    kind, *frames = stack.split(";")
-    split = (frame.partition("`") for frame in frames)
-    return (("", kind), *((module, symbol) if tick else ("", module)
-                          for module, tick, symbol in split))  # fmt: skip
-
-
-def _key(frame: Frame) -> Key:
-    module, symbol = frame
-    if symbol == UNKNOWN and module != KERNEL:
-        return False, f"{UNKNOWN} in {module}"  # not the same function in two libraries
-    return module == KERNEL, symbol
 
 
 @dataclass(frozen=True)
@@ -279,7 +255,9 @@ class _Side:
 
     def keyed(self) -> list[tuple[tuple[Key, ...], float]]:
         """Call paths by function, without the kind of thread."""
-        return [(tuple(_key(frame) for frame in path[1:]), us) for path, us in self.paths().items()]
+        return [
+            (tuple(key_of(frame) for frame in path[1:]), us) for path, us in self.paths().items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -310,9 +288,9 @@ class _Functions:
         found: Counter[Key] = Counter()
         for path, count in trial.stacks:
             for frame in path[1:]:
-                self.modules.setdefault(_key(frame), frame[0])
+                self.modules.setdefault(key_of(frame), frame[0])
             frames = path[-1:] if own and len(path) > 1 else path[1:]
-            for key in {_key(frame) for frame in frames}:
+            for key in {key_of(frame) for frame in frames}:
                 found[key] += count
         return found
 
@@ -404,7 +382,7 @@ class _Functions:
         for trial in (*self.a.trials, *self.b.trials):
             for path, count in trial.stacks:
                 if len(path) > 1:
-                    own = found.setdefault(_key(path[-1]), Counter())
+                    own = found.setdefault(key_of(path[-1]), Counter())
                     own[self._group(path[1:]).name] += count
         return {
             key: found[key].most_common(1)[0][0]
@@ -458,45 +436,3 @@ def _adjusted(differences: Sequence[MeanEstimate], seen: Sequence[int]) -> list[
     }
     adjusted = dict(zip(asked, holm(list(asked.values())), strict=True))
     return [adjusted.get(number) for number in range(len(differences))]
-
-
-def call_tree(a: Mapping[Path, float], b: Mapping[Path, float]) -> CallNode:
-    """Call paths with their own costs on both sides, as a tree of costs with all callees, each
-    node's callees by name."""
-    root = _Node("all", "")
-    for side, paths in enumerate((a, b)):
-        for path, us in paths.items():
-            root.add(path, side, us)
-    return root.frozen()
-
-
-class _Node:
-    """A node while the tree grows."""
-
-    def __init__(self, name: str, module: str) -> None:
-        self.name, self.module = name, module
-        self.us = [0.0, 0.0]
-        self.callees: dict[Key, _Node] = {}
-
-    def add(self, path: Iterable[Frame], side: int, us: float) -> None:
-        node = self
-        node.us[side] += us
-        for frame in path:
-            key = _key(frame)
-            if key not in node.callees:
-                node.callees[key] = _Node(frame[1], frame[0])
-            node = node.callees[key]
-            node.us[side] += us
-
-    def frozen(self) -> CallNode:
-        """Callees first, by hand: stacks are deeper than Python's own."""
-        order = [self]
-        for node in order:
-            order.extend(node.callees.values())
-        done: dict[int, CallNode] = {}
-        for node in reversed(order):
-            callees = [done.pop(id(callee)) for _, callee in sorted(node.callees.items())]
-            done[id(node)] = CallNode(
-                node.name, node.module, node.us[0], node.us[1], tuple(callees)
-            )
-        return done[id(self)]

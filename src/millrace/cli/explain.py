@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from millrace.analysis.call_tree import CallNode
 from millrace.analysis.explanation import Explanation
-from millrace.analysis.profiles import CallNode
 from millrace.cli.aligning import measure_aligned
 from millrace.cli.console import err, out
 from millrace.cli.explaining import explain_levels, held_levels

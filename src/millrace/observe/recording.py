@@ -7,7 +7,7 @@ be told is started and ended at these moments. It is ended with us, however we e
 
 Whole CPUs are sampled where that is permitted, and the server's samples chosen afterwards. To
 follow threads the kernel sets a timer or a counter whenever one of them gets a CPU: in a virtual
-machine that cost a third of the throughput of single-row reads, whatever the frequency.
+machine that took 22 % of the throughput of a client that reads single rows, 42 % at 997 Hz.
 """
 
 from __future__ import annotations
@@ -120,19 +120,18 @@ class Recording:
             self._running().tell("enable", _CONTROL_LIMIT_S)
         else:
             self._start(self._way)
-        self._began_s = time.time()
+        self._began_s = time.monotonic()
 
     def end(self) -> None:
         """Stop sampling."""
-        ended_s = time.time()
+        self.seconds = time.monotonic() - self._began_s
         if self._running().has_ended_well():
             self.was_cut = True
-            ended_s = os.fstat(self._memory).st_mtime
+            self.seconds -= time.time() - os.fstat(self._memory).st_mtime
         elif self._perf.is_told:
             self._running().tell("disable", _CONTROL_LIMIT_S)
         else:
             self._running().interrupt()
-        self.seconds = ended_s - self._began_s
 
     def close(self) -> None:
         """End perf and forget what it recorded."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from millrace.analysis.profiles import KERNEL, CallNode
+from millrace.analysis.call_tree import KERNEL, CallNode
 from millrace.report.formatting import figure_text, percent_text
 from millrace.report.pages import environment
 from millrace.report.symbols import short_symbol

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from millrace import __version__
-from millrace.analysis.profiles import CallNode
+from millrace.analysis.call_tree import CallNode
 from millrace.report.folded import paths
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace.analysis.call_tree import CallNode
 from millrace.analysis.observed import ObservedTrial
 from millrace.analysis.profiles import (
-    CallNode,
     FunctionDifference,
     ProfileComparison,
     compare_profiles,

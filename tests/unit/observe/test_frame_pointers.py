@@ -13,7 +13,8 @@ from millrace.observe import frame_pointers
 X86_64, AARCH64 = "EM_X86_64", "EM_AARCH64"
 
 FUNCTIONS = "\n".join(
-    f"int f{n}(int *a, int b) {{ for (int i = 0; i < b; i++) b -= g(a, i) * {n}; return g(a, b); }}"
+    f"int f{n}(int *a, int b) {{"
+    f" for (int i = 0; i < b; i++) {{ a[i] += g(a, i) * {n}; b -= g(a, b); }} return g(a, b); }}"
     for n in range(40)
 )
 

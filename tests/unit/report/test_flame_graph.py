@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given, settings
 
-from millrace.analysis.profiles import CallNode
+from millrace.analysis.call_tree import CallNode
 from millrace.report.flame_graph import FlameGraph, Frame, as_svg, flame_graph
 from tests.unit.report.flame_trees import tree, trees
 

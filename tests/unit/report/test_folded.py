@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from millrace.analysis.profiles import CallNode
+from millrace.analysis.call_tree import CallNode
 from millrace.report.folded import as_differential, as_folded
 from tests.unit.report.flame_trees import tree, trees
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from millrace.analysis.profiles import CallNode
+from millrace.analysis.call_tree import CallNode
 from millrace.report.speedscope import as_speedscope
 from tests.unit.report.flame_trees import tree, trees
 

@@ -1,0 +1,83 @@
+"""Call paths with their costs on two sides, and the tree they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+KERNEL = "[kernel]"
+UNKNOWN = "[unknown]"
+
+Frame = tuple[str, str]  # module, symbol; of the outermost one the symbol is a kind of thread
+Path = tuple[Frame, ...]
+Key = tuple[bool, str]  # whether of the kernel, and the name
+
+
+@dataclass(frozen=True)
+class CallNode:
+    """A function in a call path, in µs per operation with all that it calls; the outermost node is
+    all of the server, its callees the kinds of threads."""
+
+    name: str
+    module: str
+    a_us: float
+    b_us: float
+    children: tuple[CallNode, ...] = ()
+
+
+def path_of(stack: str) -> Path:
+    """The frames of a folded stack, root first, that of the thread's kind without a module."""
+    kind, *frames = stack.split(";")
+    split = (frame.partition("`") for frame in frames)
+    return (("", kind), *((module, symbol) if tick else ("", module)
+                          for module, tick, symbol in split))  # fmt: skip
+
+
+def key_of(frame: Frame) -> Key:
+    """What tells functions apart: their names, those of the kernel from those of programs."""
+    module, symbol = frame
+    if symbol == UNKNOWN and module != KERNEL:
+        return False, f"{UNKNOWN} in {module}"  # not the same function in two libraries
+    return module == KERNEL, symbol
+
+
+def call_tree(a: Mapping[Path, float], b: Mapping[Path, float]) -> CallNode:
+    """Call paths with their own costs on both sides, as a tree of costs with all callees, each
+    node's callees by name."""
+    root = _Node("all", "")
+    for side, paths in enumerate((a, b)):
+        for path, us in paths.items():
+            root.add(path, side, us)
+    return root.frozen()
+
+
+class _Node:
+    """A node while the tree grows."""
+
+    def __init__(self, name: str, module: str) -> None:
+        self.name, self.module = name, module
+        self.us = [0.0, 0.0]
+        self.callees: dict[Key, _Node] = {}
+
+    def add(self, path: Iterable[Frame], side: int, us: float) -> None:
+        node = self
+        node.us[side] += us
+        for frame in path:
+            key = key_of(frame)
+            if key not in node.callees:
+                node.callees[key] = _Node(frame[1], frame[0])
+            node = node.callees[key]
+            node.us[side] += us
+
+    def frozen(self) -> CallNode:
+        """Callees first, by hand: stacks are deeper than Python's own."""
+        order = [self]
+        for node in order:
+            order.extend(node.callees.values())
+        done: dict[int, CallNode] = {}
+        for node in reversed(order):
+            callees = [done.pop(id(callee)) for _, callee in sorted(node.callees.items())]
+            done[id(node)] = CallNode(
+                node.name, node.module, node.us[0], node.us[1], tuple(callees)
+            )
+        return done[id(self)]

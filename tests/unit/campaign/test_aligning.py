@@ -1,0 +1,122 @@
+"""The experiment that shows what settings cost: which treatments, of what configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.analysis.alignment import ALL
+from millrace.analysis.suspects.model import Kind, Suspect
+from millrace.campaign.aligning import Alignment, aligned_plan, alignments
+from millrace.errors import UserError
+from millrace.experiment.plan import expand
+from millrace.runner.run import experiment_spec
+from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
+from tests.unit.experiment.files import SMALL, read_text
+
+BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
+CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
+
+
+def suspect(about: str, kind: Kind = "option", **settings: tuple[str | None, str]) -> Suspect:
+    return Suspect(kind, about, f"{about} differs", (), 5.0, 0.5, dict(settings))
+
+
+def stored(directory: Path, text: str = SMALL) -> StoredRun:
+    experiment = read_text(directory, text)
+    plan = expand(experiment, seed=1)
+    run = RunRecord(
+        id="small-1",
+        digest=plan.digest,
+        name=experiment.name,
+        title=experiment.title,
+        scale=experiment.scale,
+        created_utc="2026-05-01T12:00:00Z",
+        seed=1,
+        blocks=experiment.blocks,
+        margin=experiment.margin,
+        host=HostRecord("host", {}),
+        versions={},
+        spec=experiment_spec(experiment),
+        experiment_text=experiment.text,
+    )
+    treatments = tuple(
+        TreatmentRecord(each.id, position, each.levels, each.resolved)
+        for position, each in enumerate(plan.treatments)
+    )
+    return StoredRun(run, treatments, (), ())
+
+
+def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> None:
+    found = alignments(
+        (
+            suspect("other processes", "environment"),
+            suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),
+            suspect("page cache", innodb_flush_method=(None, "O_DIRECT")),
+            suspect("checksums", innodb_checksum_algorithm=("none", "crc32")),
+        )
+    )
+    together = Alignment(ALL, {**CHECKSUMS.settings, **BINARY_LOG.settings})
+    assert found == (BINARY_LOG, CHECKSUMS, together)
+
+
+def test_one_setting_is_all_of_them() -> None:
+    only = (suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),)
+    assert alignments(only) == (BINARY_LOG,)
+
+
+@pytest.mark.parametrize("suspects", [(), (suspect("parsing", "cpu"),)])
+def test_without_a_suspected_setting_there_is_nothing_to_align(
+    suspects: tuple[Suspect, ...],
+) -> None:
+    with pytest.raises(UserError, match="no suspect is a setting"):
+        alignments(suspects)
+
+
+def test_the_worse_server_is_measured_with_the_settings_of_the_better(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    base, candidate = run.treatments
+    made = aligned_plan(
+        run, base=base, candidate=candidate, wanted=(BINARY_LOG, CHECKSUMS), blocks=4, seed=9
+    )
+    plan = made.plan
+    treatments = {each.id: each for each in plan.treatments}
+    assert (made.base, made.candidate) == (base.id, candidate.id)
+    assert set(treatments) == {base.id, candidate.id, *made.aligned.values()}
+    assert len(plan.trials) == 4 * 4
+    assert [trial.position for trial in plan.trials] == list(range(16))
+    for block in range(4):
+        assert {t.treatment.id for t in plan.trials if t.block == block} == set(treatments)
+    aligned = treatments[made.aligned["binary log"]]
+    assert aligned.levels["server"] == candidate.levels["server"]
+    definition = plan.experiment.configurations[str(aligned.levels["configuration"])]
+    assert definition["extends"] == "default"
+    assert definition["optional"] == {"skip_log_bin": True, "sync_binlog": "0"}
+
+
+def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> None:
+    text = SMALL.replace(
+        "[compare]", 'options.sync_binlog = [0, 1]\nengine = ["InnoDB", "MyISAM"]\n[compare]'
+    )
+    run = stored(tmp_path, text)
+    levels = {"server": "mysql-5.6.24", "options.sync_binlog": 0, "engine": "InnoDB"}
+    base = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    levels = {"server": "mysql-5.7.22", "options.sync_binlog": 1, "engine": "InnoDB"}
+    candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    wanted = (Alignment("sync", {"sync_binlog": "0"}),)
+    made = aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
+    (aligned,) = (t for t in made.plan.treatments if t.id == made.aligned["sync"])
+    assert aligned.levels == {**candidate.levels, "options.sync_binlog": 0}
+    assert len(made.plan.treatments) == 3
+
+
+def test_what_is_all_that_differs_needs_no_test(tmp_path: Path) -> None:
+    text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', 'server = ["mysql-5.6.24"]')
+    text = text.replace("[compare]", "options.sync_binlog = [0, 1]\n[compare]")
+    text = text.replace('base = "mysql-5.6.24"', 'factor = "options.sync_binlog"\nbase = 0')
+    run = stored(tmp_path, text)
+    base, candidate = run.treatments
+    wanted = (Alignment("sync", {"sync_binlog": "0"}),)
+    with pytest.raises(UserError, match="sync_binlog is all that the two differ in"):
+        aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
