@@ -14,7 +14,6 @@ from millrace.errors import MillraceError
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 
-
 Missing = list[dict[str, str | None]]
 """Parts that an observer could not see, each with ``what`` and ``remedy``."""
 
