@@ -15,9 +15,11 @@ from millrace.report.formatting import (
     us_decimals,
 )
 from millrace.report.tables import Column, Row, Section, Table
-from millrace.stats import MeanEstimate
+from millrace.stats import MeanEstimate, RatioEstimate
 
 Labels = tuple[str, str]  # of A and B
+
+_ANYTHING = 1000  # an interval of ratios that is wider says nothing
 
 # The rows of the efficiency table under headings of their own.
 _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
@@ -182,19 +184,25 @@ def _mean(estimate: MeanEstimate | None, decimals: int) -> str:
 def _efficiency_row(row: EfficiencyRow) -> Row:
     verdict = finding(row.significant, row.difference) if row.adjusted_p is not None else None
     relative = row.relative
-    interval = MISSING
-    if relative is not None and relative.low is not None and relative.high is not None:
-        interval = f"{ratio_text(relative.low)} to {ratio_text(relative.high)}"
     cells = (
         f"{row.title}, {row.unit}" if row.unit else row.title,
         *(MISSING if side is None else figure_text(side.mean) for side in (row.a, row.b)),
         MISSING if row.difference is None else figure_text(row.difference.mean, signed=True),
         MISSING if relative is None else ratio_text(relative.ratio),
-        interval,
+        _ratio_interval(relative),
         row.source,
         verdict or "",
     )
     return Row(cells, verdict)
+
+
+def _ratio_interval(relative: RatioEstimate | None) -> str:
+    """``0.98 to 1.07``; missing for a single block, and where it says nothing at all."""
+    if relative is None or relative.low is None or relative.high is None:
+        return MISSING
+    if relative.high > _ANYTHING * relative.low:
+        return MISSING
+    return f"{ratio_text(relative.low)} to {ratio_text(relative.high)}"
 
 
 def _served(side: StatementSide | None, decimals: int) -> str:

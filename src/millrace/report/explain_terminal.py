@@ -93,7 +93,8 @@ def _show_suspects(e: Explanation, console: Console) -> None:
         console.print()
         console.print(Text("What is likely behind it", style="bold"), soft_wrap=False)
     for number, suspect in enumerate(e.suspects, start=1):
-        text = Text(f"{number}. {suspect.sentence}")
+        shown = " (shown by an experiment)" if suspect.shown else ""
+        text = Text.assemble(f"{number}. {suspect.sentence}", (shown, "bold"))
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
         for line in suspect.evidence:
             console.print(Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False)

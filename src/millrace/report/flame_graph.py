@@ -3,7 +3,8 @@
 Both graphs have one scale and one order, root on top, so that widths compare between them. Colours
 are the difference, B less A, of a function where it was called. Versions put other functions
 between the same two, and would share hardly a call path for it: so paths are compared without the
-functions that only one side has, and those have the colour of their own time alone.
+functions that only one side has, and those have the colour of their own time alone. Functions
+without a name are not compared at all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from millrace.analysis.call_tree import KERNEL, CallNode
+from millrace.analysis.call_tree import KERNEL, UNKNOWN, CallNode
 from millrace.report.formatting import figure_text, percent_text
 from millrace.report.pages import environment
 from millrace.report.symbols import short_symbol
@@ -22,8 +23,10 @@ NARROWEST = 0.001  # of the wider graph; narrower frames are left out
 STEPS = 4  # shades on either side of the neutral one
 ROW_PX = 18
 _LABELLED = 2.5  # percent of the width that has room for a few letters of a name
+_OUTLINED = 0.8  # percent of the width that has room for an outline
 
 Letter = Literal["A", "B"]
+Kind = Literal["both", "only", "unnamed"]  # of functions: which sides have it
 Key = tuple[bool, str]  # whether of the kernel, and the name
 
 
@@ -32,13 +35,13 @@ class Frame:
     """A call path in one graph: ``at`` and ``width`` in percent of the graph's width.
 
     ``number`` counts the graph's frames from the root down, and those of its callees go up to
-    ``last``. ``counterpart`` is the same in both graphs for what is compared; a function of one
-    side ``only`` has its caller's. ``shade`` is a class of the style, ``us`` what it took.
+    ``last``. ``counterpart`` is the same in both graphs for what is compared, None for what is not.
+    ``shade`` is a class of the style, ``us`` what it took.
     """
 
     number: int
     last: int
-    counterpart: int
+    counterpart: int | None
     depth: int
     at: float
     width: float
@@ -46,12 +49,17 @@ class Frame:
     label: str
     title: str
     shade: str
-    only: bool
+    kind: Kind
 
     @property
     def labelled(self) -> bool:
         """Whether there is room for some of its name."""
         return self.width >= _LABELLED
+
+    @property
+    def slim(self) -> bool:
+        """Whether there is no room for an outline."""
+        return self.width < _OUTLINED
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,11 @@ class Graph:
     frames: tuple[Frame, ...]
     left_out: int
     left_out_us: float
+
+    @property
+    def height(self) -> int:
+        """Its height in pixels."""
+        return ROW_PX * (1 + max((frame.depth for frame in self.frames), default=0))
 
     @property
     def left_out_text(self) -> str:
@@ -88,18 +101,12 @@ class Shade:
 
 @dataclass(frozen=True)
 class FlameGraph:
-    """Both graphs, ``rows`` deep, and what their colours mean."""
+    """Both graphs, and what their colours mean."""
 
     heading: str
     unit: str
     graphs: tuple[Graph, Graph]
-    rows: int
     shades: tuple[Shade, ...]
-
-    @property
-    def height(self) -> int:
-        """Of each graph, in pixels."""
-        return self.rows * ROW_PX
 
     @property
     def left_out_text(self) -> str:
@@ -122,7 +129,6 @@ def flame_graph(
         heading=heading,
         unit=unit,
         graphs=graphs,
-        rows=1 + max((frame.depth for graph in graphs for frame in graph.frames), default=0),
         shades=_shades(edges),
     )
 
@@ -156,21 +162,21 @@ class _Compared:
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """A node of the tree in its place: ``parent`` is an index, -1 of the root. ``only`` marks a
-    function that one side lacks, whose ``compared`` is its caller's."""
+    """A node of the tree in its place: ``parent`` is an index, -1 of the root. ``compared`` is its
+    caller's where it is not compared itself."""
 
     node: CallNode
     parent: int
     depth: int
     compared: _Compared
-    only: bool
+    kind: Kind
 
     @property
     def difference_us(self) -> float:
-        if self.only:
-            a_us, b_us = own_us(self.node)
-            return b_us - a_us
-        return self.compared.b_us - self.compared.a_us
+        if self.kind == "both":
+            return self.compared.b_us - self.compared.a_us
+        a_us, b_us = own_us(self.node)
+        return b_us - a_us if self.kind == "only" else 0.0
 
 
 def _walk(root: CallNode) -> list[_Path]:
@@ -182,19 +188,19 @@ def _walk(root: CallNode) -> list[_Path]:
     waiting = [(root, -1, 0, top)]
     while waiting:
         node, parent, depth, above = waiting.pop()
-        only = parent >= 0 and _key(node) not in shared
+        kind = "both" if parent < 0 else _kind(node, shared)
         compared = above
-        if parent >= 0 and not only:
+        if parent >= 0 and kind == "both":
             compared = above.callees.setdefault(_key(node), _Compared(count))
             count += compared.number == count
-        if not only:
+        if kind == "both":
             own = own_us(node)
             compared.a_us += node.a_us
             compared.b_us += node.b_us
             compared.own_a_us += own[0]
             compared.own_b_us += own[1]
         index = len(paths)
-        paths.append(_Path(node, parent, depth, compared, only))
+        paths.append(_Path(node, parent, depth, compared, kind))
         smallest_first = sorted(node.children, key=lambda child: max(child.a_us, child.b_us))
         waiting += [(child, index, depth + 1, compared) for child in smallest_first]
     return paths
@@ -213,8 +219,15 @@ def _shared(root: CallNode) -> set[Key]:
     return sides[0] & sides[1]
 
 
+def _kind(node: CallNode, shared: set[Key]) -> Kind:
+    if node.name == UNKNOWN:
+        return "unnamed"
+    return "both" if _key(node) in shared else "only"
+
+
 def _key(node: CallNode) -> Key:
-    return node.module == KERNEL, node.name
+    """Arguments change from version to version, and a function is the same for all that."""
+    return node.module == KERNEL, short_symbol(node.name)
 
 
 def _graph(
@@ -242,7 +255,7 @@ def _graph(
             Frame(
                 number=len(frames),
                 last=len(frames),
-                counterpart=path.compared.number,
+                counterpart=path.compared.number if path.kind == "both" else None,
                 depth=path.depth,
                 at=100 * (at / widest),
                 width=100 * (us / widest),
@@ -250,7 +263,7 @@ def _graph(
                 label=short_symbol(path.node.name),
                 title=_title(path, side, us, totals),
                 shade=_shade(path.difference_us, edges),
-                only=path.only,
+                kind=path.kind,
             )
         )
     return Graph(
@@ -281,10 +294,11 @@ def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:
 def _title(path: _Path, side: Letter, us: float, totals: tuple[float, float]) -> str:
     """Function, library and figures, a line each; the script reads them from there."""
     node, compared = path.node, path.compared
-    if path.only:
+    if path.kind != "both":
         own = own_us(node)[0 if side == "A" else 1]
         share = percent_text(us / totals[0 if side == "A" else 1])
-        figures = f"only in {side}: {figure_text(us)} µs, {share}"
+        where = f"only in {side}:" if path.kind == "only" else f"not compared, in {side}"
+        figures = f"{where} {figure_text(us)} µs, {share}"
         without = f"without what it calls {figure_text(own)} µs"
     else:
         figures = " · ".join(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from millrace.analysis.call_tree import CallNode
-from millrace.report.flame_graph import FlameGraph, Frame, as_svg, flame_graph
+from millrace.report.flame_graph import ROW_PX, FlameGraph, Frame, as_svg, flame_graph
 from tests.unit.report.flame_trees import tree, trees
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -80,7 +80,7 @@ def test_stacks_may_be_deeper_than_our_own() -> None:
     node = CallNode("f", "m", 1, 1)
     for _ in range(5000):
         node = CallNode("f", "m", 1, 1, (node,))
-    assert graphs(node).rows == 5001
+    assert graphs(node).graphs[0].height == 5001 * ROW_PX
 
 
 def test_narrow_frames_are_told() -> None:
@@ -97,7 +97,7 @@ def test_narrow_frames_are_told() -> None:
 
 def test_a_path_of_one_side_is_missing_in_the_other() -> None:
     graph = graphs(tree())
-    assert frame(graph, 0, "mysql_insert").only
+    assert frame(graph, 0, "mysql_insert").kind == "only"
     with pytest.raises(StopIteration):
         frame(graph, 1, "mysql_insert")
 
@@ -107,11 +107,30 @@ def test_what_is_called_through_other_functions_is_compared_all_the_same() -> No
     graph = graphs(tree())
     of_a, of_b = (frame(graph, side, "ha_innobase::write_row") for side in (0, 1))
     assert of_a.counterpart == of_b.counterpart
-    assert not of_a.only
+    assert of_a.kind == "both"
     assert of_a.shade == of_b.shade == "more-3"
     assert of_a.title.split("\n")[2] == "A 11.3 µs, 28.7 % · B 16 µs, 30.9 % · difference +4.7 µs"
-    caller = frame(graph, 0, "mysql_insert")
-    assert caller.counterpart == frame(graph, 0, "dispatch_command").counterpart
+    assert frame(graph, 0, "mysql_insert").counterpart is None
+
+
+def test_functions_without_a_name_or_with_other_arguments_do_not_stand_between() -> None:
+    root = CallNode(
+        "all",
+        "",
+        50,
+        50,
+        (
+            CallNode("[unknown]", "mysqld", 50, 9, (CallNode("run(THD*)", "mysqld", 50, 0),)),
+            CallNode("run(THD*, bool)", "mysqld", 0, 41),
+        ),
+    )
+    graph = graphs(root)
+    of_a, of_b = frame(graph, 0, "run"), frame(graph, 1, "run")
+    assert of_a.counterpart == of_b.counterpart
+    assert of_a.title.split("\n")[2] == "A 50 µs, 100.0 % · B 41 µs, 82.0 % · difference −9 µs"
+    unnamed = frame(graph, 1, "[unknown]")
+    assert (unnamed.kind, unnamed.shade) == ("unnamed", "same")
+    assert unnamed.title.split("\n")[2] == "not compared, in B 9 µs, 18.0 %"
 
 
 def test_functions_of_one_side_have_the_colour_of_their_own_time() -> None:

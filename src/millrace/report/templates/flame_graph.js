@@ -3,6 +3,7 @@
 (() => {
   const LETTER = 6.7; // pixels of a letter of a label
   const FEWEST = 3; // letters, below which a label says nothing
+  const OUTLINED = 0.8; // percent of the width that has room for an outline
 
   // Three digits, as the figures of the page.
   function figure(value) {
@@ -30,8 +31,7 @@
         lines: element.querySelector("title").textContent.split("\n"),
         number: Number(element.dataset.n),
         last: Number(element.dataset.l),
-        counterpart: element.dataset.c,
-        only: element.classList.contains("only"),
+        counterpart: element.dataset.c, // none where it is not compared
         us: Number(element.dataset.us),
         row: parseFloat(element.getAttribute("y")),
         at: parseFloat(element.getAttribute("x")),
@@ -59,8 +59,8 @@
 
     // The same function in a graph: the widest, where other functions are between.
     function counterpart(graph, frame) {
-      if (frame.only) return null;
-      const same = graph.frames.filter((other) => other.counterpart === frame.counterpart && !other.only);
+      if (frame.counterpart === undefined) return null;
+      const same = graph.frames.filter((other) => other.counterpart === frame.counterpart);
       return same.reduce((widest, other) => (other.width > (widest?.width ?? 0) ? other : widest), null);
     }
 
@@ -71,7 +71,7 @@
       detail.querySelector(".figures").textContent = figures.join(" · ");
       for (const graph of graphs) {
         for (const other of graph.frames) {
-          const same = frame !== null && !frame.only && !other.only && other.counterpart === frame.counterpart;
+          const same = frame?.counterpart !== undefined && other.counterpart === frame.counterpart;
           other.element.classList.toggle("twin", same || other === frame);
         }
       }
@@ -107,6 +107,7 @@
           if (!other.shown) continue;
           other.element.setAttribute("x", (above ? 0 : (other.at - focus.at) * factor) + "%");
           other.element.setAttribute("width", (above ? focus : other).width * factor + "%");
+          other.element.classList.toggle("slim", other.width * factor < OUTLINED);
         }
         graph.absent.style.display = focus ? "none" : "inline";
       });
