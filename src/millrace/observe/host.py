@@ -17,8 +17,7 @@ from typing import Any
 from millrace.observe import cpu_limits, proc
 from millrace.observe import host_text as text
 from millrace.observe.host_files import read
-from millrace.observe.model import Target, Unavailable
-from millrace.observe.thread_watch import Missing
+from millrace.observe.model import Missing, Target, Unavailable
 
 NAME = "host"
 COST = (

@@ -14,6 +14,9 @@ from millrace.errors import MillraceError
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 
+Missing = list[dict[str, str | None]]
+"""Parts that an observer could not see, each with ``what`` and ``remedy``."""
+
 
 class Unavailable(MillraceError):
     """Something cannot be observed here: what is missing, and what to do (``remedy``)."""

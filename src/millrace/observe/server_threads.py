@@ -7,7 +7,7 @@ sessions too, but in no database: threads of such sessions are background, not c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pymysql.connections import Connection
@@ -21,26 +21,12 @@ _CLIENT = "connection"
 _OTHER = "background"
 
 
-def kinds(session: Connection[Any], family: Family) -> Mapping[int, str]:
-    """The kinds of a server's threads by the operating system's ids, as far as it tells: empty
-    where the Performance Schema is off or not to be read, and in versions that do not know the ids
-    (before MySQL 5.7 and MariaDB 10.5). Takes a few milliseconds.
-
-    Raises what pymysql raises where the session is broken.
-    """
-    try:
-        question = questions.question(session, family.observable.tables["threads"], "")
-    except Unavailable:
-        return {}
-    if "tid" not in question.columns:
-        return {}
-    return kinds_in(questions.rows(session, question.sql), family.observable)
-
-
 class Teller:
     """Asks a server for the kinds of its threads, as often as wanted, by one short question or two.
 
-    ``tells_sessions`` says whether it told the threads of all its sessions.
+    It tells nothing where its Performance Schema is off or not to be read, and in versions that do
+    not know the operating system's ids (before MySQL 5.7 and MariaDB 10.5), but for sessions, which
+    MariaDB always tells. ``tells_sessions`` says whether it told the threads of all its sessions.
     """
 
     def __init__(self, session: Connection[Any], family: Family) -> None:

@@ -228,8 +228,12 @@ def _binary_logs(target: Target) -> Iterator[str]:
 
 
 def _written_through(pid: int, around: Surroundings) -> Iterator[str]:
-    """What the files are whose writes wait for the disk."""
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+    """What the files are whose writes wait for the disk; none where they may not be seen."""
+    try:
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return  # nor may its threads: that is said with better words
+    for descriptor in descriptors:
         with contextlib.suppress(OSError):
             link = str(descriptor.readlink())
             info = proc.read(f"/proc/{pid}/fdinfo/{descriptor.name}")

@@ -15,7 +15,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.observe import proc, questions, sockets, syscalls
-from millrace.observe.model import Target, Unavailable
+from millrace.observe.model import Missing, Target, Unavailable
 from millrace.observe.server_threads import Teller
 from millrace.observe.sockets import Sockets
 from millrace.observe.thread_functions import functions_of
@@ -34,8 +34,6 @@ _FOR_LOCKS = "futex"
 _WAITS_FOR_SIGNALS = "rt_sigtimedwait"
 _UNNAMED = frozenset({CONNECTION, BACKGROUND, MAIN, "io"})  # kinds that need no name
 _DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
-
-Missing = list[dict[str, str | None]]
 
 
 @dataclass(frozen=True)
@@ -237,14 +235,6 @@ class ThreadWatch:
             waited_for_io=seen.waited_for_io or any(look.call in FOR_IO for look in looks),
             waited_for_locks=all(look.call == _FOR_LOCKS for look in looks),
         )
-
-
-def kinds_now(target: Target) -> Mapping[int, str]:
-    """The kinds of a server's threads at this moment, by one look. Raises Unavailable where its
-    process cannot be seen, OSError when it is gone."""
-    with contextlib.closing(ThreadWatch(target)) as watch:
-        watch.look()
-        return watch.kinds()
 
 
 def _kinds_by_function(

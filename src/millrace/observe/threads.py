@@ -15,8 +15,8 @@ from typing import Any
 
 from millrace.observe import cpu_clock, proc
 from millrace.observe.cpu_clock import CpuTime, cpu_between
-from millrace.observe.model import Target, Unavailable
-from millrace.observe.thread_watch import Look, Missing, ThreadWatch, needs_process
+from millrace.observe.model import Missing, Target, Unavailable
+from millrace.observe.thread_watch import Look, ThreadWatch, needs_process
 
 NAME = "threads"
 COST = (

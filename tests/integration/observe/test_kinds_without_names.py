@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from millrace.observe import thread_watch
+from millrace.observe.thread_watch import ThreadWatch
 from tests.conftest import InstanceOf
 from tests.integration.observe.driven import target_of
 
@@ -40,20 +40,23 @@ def test_threads_are_known_by_what_they_run(
 ) -> None:
     options = OPTIONS | ({"innodb_purge_threads": "1"} if name == "mysql-9.7.4" else {})
     with instance_of(name, performance_schema="OFF", **options) as instance:
-        kinds = thread_watch.kinds_now(target_of(instance))
+        watch = ThreadWatch(target_of(instance))
+        watch.look()
+        kinds = watch.kinds()
+        watch.close()
     found = Counter(kind for kind in kinds.values() if kind not in ("background", "connection"))
     assert found == {"main": 1, **expected}
 
 
 def test_a_server_without_names_and_symbols_says_what_would_help(instance_of: InstanceOf) -> None:
     with instance_of("mariadb-10.11.19", performance_schema="OFF") as instance:
-        watch = thread_watch.ThreadWatch(target_of(instance))
+        watch = ThreadWatch(target_of(instance))
         watch.look()
         [lack] = watch.missing()
         watch.close()
     assert "performance_schema = 1" in str(lack["remedy"])
     with instance_of("mariadb-10.11.19", performance_schema="ON") as instance:
-        watch = thread_watch.ThreadWatch(target_of(instance))
+        watch = ThreadWatch(target_of(instance))
         watch.look()
         assert watch.missing() == []
         kinds = Counter(watch.kinds().values())

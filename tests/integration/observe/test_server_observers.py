@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from millrace.observe import plans, server_threads, status, waits
+from millrace.observe import plans, status, waits
 from millrace.observe.model import Observer, Target, Unavailable
+from millrace.observe.server_threads import Teller
 from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.families.model import version_key
@@ -145,7 +146,7 @@ def test_what_the_performance_schema_tells_with_everything_on(
             assert stages == sorted(stages, key=lambda stage: -stage["wait_s"])
             assert told["missing"] == []
         with contextlib.closing(instance.connect()) as session:
-            check_kinds(server_threads.kinds(session, families.get(server.family)), instance)
+            check_kinds(Teller(session, families.get(server.family)).kinds(), instance)
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"])
@@ -156,7 +157,7 @@ def test_without_the_performance_schema(instance_of: InstanceOf, name: str) -> N
         check_counts(told, server_of(instance))
         assert not told["waits"]["enabled"]
         with contextlib.closing(instance.connect()) as session:
-            assert server_threads.kinds(session, families.get("mysql")) == {}
+            assert Teller(session, families.get("mysql")).kinds() == {}
 
 
 def check_counts(told: Mapping[str, Any], server: Server) -> None:
@@ -269,7 +270,7 @@ def test_threads_of_clients_are_told_from_those_of_observers(instance_of: Instan
             contextlib.closing(instance.connect("mysql")),
             contextlib.closing(instance.connect()) as session,
         ):
-            kinds = server_threads.kinds(session, families.get(instance.server.family))
+            kinds = Teller(session, families.get(instance.server.family)).kinds()
             assert sum(kind == "connection" for kind in kinds.values()) == 2
 
 
@@ -304,7 +305,7 @@ def test_a_limited_account_is_told_what_it_lacks(instance_of: InstanceOf, name: 
                 "GRANT SELECT ON performance_schema.*" in lacks[told["waits"]["why"].split(":")[0]]
             )
         with contextlib.closing(attached.connect()) as session:
-            server_threads.kinds(session, families.get(instance.server.family))
+            Teller(session, families.get(instance.server.family)).kinds()
 
 
 def test_no_session_is_a_reason_not_a_failure(instance_of: InstanceOf) -> None:
