@@ -2,6 +2,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
+# How many processes run tests at the same time; most of their time they wait for servers.
+WORKERS ?= 2
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format clean
 
@@ -31,7 +33,10 @@ demo: setup ## compare three real servers, loading and queried, and write two re
 
 test: setup ## all tests, on real servers too
 	cargo test --quiet --workspace
-	$(BIN)/python -m pytest
+	@status=0; set -x; \
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not quiet" || status=$$?; \
+	$(BIN)/python -m pytest -m quiet || status=$$?; \
+	exit $$status
 
 check: setup ## formatters, linters, types, import directions
 	cargo fmt --check

@@ -145,6 +145,7 @@ def test_a_template_that_is_damaged_is_made_again(server_of: ServerOf) -> None:
     assert again.instances[0].facts["template"] == name
 
 
+@pytest.mark.quiet
 def test_an_open_loop_is_counted(server_of: ServerOf) -> None:
     result = trial(server_of, "mysql-5.6.24", rate=200, arrivals="constant", clients=2)
     assert result.outcome == "finished", result.reason

@@ -28,6 +28,7 @@ def idle_class_threads() -> list[int]:
     return found
 
 
+@pytest.mark.quiet
 def test_each_cpu_is_measured() -> None:
     measured = wakeup.measure()
     assert {cpu.cpu for cpu in measured} == os.sched_getaffinity(0)
