@@ -21,21 +21,21 @@ _VOLUNTARY = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
 
 class Placement:
-    """Places the threads of process ``pid`` when the client has connected; ``cpu`` is its own."""
+    """Places the threads of process ``pid`` when the client has connected; ``cpu`` is its own.
+
+    To be made before the load generator begins, whose pings do not wait for anybody to look.
+    """
 
     def __init__(self, pid: int, cpu: int) -> None:
         self._pid = pid
         self._cpu = cpu
-        self._before: Mapping[int, int] = {}
+        self._before = switches(pid)
 
     def see(self, event: Mapping[str, Any]) -> None:
         """Take an event of the load generator. Raises TrialFailed where the thread cannot be found
         or the threads may not be placed."""
-        match event["type"], event.get("mark"):
-            case "mark", "phase_started":
-                self._before = switches(self._pid)
-            case "mark", "connected":
-                self._place()
+        if event["type"] == "mark" and event["mark"] == "connected":
+            self._place()
 
     def _place(self) -> None:
         serving = serving_thread(self._before, switches(self._pid))
