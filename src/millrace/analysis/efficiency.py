@@ -252,7 +252,13 @@ _FIGURES = (
             ("the server's process", _of(_used("write_bytes"), _KB)),
         ),
     ),
-    _Figure("fsyncs", "fsyncs", "", (("InnoDB", _of(_counter("Innodb_data_fsyncs"))),)),
+    _Figure(
+        "fsyncs", "fsyncs", "",
+        (
+            ("InnoDB", _of(_counter("Innodb_data_fsyncs"))),
+            ("flushes of the device", _of(_did("flushes"))),
+        ),
+    ),
     _Figure(
         "flushes", "device flushes", "", (("the device", _of(_did("flushes"))),)
     ),

@@ -22,6 +22,8 @@ _LITERAL = re.compile(
     | (?<![\w`$?.]) (?: 0x[0-9a-f]+ | (?: \d+(?:\.\d*)? | \.\d+ ) (?:e[-+]?\d+)? ) (?![\w$])""",
     re.VERBOSE | re.DOTALL,
 )
+_PREPARED = re.compile(r"^\s*execute\s+(?=\w)")  # MySQL's newer versions say how it was sent
+_SYNONYM = re.compile(r"\bdistinctrow\b")
 _SPACE = re.compile(r"\s+")
 _AROUND = re.compile(r"\s*([-+*/%(),.=<>!|&^;?])\s*")
 _SIGN = re.compile(r"(?<=[(,=<>\x20?])-(?=\?)")
@@ -79,7 +81,7 @@ def compare_statements(
 def normalised(sql: str, tables: Sequence[str] = ()) -> str:
     """A statement or a digest without values, quotes, case and space, to be compared."""
     text = _COMMENT.sub(" ", sql).replace("`", "").lower()
-    text = _LITERAL.sub("?", text)
+    text = _SYNONYM.sub("distinct", _PREPARED.sub("", _LITERAL.sub("?", text)))
     for table in tables:
         if "{n}" in table:
             before, _, after = table.lower().partition("{n}")

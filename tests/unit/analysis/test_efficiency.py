@@ -107,6 +107,13 @@ def test_a_counter_that_did_not_move_is_zero_and_has_no_ratio() -> None:
     assert rows["fsyncs"].difference is not None
 
 
+def test_without_the_servers_counters_the_device_tells_of_fsyncs() -> None:
+    told = trial(disk=disk(flushes=1.5))
+    row = table([told], [told])["fsyncs"]
+    assert row.source == "flushes of the device"
+    assert means(row) == pytest.approx((1.5, 1.5))
+
+
 def test_figures_that_nobody_told_are_left_out() -> None:
     rows = table([trial()], [trial()])
     assert "fsyncs" not in rows

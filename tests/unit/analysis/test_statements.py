@@ -19,7 +19,7 @@ DIGESTS = [
     ("SELECT c FROM sbtest3 WHERE id=4711", "SELECT `c` FROM `sbtest1` WHERE `id` = ? "),
     (
         "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN 1 AND 100 ORDER BY c",
-        "SELECT DISTINCT `c` FROM `sbtest1` WHERE `id` BETWEEN ? AND ? ORDER BY `c`",
+        "EXECUTE SELECT DISTINCTROW `c` FROM `sbtest1` WHERE `id` BETWEEN ? AND ? ORDER BY `c`",
     ),
     (
         "INSERT INTO sbtest1 (id, k, c, pad) VALUES (0, 12, 'it''s', \"a\\\"b\")",
