@@ -157,7 +157,7 @@ performance_schema_consumer_events_stages_current = 1""",
     Cause(
         name="cpu-limit",
         title="the server limited to one CPU",
-        factors='test = ["random-points-10"]\nclients = [16]',
+        factors='test = ["random-points-100"]\nclients = [16]',
         inject=injections.one_cpu,
         expected=frozenset({("environment", "CPU limit")}),
     ),
