@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from millrace.analysis.explanation import Explanation, explain
 from millrace.analysis.suspects.model import Suspect, us_text
 from millrace.cli.experiment_options import ExperimentChoice
 from millrace.cli.quiet_host import quiet_host
+from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
 from millrace.load import client as load
@@ -63,6 +65,14 @@ class Named:
 
 def main() -> None:
     arguments = _arguments()
+    try:
+        _attribute(arguments)
+    except MillraceError as error:
+        print(error.message, error.remedy or "", sep="; ", file=sys.stderr)
+        sys.exit(2)
+
+
+def _attribute(arguments: argparse.Namespace) -> None:
     causes = [c for c in (*CAUSES, NOTHING) if not arguments.cause or c.name in arguments.cause]
     blocks, time_s = (3, 3.0) if arguments.quick else (5, 8.0)
     found: list[Named] = []

@@ -130,7 +130,7 @@ CAUSES = (
     Cause(
         name="performance-schema",
         title="performance_schema with all instruments",
-        factors='test = ["random-points-100"]',
+        factors='test = ["point-query"]',
         compared=_CONFIGURATIONS,
         b_options="""performance_schema = 1
 performance_schema_instrument = "%=ON"
@@ -157,7 +157,7 @@ performance_schema_consumer_events_stages_current = 1""",
     Cause(
         name="cpu-limit",
         title="the server limited to one CPU",
-        factors='test = ["random-points-10"]\nclients = [16]',
+        factors='test = ["random-points-100"]\nclients = [16]',
         inject=injections.one_cpu,
         expected=frozenset({("environment", "CPU limit")}),
     ),
@@ -198,7 +198,7 @@ ssl_key = "$key\"""",
         title="compressed pages",
         factors='test = ["update-nonindex"]',
         inject=injections.tables_compressed,
-        profile_blocks=2,
+        profile_blocks=3,
         expected=frozenset({("compression", ""), ("option", "compression")}),
     ),
     Cause(

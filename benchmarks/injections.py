@@ -202,13 +202,16 @@ def _send(clients: list[int], which: signal.Signals) -> None:
 
 
 def _load_generators() -> list[int]:
-    """The load generators that this process has started."""
+    """The load generators that this process has started, and none of its other helpers."""
     found = []
     for task in Path("/proc/self/task").iterdir():
         for pid in (task / "children").read_text().split():
             with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/comm").read_text().startswith("millrace-load"):
+                program, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if program.endswith(b"millrace-load") and b"run" in arguments:
                     found.append(int(pid))
+    if not found:
+        raise RuntimeError("no load generator was found to be slowed")
     return found
 
 

@@ -24,10 +24,10 @@ from millrace.servers.families.model import Observable
 
 NAME = "status"
 COST = (
-    "Two short questions at each mark (SHOW GLOBAL STATUS and the engine's metrics, a few "
-    "milliseconds), SHOW ENGINE INNODB STATUS once at each end, and the process list once a second "
-    "at most, 20 times in all; each look at the process list keeps sessions from being opened and "
-    "closed for some microseconds. Two sessions stay open."
+    "Three short questions at each mark (SHOW GLOBAL STATUS, the engine's metrics and what it "
+    "compressed, a few milliseconds), SHOW ENGINE INNODB STATUS once at each end, and the process "
+    "list once a second at most, 20 times in all; each look at the process list keeps sessions "
+    "from being opened and closed for some microseconds. Two sessions stay open."
 )
 
 _EVERY_STATEMENT = ("Questions", "Queries")
@@ -53,7 +53,10 @@ class _StatusObserver:
         with contextlib.ExitStack() as opened:
             self._session = opened.enter_context(contextlib.closing(questions.session(target)))
             watching = opened.enter_context(contextlib.closing(questions.session(target)))
-            self._metrics_sql = self._question_for_metrics(target.database)
+            self._metrics_sql = self._question_for("metrics", target.database, may_be_silent=False)
+            self._compression_sql = self._question_for(
+                "compression", target.database, may_be_silent=True
+            )
             self._watcher = Watcher(
                 watching,
                 self._asked_of.engine_status,
@@ -78,8 +81,9 @@ class _StatusObserver:
         watched = self._watcher.watched()
         own = Counter(watched.asked)
         own["Com_show_status"] += 1
-        if self._metrics_sql is not None:
-            own["Com_select"] += 1
+        own["Com_select"] += sum(
+            sql is not None for sql in (self._metrics_sql, self._compression_sql)
+        )
         return {
             "status": section(before, after, self._asked_of, own),
             "engine_status": watched.engine_status,
@@ -90,12 +94,14 @@ class _StatusObserver:
     def close(self) -> None:
         self._opened.close()
 
-    def _question_for_metrics(self, database: str) -> str | None:
-        """What asks for the metrics; None where the server has none, or none that are on."""
-        table = self._asked_of.tables["metrics"]
+    def _question_for(self, name: str, database: str, *, may_be_silent: bool) -> str | None:
+        """What asks for the rows of a table; None where the server does not have it, or has it, but
+        with nothing that is on."""
+        table = self._asked_of.tables[name]
         try:
             sql = questions.question(self._session, table, database).sql
-            refuse_silent(table.name, questions.rows(self._session, sql))
+            if not may_be_silent:
+                refuse_silent(table.name, questions.rows(self._session, sql))
         except Unavailable as lack:
             self._missing.append(lack)
             return None
@@ -106,7 +112,10 @@ class _StatusObserver:
         metrics: Iterable[Row] = ()
         if self._metrics_sql is not None:
             metrics = questions.rows(self._session, self._metrics_sql)
-        return Look(status_in(status), metrics_in(metrics))
+        compression: Iterable[Row] = ()
+        if self._compression_sql is not None:
+            compression = questions.rows(self._session, self._compression_sql)
+        return Look(status_in(status), {**metrics_in(metrics), **compression_in(compression)})
 
 
 def status_in(rows: Iterable[Row]) -> dict[str, Number]:
@@ -130,6 +139,16 @@ def refuse_silent(name: str, rows: Collection[Row]) -> None:
             f"{name}: all metrics are off",
             remedy="set innodb_monitor_enable = all in a configuration, for all servers",
         )
+
+
+def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
+    """How many pages were compressed and decompressed, and for how many seconds, of all sizes:
+    ``INNODB_CMP.compress_ops`` and so on."""
+    found: dict[str, Number] = {}
+    for row in rows:
+        for name, value in row.items():
+            found[f"INNODB_CMP.{name}"] = found.get(f"INNODB_CMP.{name}", 0) + int(value)
+    return found
 
 
 def section(

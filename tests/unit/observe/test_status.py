@@ -6,7 +6,14 @@ import pytest
 
 from millrace.observe.deltas import split
 from millrace.observe.model import Unavailable
-from millrace.observe.status import Look, metrics_in, refuse_silent, section, status_in
+from millrace.observe.status import (
+    Look,
+    compression_in,
+    metrics_in,
+    refuse_silent,
+    section,
+    status_in,
+)
 from millrace.servers import families
 from millrace.servers.families.model import Observable
 
@@ -55,6 +62,17 @@ def test_metrics_that_tell_nothing_have_a_reason() -> None:
         refuse_silent("m", [{"name": "lock_deadlocks", "count": 0, "enabled": "disabled"}])
     assert "innodb_monitor_enable = all" in (caught.value.remedy or "")
     refuse_silent("m", [{"name": "log_writes", "count": 0, "enabled": "enabled"}])
+
+
+def test_pages_compressed_are_of_all_sizes() -> None:
+    rows = [
+        {"compress_ops": 3, "uncompress_ops": 0},
+        {"compress_ops": "4", "uncompress_ops": "1"},  # MySQL's statement protocol gives texts
+    ]
+    assert compression_in(rows) == {
+        "INNODB_CMP.compress_ops": 7,
+        "INNODB_CMP.uncompress_ops": 1,
+    }
 
 
 def test_deltas_gauges_and_metrics_of_two_looks() -> None:

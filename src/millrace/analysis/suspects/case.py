@@ -7,19 +7,27 @@ other, whichever of the two is A. What moved the other way explains nothing of t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from millrace.analysis.account import PARTS, AccountDifferences, PartKey
+from millrace.analysis.account import (
+    PARTS,
+    AccountDifferences,
+    PartKey,
+    TrialAccount,
+    trial_account,
+)
 from millrace.analysis.observed import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.plans import PlanComparison
 from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.suspects.model import listed, us_text
-from millrace.stats import MeanEstimate, mean_estimate
+from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord, Level
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
+
+_SEVERAL = 3  # blocks
 
 
 @dataclass(frozen=True)
@@ -92,9 +100,25 @@ class Case:
 
     @property
     def is_different(self) -> bool:
-        """Whether latencies differ by more than chance and by more than the margin."""
-        whole = self.differences.latency
-        return is_there(whole) and abs(whole.mean) > self.margin * self.latency_a_us
+        """Whether latencies differ by more than chance and by more than the margin, by the rule of
+        verdicts: of their ratio, since what disturbs a trial makes all of it longer."""
+        pairs = [(one.latency_us, other.latency_us) for one, other in self._pairs]
+        if not pairs or min(map(min, pairs)) <= 0:
+            return False
+        found = paired_ratio(*zip(*pairs, strict=True))
+        if found.low is None or found.high is None or found.low <= 1 <= found.high:
+            return False
+        return max(found.ratio, 1 / found.ratio) > 1 + self.margin
+
+    @cached_property
+    def _pairs(self) -> Sequence[tuple[TrialAccount, TrialAccount]]:
+        """A's and B's account in each block that has both."""
+        of_b = {trial.block: told for trial in self.b.trials if (told := trial_account(trial))}
+        return [
+            (told, of_b[trial.block])
+            for trial in self.a.trials
+            if trial.block in of_b and (told := trial_account(trial)) is not None
+        ]
 
     @property
     def sign(self) -> int:
@@ -120,12 +144,19 @@ class Case:
 
     @cached_property
     def moved(self) -> Mapping[PartKey, float]:
-        """The parts that are larger on the worse side by more than chance, and by how much."""
+        """The parts that are larger on the worse side, by more than chance or in every block of
+        several, and by how much: that there is a difference is known, where it is is asked."""
         return {
             line.key: abs(line.difference.mean)
             for line in self.differences.lines
-            if self.sign * line.difference.mean > 0 and is_there(line.difference)
+            if self.sign * line.difference.mean > 0
+            and (is_there(line.difference) or self._in_every_block(line.key))
         }
+
+    def _in_every_block(self, key: PartKey) -> bool:
+        pairs = [(a.parts[key].us, b.parts[key].us) for a, b in self._pairs
+                 if key in a.parts and key in b.parts]  # fmt: skip
+        return len(pairs) >= _SEVERAL and all(self.sign * (b - a) > 0 for a, b in pairs)
 
     @cached_property
     def moved_groups(self) -> Mapping[str, float]:

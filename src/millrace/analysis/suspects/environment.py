@@ -36,6 +36,10 @@ class _Disturbance:
     parts: tuple[PartKey, ...]
     clause: Callable[[Case, float, float], str]
 
+    def only_worse(self, better: float, worse: float) -> float:
+        """Which part of the disturbance only the worse side had: what both had explains nothing."""
+        return min((worse - better) / worse, 1.0) if worse > 0 else 1.0
+
 
 def environment(case: Case) -> Iterator[Finding]:
     """What the worse side had to bear and the other had not, or less."""
@@ -43,15 +47,19 @@ def environment(case: Case) -> Iterator[Finding]:
         better, worse = case.better.each(each.ask), case.worse.each(each.ask)
         if is_larger(better, worse, by=each.by):
             means = [sum(side.values()) / len(side) for side in (better, worse)]
-            yield from _found(case, each.about, each.clause(case, *means), each.parts)
+            clause = each.clause(case, *means)
+            yield from _found(case, each.about, clause, each.parts, each.only_worse(*means))
     yield from _limits(case)
     yield from _sleeping(case)
 
 
-def _found(case: Case, about: str, clause: str, parts: tuple[PartKey, ...]) -> Iterator[Finding]:
+def _found(
+    case: Case, about: str, clause: str, parts: tuple[PartKey, ...], only_worse: float = 1.0
+) -> Iterator[Finding]:
     us = case.sum(parts)
     if us > 0:
-        yield Finding("environment", about, clause, case.titles(parts), us, _WEIGHT)
+        weight = _WEIGHT * only_worse**2
+        yield Finding("environment", about, clause, case.titles(parts), us, weight)
 
 
 def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Observed], Any]:

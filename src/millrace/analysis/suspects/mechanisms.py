@@ -15,10 +15,9 @@ _PLAN, _OTHER_PLAN, _WORK, _COUNTED, _FUNCTIONS = 2.6, 1.8, 1.6, 1.3, 1.5
 
 _MORE_ROWS = 1.1  # times as many, for other work to be suspected
 _COMPRESSION_COUNTERS = (
-    "compress_pages_compressed", "compress_pages_decompressed",
+    "INNODB_CMP.compress_ops", "INNODB_CMP.uncompress_ops",
     "compress_pages_page_compressed", "compress_pages_page_decompressed",
     "Innodb_num_pages_page_compressed", "Innodb_num_pages_page_decompressed",
-    "buffer_page_read_zblob", "buffer_page_written_zblob",
 )  # fmt: skip
 _ROWS_READ = ("Innodb_rows_read",)
 _HANDLER_READS = (
