@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from millrace.observe.deltas import split
@@ -65,7 +67,7 @@ def test_metrics_that_tell_nothing_have_a_reason() -> None:
 
 
 def test_pages_compressed_are_of_all_sizes() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"compress_ops": 3, "uncompress_ops": 0},
         {"compress_ops": "4", "uncompress_ops": "1"},  # MySQL's statement protocol gives texts
     ]
