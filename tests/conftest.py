@@ -13,13 +13,21 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from millrace.servers import host_lock, install, instances, processes
+from millrace.servers import (
+    families,
+    host_lock,
+    install,
+    instances,
+    option_names,
+    processes,
+    templates,
+)
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
 
@@ -71,16 +79,17 @@ def fitted() -> Fitted:
 
 
 @pytest.fixture(scope="session")
-def instance_of(server_of: ServerOf, fitted: Fitted) -> InstanceOf:
+def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> InstanceOf:
     """A started instance for a ``with``: ``instance_of(name)``, options as keyword arguments.
 
-    It is killed at the end: a clean stop takes seconds, and has tests of its own.
+    Only the first of a build is initialised, the others have copies of its data directory; it is
+    killed at the end. Initialising and a clean stop take seconds, and have tests of their own.
     """
 
     @contextmanager
     def started(name: str, **options: str | None) -> Iterator[Instance]:
         with instances.create(server_of(name), fitted(**options)) as instance:
-            instance.initialise(limit_s=120)
+            _initialise(instance, own_places / "initialised")
             instance.start(limit_s=60)
             try:
                 yield instance
@@ -88,6 +97,28 @@ def instance_of(server_of: ServerOf, fitted: Fitted) -> InstanceOf:
                 instance.kill()
 
     return started
+
+
+def _initialise(instance: Instance, kept: Path) -> None:
+    """Initialise an instance, or copy what one of the same build and layout was initialised to."""
+    shaping = families.get(instance.server.family).shaping_options
+    options = tuple(
+        option
+        for option in instance.options.applied
+        if not shaping.isdisjoint(option_names.forms(option.name))
+    )
+    wanted = templates.key(
+        instance.server, FittedOptions("test", options), {}, user=instance.runs_as
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_TEMPLATES", str(kept))
+        made = templates.find(wanted)
+        if made is None:
+            instance.initialise(limit_s=120)
+            with suppress(templates.NotKept):
+                made = templates.save(instance, wanted, {}, made_s=0)
+        if made is not None:
+            instance.restore(made, page_cache="warm")
 
 
 @pytest.fixture
