@@ -179,7 +179,7 @@ performance_schema_consumer_events_stages_current = 1""",
     Cause(
         name="tls",
         title="TLS",
-        factors='test = ["read-only-100"]',
+        factors='test = ["point-query"]',
         compared=("tls", "false", "true"),
         options="""ssl_ca = "$authority"
 ssl_cert = "$certificate"

@@ -126,7 +126,7 @@ def cpu(case: Case) -> Iterator[Finding]:
             f"{case.noun} than their own CPU time explains",
             consequence="",
             us=queue_us,
-            weight=0.8,
+            weight=0.5,
         )
 
 
