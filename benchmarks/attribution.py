@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from benchmarks import injections
-from benchmarks.causes import CAUSES, CHANGED, NOTHING, Cause
+from benchmarks.causes import CAUSES, CHANGED, NOTHING, Cause, Size
 from benchmarks.certificates import certificates
 from benchmarks.injections import Injections
 from benchmarks.servers import installed
@@ -74,7 +74,7 @@ def main() -> None:
 
 def _attribute(arguments: argparse.Namespace) -> None:
     causes = [c for c in (*CAUSES, NOTHING) if not arguments.cause or c.name in arguments.cause]
-    blocks, time_s = (3, 3.0) if arguments.quick else (5, 8.0)
+    size = Size(3, 3.0, 0.5, 1.5) if arguments.quick else Size(5, 8.0, 2.0, 30.0)
     found: list[Named] = []
     with ExitStack() as opened:
         opened.enter_context(quiet_host("attribution of known causes"))
@@ -85,7 +85,7 @@ def _attribute(arguments: argparse.Namespace) -> None:
         for server in arguments.server or SERVERS:
             installed(server)
             for cause in causes:
-                text = cause.experiment(server, blocks=blocks, time_s=time_s, places=places)
+                text = cause.experiment(server, size, places)
                 file = place / f"{cause.name}.toml"
                 file.write_text(text, encoding="utf-8")
                 found.append(_named(cause, server, file, store))
@@ -97,8 +97,7 @@ def _attribute(arguments: argparse.Namespace) -> None:
             "benchmark": "attribution",
             "versions": {"millrace": __version__, **load.versions()},
             "processors": len(os.sched_getaffinity(0)),
-            "blocks": blocks,
-            "time_s": time_s,
+            "size": asdict(size),
             "causes": [asdict(each) for each in found],
         }
         arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

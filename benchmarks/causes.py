@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from string import Template
 
 from benchmarks import injections
@@ -11,6 +10,16 @@ from benchmarks.injections import Injection
 
 CHANGED = "changed"
 """The server's other name, where what differs is no option or factor."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How often and how long each cause is measured; ``settle_s`` is the longest wait before."""
+
+    blocks: int
+    time_s: float
+    warmup_s: float
+    settle_s: float
 
 
 @dataclass(frozen=True)
@@ -32,9 +41,8 @@ class Cause:
     inject: Injection | None = None
     profile_blocks: int = 0
     rows: int = 50_000
-    needs: Sequence[str] = field(default=())
 
-    def experiment(self, server: str, *, blocks: int, time_s: float, places: dict[str, str]) -> str:
+    def experiment(self, server: str, size: Size, places: dict[str, str]) -> str:
         """The experiment's text; ``places`` are paths that options name."""
         factor, a, b = self.compared or ("server", f'"{server}"', f'"{CHANGED}"')
         servers = (
@@ -48,7 +56,7 @@ class Cause:
         return _EXPERIMENT.substitute(
             name=self.name,
             title=self.title,
-            blocks=blocks,
+            blocks=size.blocks,
             profile_blocks=self.profile_blocks,
             servers=servers,
             configurations=configurations,
@@ -56,7 +64,9 @@ class Cause:
             factors=self.factors,
             factor=factor,
             base=a,
-            time_s=time_s,
+            time_s=size.time_s,
+            warmup_s=size.warmup_s,
+            settle_s=size.settle_s,
             rows=self.rows,
             options=Template(self.options).substitute(places),
             b_options=self.b_options,
@@ -83,8 +93,8 @@ base = $base
 [parameters]
 table_size = $rows
 time_s = $time_s
-warmup_s = 1
-settle_s = 20
+warmup_s = $warmup_s
+settle_s = $settle_s
 
 [configurations.common]
 title = "everything in memory, no binary log"
@@ -179,7 +189,7 @@ performance_schema_consumer_events_stages_current = 1""",
     Cause(
         name="tls",
         title="TLS",
-        factors='test = ["read-only-100"]',
+        factors='test = ["point-query"]',
         compared=("tls", "false", "true"),
         options="""ssl_ca = "$authority"
 ssl_cert = "$certificate"

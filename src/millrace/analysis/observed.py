@@ -28,6 +28,9 @@ US_PER_S = 1e6
 # Kinds of threads that serve clients: one for a connection, or one of a pool.
 FOREGROUND = ("connection", "pool")
 OTHER_SESSIONS = "other sessions"
+# Threads that are gone at the end, as one: a session that loads a table ends with its load, clients
+# that are driven stay.
+_ENDED = "ended"
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,9 @@ def observed(attempt: StoredAttempt, *, clients: int) -> Observed | None:
         document = {}
     pooled = _is_pooled(attempt)
     threads = _section(document, "threads")
-    chosen, others = _split(threads, _section(document, "states"), None if pooled else work.clients)
+    serving = (*FOREGROUND, _ENDED) if work.loop == "load" else FOREGROUND
+    most = None if pooled else work.clients
+    chosen, others = _split(threads, _section(document, "states"), serving, most)
     status = _section(document, "status")
     waits = _section(document, "waits")
     return Observed(
@@ -241,7 +246,7 @@ def observed(attempt: StoredAttempt, *, clients: int) -> Observed | None:
         process=_usage([threads["process"]]) if threads.get("process") else None,
         foreground=_usage(chosen) if chosen else None,
         background={kind: _usage(of_kind) for kind, of_kind in _by_kind(others).items()},
-        states=_states(_section(document, "states"), chosen, None if pooled else work.clients),
+        states=_states(_section(document, "states"), chosen, most),
         disk=_disk(_section(document, "disk")),
         status=_numbers(status.get("deltas") or {}) if status else None,
         gauges=status.get("gauges") or {},
@@ -307,9 +312,13 @@ def _is_pooled(attempt: StoredAttempt) -> bool:
 
 
 def _split(
-    threads: Mapping[str, Any], states: Mapping[str, Any], clients: int | None
+    threads: Mapping[str, Any],
+    states: Mapping[str, Any],
+    kinds: Sequence[str],
+    clients: int | None,
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The threads that served ``clients`` (None: all that serve any), and all others."""
+    """The threads of ``kinds`` that served ``clients`` (None: all that serve any), and all
+    others."""
     known = list(threads.get("threads") or ())
     busy = {
         thread["tid"]: sum(
@@ -318,7 +327,7 @@ def _split(
         for thread in states.get("threads") or ()
     }
     serving = sorted(
-        (thread for thread in known if thread["kind"] in FOREGROUND),
+        (thread for thread in known if thread["kind"] in kinds),
         key=lambda thread: (thread.get("cpu_s") or 0.0, busy.get(thread["tid"], 0)),
         reverse=True,
     )
@@ -349,11 +358,11 @@ def _usage(threads: Sequence[Mapping[str, Any]]) -> Usage:
 def _states(
     section: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], clients: int | None
 ) -> States | None:
-    tids = {thread["tid"] for thread in chosen}
+    tids = {thread["tid"] for thread in chosen if thread["kind"] != _ENDED}
     sampled = list(section.get("threads") or ())
     if tids:
         sampled = [thread for thread in sampled if thread["tid"] in tids]
-    else:  # nobody counted what threads used: those that did most other than wait for a client
+    else:  # nobody counted what threads used, or they are gone: those that were seen running most
         serving = [thread for thread in sampled if thread["kind"] in FOREGROUND]
         serving.sort(key=_unoccupied)
         sampled = serving if clients is None else serving[:clients]

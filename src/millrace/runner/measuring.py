@@ -17,7 +17,7 @@ from millrace.runner import cpu_wakeup, limits, phases, yields
 from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
-from millrace.runner.observing import TELL_LIMIT_S, observed
+from millrace.runner.observing import TELL_LIMIT_S, observed, target_of
 from millrace.runner.placement import Placement
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
@@ -173,7 +173,7 @@ def measure(
         collector = opened.enter_context(
             observed(given.observers, work, instance, database, run_spec)
         )
-        placed = _placed(given.control, instance)
+        placed = _placed(given.control, instance, database)
         with cpu_wakeup.in_force(given.control) as awake:
             watchers = [*(() if counters is None else (counters.see,)), *placed, collector.see]
             result = _measured(run_spec, found, listener, watchers, limit_s=limit_s - TELL_LIMIT_S)
@@ -192,13 +192,13 @@ def measure(
     return yields.step_records(result)
 
 
-def _placed(control: Control | None, instance: Instance | AttachedInstance) -> tuple[See, ...]:
+def _placed(
+    control: Control | None, instance: Instance | AttachedInstance, database: str
+) -> tuple[See, ...]:
     """What has the client share a CPU with the server's thread that serves it, where it is to."""
     if control is None or control.shared_cpu is None:
         return ()
-    assert isinstance(instance, Instance)  # else no rule has CPUs shared
-    assert instance.pid is not None
-    return (Placement(instance.pid, control.shared_cpu).see,)
+    return (Placement(target_of(instance, database, {}), control.shared_cpu).see,)
 
 
 def _refuse_partial(result: load.LoadResult) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from millrace.load import client as load
@@ -27,16 +28,24 @@ def observed(
     run_spec: RunSpec,
 ) -> AbstractContextManager[Collector]:
     """The observers called ``names`` for the measurement that ``run_spec`` is."""
+    statements = load.statements(run_spec) if work.workload.drives and names else {}
+    target = target_of(instance, database, statements)
+    return collecting(OBSERVERS, names, target, window(work))
+
+
+def target_of(
+    instance: Instance | AttachedInstance, database: str, statements: Mapping[str, str]
+) -> Target:
+    """A trial's server as observers see it."""
     ours = instance if isinstance(instance, Instance) else None
-    target = Target(
+    return Target(
         instance=instance,
         pid=None if ours is None else ours.pid,
         data_dir=None if ours is None else ours.data_dir,
         database=database,
-        statements=load.statements(run_spec) if work.workload.drives and names else {},
+        statements=statements,
         limit_s=ASK_LIMIT_S,
     )
-    return collecting(OBSERVERS, names, target, window(work))
 
 
 def window(work: Work) -> Window:

@@ -2,34 +2,44 @@
 
 Which thread that is no version tells alike, and many not at all; but each request that finds its
 thread asleep is a voluntary context switch of it. So the client asks for nothing (COM_PING) many
-times when it has connected, and the thread that has switched most since is the one.
+times when it has connected, and the thread that has switched most since is the one. On a host that
+is too busy for that, others switch as often meanwhile; then it is the one that is seen to wait for
+a client, which takes longer.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from millrace.errors import TrialFailed
+from millrace.observe.model import Target
+from millrace.observe.thread_kinds import CONNECTION
+from millrace.observe.thread_watch import ThreadWatch, needs_process
 
 PINGS = 1000
+
+_LOOKS = 100
+_PAUSE_S = 0.01
 
 _VOLUNTARY = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
 
 class Placement:
-    """Places the threads of process ``pid`` when the client has connected; ``cpu`` is its own.
+    """Places the threads of a server's process when the client has connected; ``cpu`` is its own.
 
     To be made before the load generator begins, whose pings do not wait for anybody to look.
     """
 
-    def __init__(self, pid: int, cpu: int) -> None:
-        self._pid = pid
+    def __init__(self, target: Target, cpu: int) -> None:
+        self._target = target
+        self._pid = needs_process(target)
         self._cpu = cpu
-        self._before = switches(pid)
+        self._before = switches(self._pid)
 
     def see(self, event: Mapping[str, Any]) -> None:
         """Take an event of the load generator. Raises TrialFailed where the thread cannot be found
@@ -38,7 +48,7 @@ class Placement:
             self._place()
 
     def _place(self) -> None:
-        serving = serving_thread(self._before, switches(self._pid))
+        serving = serving_thread(self._before, switches(self._pid)) or self._watched()
         if serving is None:
             raise TrialFailed(
                 "the server's thread that serves the client could not be found",
@@ -53,6 +63,21 @@ class Placement:
                 f"the server's threads cannot be given CPUs: {error.strerror}",
                 remedy='set the parameter share_cpu = "off", or run as root',
             ) from error
+
+    def _watched(self) -> int | None:
+        """The only thread that is seen to wait for a client; None where there is no such one."""
+        watch = ThreadWatch(self._target)
+        try:
+            for _ in range(_LOOKS):
+                watch.look()
+                time.sleep(_PAUSE_S)
+                kinds = watch.kinds().items()
+                serving = [thread for thread, kind in kinds if kind == CONNECTION]
+                if len(serving) == 1:
+                    return serving[0]
+            return None
+        finally:
+            watch.close()
 
 
 def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from millrace import paths
+from millrace.runner import placement
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.measuring import Announce, TrialInput
 from millrace.runner.trial import carry_out_trial
@@ -211,6 +212,18 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
     for affinities in seen:
         assert affinities.count({shared}) == 1
         assert affinities.count(set(others)) == len(affinities) - 1
+
+
+@pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing to share where one CPU is")
+def test_on_a_busy_host_the_thread_that_serves_is_seen_waiting(
+    server_of: ServerOf, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "serving_thread", lambda _before, _after: None)
+    shared = max(os.sched_getaffinity(0))
+    control = Control(False, False, None, shared, "they were told to", 50.0, 15.0)
+    result = trial(server_of, name, control=control, clients=1)
+    assert result.outcome == "finished", result.reason
 
 
 def test_errors_keep_their_codes_and_the_words_of_the_server(server_of: ServerOf) -> None:

@@ -92,6 +92,20 @@ def test_loading_is_one_client_whose_operations_are_rows() -> None:
     assert found.cycle_us == pytest.approx(20.0)
 
 
+def test_a_session_that_ends_with_its_load_is_the_one_that_loaded() -> None:
+    truth = Truth(cpu_user=6, cpu_system=2, runnable=1, wire=11, gap=0)
+    document = Scene(rate_hz=1e5, sessions=2).document(truth)
+    gone = document["threads"]["threads"][0]
+    gone |= {"tid": 0, "name": "ended", "kind": "ended"}
+    found = seen(loading(150_000, 3.0, document))
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8)
+    assert found.states is not None
+    assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
+    driven = Scene(rate_hz=1e5, sessions=2).trial(truth, document=document).observed
+    assert "ended" in driven.background
+
+
 def test_latency_is_the_exact_mean_of_all_transactions() -> None:
     assert Scene().trial(TRUTH).observed.work.latency_s == pytest.approx(TRUTH.latency * 1e-6)
 

@@ -21,13 +21,21 @@ from millrace.analysis.account import (
 from millrace.analysis.observed import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.plans import PlanComparison
 from millrace.analysis.profiles import GroupDifference
-from millrace.analysis.suspects.model import listed, us_text
+from millrace.analysis.suspects.model import us_text
 from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord, Level
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
 
 _SEVERAL = 3  # blocks
+
+# Parts as they stand in sentences, where that is not as in tables.
+_IN_SENTENCES: Mapping[PartKey, str] = {
+    "cpu_user": "on CPU",
+    "cpu_system": "on CPU",
+    "runnable": "waiting for a CPU",
+    "client_wire": "in the client and on the wire",
+}
 
 
 @dataclass(frozen=True)
@@ -204,14 +212,16 @@ class Case:
             return cpu_us
         return cpu_us + self.queueing_us * min(cpu_us / moved_us, 1.0)
 
-    def titles(self, parts: Iterable[PartKey], *, at_most: int = 3) -> str:
+    def moves(self, parts: Iterable[PartKey], *, at_most: int = 3) -> tuple[str, ...]:
         """``812 µs more waiting for the log to be flushed``, the largest moved parts first;
-        ``less`` where B is the better one."""
-        found = sorted(
-            ((self.moved[key], key) for key in parts if self.moved.get(key)), reverse=True
-        )
-        clauses = [f"{us_text(us)} {self.more} {PARTS[key]}" for us, key in found[:at_most]]
-        return listed(clauses)
+        ``less`` where B is the better one. Time on a CPU is one."""
+        by_title: dict[str, float] = {}
+        for key in parts:
+            if us := self.moved.get(key, 0.0):
+                title = _IN_SENTENCES.get(key, PARTS[key])
+                by_title[title] = by_title.get(title, 0.0) + us
+        largest = sorted(by_title, key=lambda title: -by_title[title])[:at_most]
+        return tuple(f"{us_text(by_title[title])} {self.more} {title}" for title in largest)
 
     def both(self, ask: Callable[[Side], float | None]) -> tuple[float, float] | None:
         """A figure of the better and of the worse side; None where either lacks it."""

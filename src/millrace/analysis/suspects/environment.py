@@ -59,7 +59,7 @@ def _found(
     us = case.sum(parts)
     if us > 0:
         weight = _WEIGHT * only_worse**2
-        yield Finding("environment", about, clause, case.titles(parts), us, weight)
+        yield Finding("environment", about, clause, listed(case.moves(parts)), us, weight)
 
 
 def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Observed], Any]:

@@ -44,17 +44,18 @@ def plans(case: Case) -> Iterator[Finding]:
     more = rows is not None and rows[1] > _MORE_ROWS * max(rows[0], 1e-9)
     fewer = rows is not None and rows[0] > _MORE_ROWS * max(rows[1], 1e-9)
     evidence = [f"{plan.statement}: {each}" for plan in different for each in plan.different]
+    read = ""
     if rows is not None:
         a, b = case.in_order(count_text(rows[0]), count_text(rows[1]))
         evidence.append(f"rows read per {case.noun}: {a} in A, {b} in B")
+        read = f", and reads {a} rows for a {case.noun} in A and {b} in B" if more else ""
     names = listed([plan.statement for plan in different[:3]])
-    told = evidence[0].partition(": ")[2] if different[0].different else "see EXPLAIN"
-    read = f", and reads {evidence[-1].partition(': ')[2]} rows for a {case.noun}" if more else ""
+    told = different[0].different[0] if different[0].different else "see EXPLAIN"
     yield Finding(
         kind="plan",
         about="plan",
         clause=f"the plan of {names} is another one ({told}){read}",
-        consequence=case.titles(_SERVER),
+        consequence=listed(case.moves(_SERVER)),
         us=us,
         weight=_PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
         evidence=tuple(evidence),
@@ -84,7 +85,7 @@ def work(case: Case) -> Iterator[Finding]:
             kind="work",
             about="rows read",
             clause=f"the engine read {a} rows for a {case.noun} in A and {b} in B",
-            consequence=case.titles(_SERVER),
+            consequence=listed(case.moves(_SERVER)),
             us=us,
             weight=_WORK,
         )
@@ -107,7 +108,7 @@ def cpu(case: Case) -> Iterator[Finding]:
             weight=1.0,
         )
     in_which = "no group of functions stands out" if case.groups else "no profile tells where"
-    if moved_us and not named:
+    if moved_us and not case.moved_groups:
         yield Finding(
             kind="cpu",
             about="CPU time",
@@ -126,7 +127,7 @@ def cpu(case: Case) -> Iterator[Finding]:
             f"{case.noun} than their own CPU time explains",
             consequence="",
             us=queue_us,
-            weight=0.8,
+            weight=0.5,
         )
 
 
@@ -152,7 +153,7 @@ def locks(case: Case) -> Iterator[Finding]:
             about="row locks",
             clause=f"a {case.noun} waited {a} for row locks in A and {b} in B, by the server's own "
             f"count",
-            consequence=case.titles(["lock", "log_flush"]),
+            consequence=listed(case.moves(["lock", "log_flush"])),
             us=max(waited_us, lock_us),
             weight=_COUNTED,
             evidence=tuple(evidence),
@@ -226,7 +227,7 @@ def _reads(case: Case) -> Iterator[Finding]:
         kind="storage",
         about="reads of data",
         clause=clause,
-        consequence=case.titles(["data_read"]) if grew else "",
+        consequence=listed(case.moves(["data_read"])) if grew else "",
         us=us,
         weight=_COUNTED if grew else 1.0,
         evidence=tuple(evidence),
@@ -247,11 +248,12 @@ def _flushes(case: Case) -> Iterator[Finding]:
     told = _predicted(case.worse)
     if told is not None:
         evidence.append(told)
+        clause = f"{clause}; {told}"
     yield Finding(
         kind="storage",
         about="flushes of the log",
         clause=clause,
-        consequence=told or "",
+        consequence="",
         us=us,
         weight=_COUNTED if grew or told else 1.0,
         evidence=tuple(evidence),
@@ -327,7 +329,7 @@ def compression(case: Case) -> Iterator[Finding]:
         kind="compression",
         about="compression",
         clause=f"for a {case.noun}, {listed(clauses)}",
-        consequence=case.titles([*CPU, "data_read", "data_write", "lock"]),
+        consequence=listed(case.moves([*CPU, "data_read", "data_write", "lock"])),
         us=told_us,
         weight=_FUNCTIONS,
         evidence=tuple(evidence),

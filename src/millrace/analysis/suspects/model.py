@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -81,7 +81,7 @@ def count_text(count: float) -> str:
     return f"{count:,.0f}" if abs(count) >= 1000 else f"{count:.3g}"
 
 
-def listed(clauses: list[str] | tuple[str, ...]) -> str:
+def listed(clauses: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     if len(clauses) < 2:
         return "".join(clauses)

@@ -65,18 +65,14 @@ def _suspect(case: Case, found: Finding) -> Suspect:
 
 
 def _sentence(case: Case, found: Finding, share: float) -> str:
-    whole = us_text(case.size_us)
-    covered = (
-        f"more than the whole difference of {whole}"
-        if share > 1
-        else f"{share_text(share)} of the difference of {whole}"
-    )
+    """What is so, what it is consistent with, and how much of the difference that is."""
     clause = found.clause
     if clause.split()[0] not in found.settings:  # names of options stay as they are
         clause = clause[0].upper() + clause[1:]
     if found.consequence:
-        return (
-            f"{clause}; consistent with {found.consequence} ({us_text(found.us)} a {case.noun} in "
-            f"all, {covered})"
-        )
-    return f"{clause} ({us_text(found.us)}, {covered})"
+        clause = f"{clause}; consistent with {found.consequence}"
+    us, whole = us_text(found.us), us_text(case.size_us)
+    in_all = "" if us in clause else f"{us} a {case.noun} in all, "
+    if share > 1:
+        return f"{clause} ({in_all}more than the whole difference of {whole})"
+    return f"{clause} ({in_all}{share_text(share)} of the difference of {whole})"

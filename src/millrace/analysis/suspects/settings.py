@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from millrace import sizes
 from millrace.analysis.suspects.case import CPU, Case
 from millrace.analysis.suspects.known import BuildFact, Setting, Topic, known
 from millrace.analysis.suspects.model import Finding, count_text, listed, us_text
@@ -16,6 +17,7 @@ _OPTION, _BUILD, _VAGUE_BUILD = 2.0, 1.3, 0.4
 Values = Mapping[str, tuple[str | None, str | None]]
 
 _LONGEST_VALUE = 40
+_LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128M
 
 
 def options(case: Case) -> Iterator[Finding]:
@@ -66,7 +68,7 @@ def builds(case: Case) -> Iterator[Finding]:
 def _claim(case: Case, topic: Topic) -> tuple[float, str]:
     """How much of what moved a topic would move, and that in words."""
     waits_us = case.sum(topic.parts)
-    clauses = [case.titles(topic.parts)] if waits_us else []
+    clauses = list(case.moves(topic.parts))
     cpu_us = 0.0
     if topic.uses_cpu:
         told_us, told = _cpu(case, topic)
@@ -133,6 +135,8 @@ def _short(value: str | None) -> str:
         return "not set"
     if not value:
         return "empty"
+    if value.isdigit() and int(value) >= _LEAST_SIZE:
+        return sizes.exact(int(value))
     return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
 
 
