@@ -183,16 +183,16 @@ def test_an_open_loop_begins_or_skips_what_is_scheduled(instance: Instance) -> N
 
 def test_clients_that_linger_are_there_when_the_measured_part_has_ended(instance: Instance) -> None:
     driving.fresh(instance)
-    connected = []
+    clients = []
 
     def look(event: Event, _pid: int) -> None:
         if event.get("mark") == "measure_ended":
-            connected.append(driving.status(instance)["Threads_connected"])
+            clients.append(driving.connected(instance))
 
     phase = drive("select", transactions=TRANSACTIONS, clients=8, linger_s=2)
     done = run(specification(by_socket(instance), phase), on_event=look)
     assert done.status == 0, done.said
-    assert connected[0] >= 8
+    assert clients[0] >= 8
     assert not done.driven["partial"]
 
 
