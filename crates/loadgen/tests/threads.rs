@@ -259,6 +259,17 @@ fn threads_are_seen_where_they_are() {
     }
     assert_eq!(call(&report, "polls many"), (POLL, None));
 
+    // Where the kernel tells of stacks, they end in what the thread is blocked in.
+    for state in ["syncs log", "syncs data"]
+        .map(|name| states(&report, name))
+        .concat()
+    {
+        if let Some(stack) = state["stack"].as_str() {
+            let innermost = stack.rsplit(';').next();
+            assert_eq!(innermost, state["wchan"].as_str(), "{stack}");
+        }
+    }
+
     // Whoever waits does so while the log is synced whenever it is; data does not count.
     let synced = |name: &str, file: &str| {
         let syncs = states(&report, name).iter().filter(|state| {

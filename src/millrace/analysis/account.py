@@ -224,6 +224,11 @@ def trial_account(trial: ObservedTrial) -> TrialAccount | None:
     return TrialAccount(trial.block, latency_us, parts, _left_error_us(observed))
 
 
+def part_of_state(state_class: str) -> PartKey | None:
+    """The part that a class of the sampled states is in; None for those that clocks tell of."""
+    return next((key for key, classes in _STATES_OF.items() if state_class in classes), None)
+
+
 def differences(
     a: Account, b: Account, *, confidence: float = 0.95, alpha: float = ALPHA
 ) -> AccountDifferences | None:
@@ -301,7 +306,7 @@ def _state(observed: Observed, *classes: str) -> Value:
     states = observed.states
     assert states is not None
     share = sum(states.counts.get(name, 0) for name in classes) / states.samples
-    all_us = US_PER_S * states.threads * observed.work.duration_s / observed.work.operations
+    all_us = observed.sampled_us(states.samples)
     return Value(share * all_us, all_us * math.sqrt(share * (1 - share) / states.samples))
 
 

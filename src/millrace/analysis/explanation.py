@@ -13,6 +13,7 @@ from typing import Literal
 
 from millrace.analysis import variables
 from millrace.analysis.account import Account, AccountDifferences, account, differences
+from millrace.analysis.blocked import BlockedComparison, compare_blocked
 from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
 from millrace.analysis.model import level_text
 from millrace.analysis.observed import Noun, ObservedTrial, observed_trials
@@ -112,6 +113,7 @@ class Explanation:
     a: Explained
     b: Explained
     differences: AccountDifferences | None
+    blocked: tuple[BlockedComparison, ...]
     statements: tuple[StatementComparison, ...]
     efficiency: tuple[EfficiencyRow, ...]
     waits: tuple[WaitComparison, ...]
@@ -243,6 +245,7 @@ def _explain(
         differences=differences(a.account, b.account, confidence=CONFIDENCE)
         if a.account is not None and b.account is not None
         else None,
+        blocked=compare_blocked(a.trials, b.trials),
         statements=compare_statements(a.trials, b.trials, tables=tables, confidence=CONFIDENCE),
         efficiency=compare_efficiency(a.trials, b.trials, confidence=CONFIDENCE),
         waits=compare_waits(a.trials, b.trials),

@@ -28,6 +28,8 @@ US_PER_S = 1e6
 # Kinds of threads that serve clients: one for a connection, or one of a pool.
 FOREGROUND = ("connection", "pool")
 OTHER_SESSIONS = "other sessions"
+_FLUSH = "log_flush"
+_NOT_BLOCKED = ("running", "network")
 # Threads that are gone at the end, as one: a session that loads a table ends with its load, clients
 # that are driven stay.
 _ENDED = "ended"
@@ -73,16 +75,29 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a thread was blocked: the document's class, the system call and what it is about, and
+    the functions of the kernel on its stack, the outermost first, joined by semicolons."""
+
+    state_class: str
+    call: str | None
+    target: str | None
+    stack: str | None
+
+
+@dataclass(frozen=True)
 class States:
     """In what state the ``threads`` of the foreground were, each time they were looked at.
 
     ``counts`` are by the document's classes, ``samples`` their sum. Waits for a lock while another
     thread of the server wrote its log through to the disk (``during_sync``) count as ``log_flush``.
+    ``places`` are the same but for those running and waiting for clients.
     """
 
     threads: int
     samples: int
     counts: Mapping[str, int]
+    places: Mapping[Place, int]
 
 
 @dataclass(frozen=True)
@@ -170,6 +185,12 @@ class Observed:
     def per_operation(self, amount: float) -> float:
         """An amount of the window, of one operation, in the amount's unit."""
         return amount / self.operations
+
+    def sampled_us(self, count: int) -> float:
+        """How long threads were in a state of an operation's time, by its samples: µs."""
+        assert self.states is not None
+        threads_us = US_PER_S * self.states.threads * self.work.duration_s / self.work.operations
+        return threads_us * count / self.states.samples
 
     def us(self, seconds: float) -> float:
         """Seconds of the window, as µs of one operation."""
@@ -367,17 +388,21 @@ def _states(
         serving.sort(key=_unoccupied)
         sampled = serving if clients is None else serving[:clients]
     counts: Counter[str] = Counter()
+    places: Counter[Place] = Counter()
     for thread in sampled:
         for state in thread["states"]:
             # A thread of a pool may have nothing to do, whoever flushes meanwhile.
             is_flush = state["class"] == "lock" and clients is not None
             flushing = state["during_sync"] if is_flush else 0
-            counts[state["class"]] += state["count"] - flushing
-            counts["log_flush"] += flushing
+            for name, count in ((state["class"], state["count"] - flushing), (_FLUSH, flushing)):
+                counts[name] += count
+                if count and name not in _NOT_BLOCKED:
+                    stack = state.get("stack") or state["wchan"]
+                    places[Place(name, state["syscall"], state["target"], stack)] += count
     samples = counts.total()
     if not samples:
         return None
-    return States(len(sampled) if clients is None else clients, samples, dict(counts))
+    return States(len(sampled) if clients is None else clients, samples, dict(counts), dict(places))
 
 
 def _unoccupied(thread: Mapping[str, Any]) -> int:

@@ -210,10 +210,10 @@ def _states(raw: Collection[Mapping[str, Any]], around: Surroundings) -> list[di
     during_sync: Counter[tuple[str | None, ...]] = Counter()
     for state in raw:
         did = state_classes.doing(State(state["state"], state["syscall"], state["target"]), around)
-        key = (did.state_class, did.syscall, did.target, state["wchan"])
+        key = (did.state_class, did.syscall, did.target, state["wchan"], state["stack"])
         count[key] += state["count"]
         during_sync[key] += state["during_sync"]
-    names = ("class", "syscall", "target", "wchan")
+    names = ("class", "syscall", "target", "wchan", "stack")
     return [
         {**dict(zip(names, key, strict=True)), "count": n, "during_sync": during_sync[key]}
         for key, n in count.most_common()

@@ -28,6 +28,7 @@ from millrace.report.explain_tables import (
     Labels,
     account_table,
     background_table,
+    blocked_table,
     efficiency_table,
     latencies_us,
     statements_table,
@@ -78,6 +79,7 @@ class ExplanationPart:
     account: Table | None
     account_chart: StackedBars | None
     account_notes: tuple[str, ...]
+    blocked: Table | None
     background: Table | None
     efficiency: Table | None
     statements: Table | None
@@ -171,6 +173,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
         account=account_table(found, labels, e.noun) if found is not None else None,
         account_chart=_account_chart(e),
         account_notes=tuple(account_notes(e)),
+        blocked=blocked_table(e.blocked, labels, e.noun),
         background=background_table(accounts[0], accounts[1], labels)
         if accounts[0] is not None and accounts[1] is not None
         else None,

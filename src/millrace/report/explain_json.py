@@ -46,6 +46,7 @@ def _explanation(e: Explanation) -> ExplanationPart:
         unequal=e.unequal or None,
         suspects=list(e.suspects),
         account=e.differences,
+        blocked=list(e.blocked),
         efficiency=list(e.efficiency),
         statements=list(e.statements),
         waits=list(e.waits),

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from millrace.analysis.account import Account, AccountDifferences
+from millrace.analysis.blocked import BlockedComparison
 from millrace.analysis.efficiency import EfficiencyRow
 from millrace.analysis.explanation import Disturbance, Lack
 from millrace.analysis.observed import Noun
@@ -78,6 +79,7 @@ class ExplanationPart(_Part):
     unequal: str | None
     suspects: list[Suspect]
     account: AccountDifferences | None
+    blocked: list[BlockedComparison]
     efficiency: list[EfficiencyRow]
     statements: list[StatementComparison]
     waits: list[WaitComparison]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from millrace.analysis.account import Account, AccountDifferences, DifferenceLine
+from millrace.analysis.blocked import BlockedComparison
 from millrace.analysis.efficiency import EfficiencyRow
 from millrace.analysis.statements import StatementComparison, StatementSide
 from millrace.report.formatting import (
@@ -19,6 +20,7 @@ from millrace.stats import MeanEstimate, RatioEstimate
 
 Labels = tuple[str, str]  # of A and B
 
+_PLACES = 12  # that threads were blocked in longest
 _ANYTHING = 1000  # an interval of ratios that is wider says nothing
 
 # The rows of the efficiency table under headings of their own.
@@ -51,6 +53,38 @@ def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table
         difference_columns(f"µs per {noun}", labels, found.latency),
         (Section("", (*rows, Row(cells, is_total=True))),),
     )
+
+
+def blocked_table(found: Sequence[BlockedComparison], labels: Labels, noun: str) -> Table | None:
+    """In which calls threads were blocked, longest first, and where in the kernel."""
+    if not found:
+        return None
+    shown = found[:_PLACES]
+    decimals = us_decimals(max(shown[0].a_us, shown[0].b_us))
+    rows = [
+        Row(
+            (
+                row.title,
+                _call(row),
+                *(fixed_text(us, decimals) for us in (row.a_us, row.b_us)),
+                " > ".join(row.stacks[0].functions) if row.stacks else "",
+            )
+        )
+        for row in shown
+    ]
+    columns = (
+        Column("part", numeric=False),
+        Column("call", numeric=False),
+        *(Column(f"{label}, µs per {noun}") for label in labels),
+        Column("most often in the kernel's", numeric=False, drop=1),
+    )
+    return Table("What it was blocked in", columns, (Section("", tuple(rows)),))
+
+
+def _call(row: BlockedComparison) -> str:
+    if row.call is None:
+        return "page fault"
+    return f"{row.call} of {row.target}" if row.target else row.call
 
 
 def latencies_us(found: AccountDifferences) -> tuple[float, float]:

@@ -19,13 +19,14 @@ from millrace.report.explain_sentences import (
     missing_rows,
     title,
 )
-from millrace.report.explain_tables import account_table, efficiency_table
+from millrace.report.explain_tables import account_table, blocked_table, efficiency_table
 from millrace.report.profile_tables import functions_table, groups_table
 from millrace.report.server_tables import waits_table
 from millrace.report.tables import Table
 from millrace.report.terminal_table import show_table
 
 _FUNCTIONS = 12
+_PLACES = 6  # that threads were blocked in
 _MOST = 4  # explanations that are shown in full
 
 
@@ -72,6 +73,9 @@ def _show(e: Explanation, console: Console) -> None:
     if e.differences is not None:
         _show_table(account_table(e.differences, labels, e.noun), console)
         _show_notes(account_notes(e), console)
+    blocked = blocked_table(e.blocked, labels, e.noun)
+    if blocked is not None:
+        _show_table(_first(blocked, _PLACES), console)
     if e.efficiency:
         _show_table(efficiency_table(e.efficiency, labels, e.noun), console)
     waits = waits_table(e.waits, labels, noun=e.noun, title="Largest waits that servers timed")

@@ -92,6 +92,7 @@ class Scene:
     source: np.random.Generator | None = None
     sessions: int = 0  # of observers, which nearly always wait for these
     cached: int = 0  # threads without a connection
+    stacks: Mapping[str, str] = field(default_factory=dict)  # of the kernel, by state
     during_sync: float = 0.0  # share of the waits for locks at which the log was flushed
     open_loop: bool = False
 
@@ -159,6 +160,7 @@ class Scene:
                 "syscall": None,
                 "target": None,
                 "wchan": None,
+                "stack": self.stacks.get(name),
                 "count": int(count),
                 "during_sync": round(count * self.during_sync) if name == "lock" else 0,
             }

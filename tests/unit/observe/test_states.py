@@ -25,7 +25,7 @@ FUTEX, FSYNC, POLL, IO_GETEVENTS = 202, 74, 7, 208
 
 
 def state(count: int, letter: str = "S", call: int | None = None, **more: Any) -> dict[str, Any]:
-    known = {"target": None, "wchan": None, "during_sync": 0, **more}
+    known = {"target": None, "wchan": None, "stack": None, "during_sync": 0, **more}
     return {"state": letter, "syscall": call, "count": count, **known}
 
 
@@ -78,6 +78,7 @@ def test_the_section() -> None:
         "syscall": "fsync",
         "target": "redo log",
         "wchan": "jbd2_log_wait_commit",
+        "stack": None,
         "count": 35,
         "during_sync": 0,
     }

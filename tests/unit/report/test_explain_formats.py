@@ -179,6 +179,7 @@ def test_the_page_shows_what_there_is(study: Explanation) -> None:
         "type of sbtest1: ref in A, ALL in B",
         "instrumented waits",
         "redo logging",
+        "What it was blocked in",
         "Sql_cmd_insert_values::execute_inner",
         "a backup used 0.4 of a CPU",
         "/proc/PID/io of the server may not be read",

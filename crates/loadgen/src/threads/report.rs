@@ -41,6 +41,7 @@ struct StateReport {
     syscall: Option<c_long>,
     target: Option<String>,
     wchan: Option<String>,
+    stack: Option<String>,
     count: u64,
     during_sync: u64,
 }
@@ -105,6 +106,7 @@ impl StateReport {
             syscall: state.syscall,
             target: state.target.map(text),
             wchan: state.wchan.map(text),
+            stack: state.stack.map(text),
             count: counted.times,
             during_sync: counted.during_sync,
         }

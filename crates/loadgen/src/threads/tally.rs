@@ -14,6 +14,8 @@ pub struct State {
     pub target: Option<Name>,
     /// The function of the kernel that it is blocked in.
     pub wchan: Option<Name>,
+    /// The functions of the kernel on its stack down to that one, joined by semicolons.
+    pub stack: Option<Name>,
 }
 
 impl State {
@@ -22,6 +24,7 @@ impl State {
         syscall: None,
         target: None,
         wchan: None,
+        stack: None,
     };
 }
 

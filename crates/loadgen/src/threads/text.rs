@@ -43,6 +43,21 @@ pub fn state(text: &[u8]) -> Option<char> {
     }
 }
 
+/// The functions of `/proc/PID/task/TID/stack`, the outermost first and joined by semicolons; None
+/// where the innermost is another than `wchan`, since the thread has gone on then.
+pub fn stack(text: &str, wchan: &str) -> Option<String> {
+    let functions = text.lines().filter_map(|line| {
+        let (_, place) = line.split_once("] ")?;
+        place.split('+').next()
+    });
+    let mut functions: Vec<&str> = functions.collect();
+    if functions.first() != Some(&wchan) {
+        return None;
+    }
+    functions.reverse();
+    Some(functions.join(";"))
+}
+
 /// Whether what is written to a file is durable when the call returns (`O_DSYNC`, `O_SYNC`), by
 /// `/proc/PID/fdinfo/N`.
 pub fn writes_through(text: &str) -> bool {
@@ -86,6 +101,17 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_is_that_of_what_it_is_blocked_in() {
+        let text = "[<0>] jbd2_log_wait_commit+0xdc/0x140 [jbd2]\n\
+                    [<0>] do_fsync.part.0+0x38/0x70\n\
+                    [<ffffffff81000000>] do_syscall_64+0x71/0x280\n";
+        let expected = "do_syscall_64;do_fsync.part.0;jbd2_log_wait_commit";
+        assert_eq!(stack(text, "jbd2_log_wait_commit").unwrap(), expected);
+        assert_eq!(stack(text, "do_fsync.part.0"), None);
+        assert_eq!(stack("", "jbd2_log_wait_commit"), None);
+    }
+
+    #[test]
     fn flags_of_descriptors() {
         let info = |flags| format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t29\n");
         assert!(writes_through(&info("04012002"))); // O_SYNC
@@ -111,6 +137,7 @@ mod tests {
         fn anything_is_read_or_refused(text: Vec<u8>) {
             let _ = doing(&text);
             let _ = state(&text);
+            stack(&String::from_utf8_lossy(&text), "a");
             writes_through(&String::from_utf8_lossy(&text));
         }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::calls::{self, Kind};
+use super::names::{Name, Names};
 use super::tally::{State, Tally};
 use super::targets::{TargetKind, Targets};
 use super::text::{self, Doing};
@@ -14,15 +15,19 @@ use super::text::{self, Doing};
 /// More than the kernel says about a call, or about a state up to what is wanted.
 const TEXT_BYTES: usize = 512;
 
+/// More than a stack of the kernel's takes: it has 64 functions at most, of which few are on it.
+const STACK_BYTES: usize = 4096;
+
 /// A thread, by the files in which the kernel tells about it; opened once, and read anew each time.
 pub struct Thread {
     pub tid: u32,
     directory: PathBuf,
     name: String,
     doing: File,
-    /// These two once they are needed.
+    /// These once they are needed.
     state: Option<File>,
     wchan: Option<File>,
+    stack: Option<File>,
     pub tally: Tally,
 }
 
@@ -51,6 +56,7 @@ impl Thread {
             doing,
             state: None,
             wchan: None,
+            stack: None,
             tally: Tally::default(),
         };
         thread.rename();
@@ -87,15 +93,20 @@ impl Thread {
                 state: State::RUNNING,
                 syncs_log: false,
             }),
-            Doing::Blocked => Some(Seen {
-                state: State {
-                    letter: blocked(self.letter()?),
-                    syscall: Some(-1),
-                    target: None,
-                    wchan: self.wchan().map(|wchan| targets.names.number(&wchan)),
-                },
-                syncs_log: false,
-            }),
+            Doing::Blocked => {
+                let letter = blocked(self.letter()?);
+                let (wchan, stack) = self.place(&mut targets.names);
+                Some(Seen {
+                    state: State {
+                        letter,
+                        syscall: Some(-1),
+                        target: None,
+                        wchan,
+                        stack,
+                    },
+                    syncs_log: false,
+                })
+            }
             Doing::Calling {
                 number,
                 arguments: [first, second],
@@ -110,18 +121,25 @@ impl Thread {
                     Kind::Select | Kind::Wait | Kind::SyncMemory | Kind::Other => None,
                 };
                 let found = target.map(|target| target.kind);
-                let (letter, wchan) = match kind {
-                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => ('S', None),
-                    _ if found == Some(TargetKind::Channel) => ('S', None),
-                    Kind::Use | Kind::Write | Kind::Sync => ('D', self.wchan()),
-                    Kind::SyncMemory | Kind::Other => (blocked(self.letter()?), self.wchan()),
+                let letter = match kind {
+                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => 'S',
+                    _ if found == Some(TargetKind::Channel) => 'S',
+                    Kind::Use | Kind::Write | Kind::Sync => 'D',
+                    Kind::SyncMemory | Kind::Other => blocked(self.letter()?),
+                };
+                // Where a thread waits for others, or for data, the call says it all.
+                let (wchan, stack) = match kind {
+                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => (None, None),
+                    _ if found == Some(TargetKind::Channel) => (None, None),
+                    _ => self.place(&mut targets.names),
                 };
                 Some(Seen {
                     state: State {
                         letter,
                         syscall: Some(number),
                         target: target.map(|target| target.name),
-                        wchan: wchan.map(|wchan| targets.names.number(&wchan)),
+                        wchan,
+                        stack,
                     },
                     syncs_log: syncs_log(kind, found),
                 })
@@ -131,15 +149,28 @@ impl Thread {
 
     /// The letter of its state; None where it has ended, waited for by another process or not.
     fn letter(&mut self) -> Option<char> {
-        let text = read(&mut self.state, || self.directory.join("stat"))?;
+        let text = read(&mut self.state, TEXT_BYTES, || self.directory.join("stat"))?;
         text::state(&text).filter(|letter| !matches!(letter, 'Z' | 'X' | 'x'))
     }
 
-    /// The function of the kernel that it is blocked in; None where it is not, or that is a secret.
-    fn wchan(&mut self) -> Option<String> {
-        let text = read(&mut self.wchan, || self.directory.join("wchan"))?;
-        let wchan = String::from_utf8(text).ok()?;
-        (wchan != "0").then_some(wchan)
+    /// The function of the kernel that it is blocked in, and the stack down to it; None where it is
+    /// not blocked, or that is a secret.
+    fn place(&mut self, names: &mut Names) -> (Option<Name>, Option<Name>) {
+        let directory = &self.directory;
+        let text = |file, name, bytes| {
+            let text = read(file, bytes, || directory.join(name))?;
+            String::from_utf8(text).ok()
+        };
+        let wchan = text(&mut self.wchan, "wchan", TEXT_BYTES).filter(|wchan| wchan != "0");
+        let Some(wchan) = wchan else {
+            return (None, None);
+        };
+        let stack = text(&mut self.stack, "stack", STACK_BYTES);
+        let stack = stack.and_then(|stack| text::stack(&stack, &wchan));
+        (
+            Some(names.number(&wchan)),
+            stack.map(|stack| names.number(&stack)),
+        )
     }
 }
 
@@ -158,15 +189,16 @@ fn blocked(letter: char) -> char {
     if letter == 'R' { 'D' } else { letter }
 }
 
-/// Reads a file that is kept open from the first time on.
-fn read(file: &mut Option<File>, path: impl FnOnce() -> PathBuf) -> Option<Vec<u8>> {
+/// Reads a file that is kept open from the first time on, up to so many bytes.
+fn read(file: &mut Option<File>, bytes: usize, path: impl FnOnce() -> PathBuf) -> Option<Vec<u8>> {
     let file = match file {
         Some(file) => file,
         None => file.insert(File::open(path()).ok()?),
     };
-    let mut text = [0; TEXT_BYTES];
+    let mut text = vec![0; bytes];
     let length = file.read_at(&mut text, 0).ok()?;
-    Some(text[..length].to_vec())
+    text.truncate(length);
+    Some(text)
 }
 
 /// Whether an error says that the thread has gone.
