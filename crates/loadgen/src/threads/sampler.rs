@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::mem;
 use std::time::{Duration, Instant};
 
 use super::ThreadsError;
@@ -15,6 +14,12 @@ use super::thread::{Seen, Thread};
 /// Threads that have begun are looked for so often.
 const LISTED_EVERY: Duration = Duration::from_millis(500);
 
+/// So many of the threads that were ever seen running are looked at in a tick, and so many of the
+/// others. All of them would take so long that those looked at last are seen as they are later, when
+/// whoever was to give them work has been kept from its CPU: they would wait for it too often.
+const BUSY: usize = 4;
+const QUIET: usize = 1;
+
 /// Looks at the threads of a process and counts what they do.
 pub struct Sampler {
     pid: u32,
@@ -23,11 +28,12 @@ pub struct Sampler {
     threads: Vec<Thread>,
     /// Threads that have ended and had been seen.
     ended: Vec<Thread>,
-    /// What each of the threads does at this tick.
-    seen: Vec<Option<Seen>>,
+    /// The threads whose turn it is at this tick, and what they do; None where they have ended.
+    seen: Vec<(usize, Option<Seen>)>,
     ticks: u64,
-    /// Whose turn it is to be looked at first.
-    first: usize,
+    /// Whose turn it is next, of those seen running and of the others.
+    next_busy: usize,
+    next_quiet: usize,
     listed: Instant,
 }
 
@@ -41,7 +47,8 @@ impl Sampler {
             ended: Vec::new(),
             seen: Vec::new(),
             ticks: 0,
-            first: 0,
+            next_busy: 0,
+            next_quiet: 0,
             listed: Instant::now(),
         };
         sampler.list()?;
@@ -74,25 +81,27 @@ impl Sampler {
         Ok(())
     }
 
-    /// Looks at every thread and counts what they do; false where none is left.
+    /// Looks at those whose turn it is and counts what they do; false where no thread is left.
     pub fn tick(&mut self) -> Result<bool, ThreadsError> {
         let now = Instant::now();
         if now - self.listed >= LISTED_EVERY {
             self.list()?;
         }
         self.look(now);
-        let syncing = self.seen.iter().flatten().filter(|seen| seen.syncs_log);
-        let syncing = syncing.count();
-        for (thread, seen) in self.threads.iter_mut().zip(&self.seen) {
+        let here = self.seen.iter().filter_map(|(_, seen)| *seen);
+        let here = here.filter(|seen| seen.syncs_log).count();
+        let elsewhere = self.syncs_elsewhere(now);
+        for &(index, seen) in &self.seen {
             if let Some(seen) = seen {
-                let others = syncing - usize::from(seen.syncs_log);
-                thread.tally.add(seen.state, others > 0);
+                let others = here > usize::from(seen.syncs_log) || elsewhere;
+                self.threads[index].count(seen, others);
             }
         }
-        self.ticks += u64::from(self.seen.iter().any(Option::is_some));
-        if self.seen.iter().any(Option::is_none) {
-            let mut seen = mem::take(&mut self.seen).into_iter();
-            self.retire(|_| seen.next().is_some_and(|seen| seen.is_some()));
+        self.ticks += u64::from(self.seen.iter().any(|(_, seen)| seen.is_some()));
+        let ended = self.seen.iter().filter(|(_, seen)| seen.is_none());
+        let ended: Vec<u32> = ended.map(|&(index, _)| self.threads[index].tid).collect();
+        if !ended.is_empty() {
+            self.retire(|thread| !ended.contains(&thread.tid));
         }
         if self.threads.is_empty() {
             self.list()?; // others may have begun since
@@ -100,16 +109,30 @@ impl Sampler {
         Ok(!self.threads.is_empty())
     }
 
-    /// Fills in what the threads do, as far as they have not ended. Each time another one is the first,
-    /// so that none is always looked at late.
+    /// Fills in what those threads do whose turn it is.
     fn look(&mut self, now: Instant) {
-        let count = self.threads.len();
         self.seen.clear();
-        self.seen.resize(count, None);
-        self.first = (self.first + 1).checked_rem(count).unwrap_or(0);
-        for index in (self.first..count).chain(0..self.first) {
-            self.seen[index] = self.threads[index].look(&mut self.targets, now);
+        let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);
+        let quiet = turn(&self.threads, false, QUIET, &mut self.next_quiet);
+        for index in busy.into_iter().chain(quiet) {
+            let seen = self.threads[index].look(&mut self.targets, now);
+            self.seen.push((index, seen));
         }
+    }
+
+    /// Whether a thread whose turn it is not makes a log durable, of those that were seen to.
+    fn syncs_elsewhere(&mut self, now: Instant) -> bool {
+        let Self {
+            threads,
+            targets,
+            seen,
+            ..
+        } = self;
+        threads.iter_mut().enumerate().any(|(index, thread)| {
+            thread.has_synced
+                && !seen.iter().any(|&(looked_at, _)| looked_at == index)
+                && thread.look(targets, now).is_some_and(|now| now.syncs_log)
+        })
     }
 
     /// Finds threads that have begun or ended.
@@ -153,6 +176,19 @@ impl Sampler {
     pub fn names(&self) -> &Names {
         &self.targets.names
     }
+}
+
+/// The indices of up to so many threads whose turn it is, of those that have been seen running or of
+/// those that have not. Where that is all of them, each is the first in turn, since the last ones are
+/// looked at late.
+fn turn(threads: &[Thread], running: bool, most: usize, next: &mut usize) -> Vec<usize> {
+    let all = (0..threads.len()).filter(|&index| threads[index].has_run == running);
+    let all: Vec<usize> = all.collect();
+    let first = all.partition_point(|&index| index < *next);
+    let turn: Vec<usize> = all[first..].iter().chain(&all[..first]).copied().collect();
+    let step = if turn.len() <= most { 1 } else { most };
+    *next = turn.get(step - 1).map_or(0, |&last| last + 1);
+    turn.into_iter().take(most).collect()
 }
 
 /// The ids of the threads that a process has, in order; none where there is no such process.

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::ThreadsError;
 use super::orders::{Order, Orders};
 use super::pace::Pace;
+use super::place;
 use super::report::{Circumstances, Report};
 use super::sampler::Sampler;
 use crate::events::write_line;
@@ -53,6 +54,7 @@ pub fn run(settings: Settings, input: impl AsFd, out: &mut impl Write) -> Result
     }
     let (begun, cpu_before_s) = (Instant::now(), cpu_s());
     sampler.begin()?;
+    place::beside(settings.pid);
     let mut spent_s = cpu_before_s;
     let ended = loop {
         match next(&mut orders, Some(&mut pace))? {
@@ -107,7 +109,7 @@ fn be_punctual() -> bool {
     scheduling::enter(libc::SCHED_FIFO, 1).is_ok()
 }
 
-/// Up to three files are open for each thread. Where that is not allowed, opening them says so.
+/// Up to four files are open for each thread. Where that is not allowed, opening them says so.
 fn allow_many_files() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);

@@ -29,6 +29,9 @@ pub struct Thread {
     wchan: Option<File>,
     stack: Option<File>,
     pub tally: Tally,
+    /// It was ever seen running, or making a log durable.
+    pub has_run: bool,
+    pub has_synced: bool,
 }
 
 /// A thread as it was seen.
@@ -58,6 +61,8 @@ impl Thread {
             wchan: None,
             stack: None,
             tally: Tally::default(),
+            has_run: false,
+            has_synced: false,
         };
         thread.rename();
         Ok(thread.letter().map(|_| thread))
@@ -145,6 +150,13 @@ impl Thread {
                 })
             }
         }
+    }
+
+    /// Counts what it was seen to do, while another thread made a log durable or not.
+    pub fn count(&mut self, seen: Seen, during_sync: bool) {
+        self.has_run |= seen.state == State::RUNNING;
+        self.has_synced |= seen.syncs_log;
+        self.tally.add(seen.state, during_sync);
     }
 
     /// The letter of its state; None where it has ended, waited for by another process or not.
