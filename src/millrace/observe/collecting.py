@@ -23,6 +23,9 @@ Make = Callable[[Target], Observer]
 
 _FAILURES = (Unavailable, OSError, pymysql.MySQLError)
 
+# Sections, each called like its observer, whose amounts are counted from its first look on.
+_COUNTED = frozenset({"threads", "states", "host", "disk", "status", "waits", "profile"})
+
 
 @dataclass(frozen=True)
 class Window:
@@ -50,7 +53,9 @@ class Window:
 class Collector:
     """Has observers look at the edges of the measured part.
 
-    ``missing`` tells what could not be observed, each with ``observer``, ``what`` and ``remedy``.
+    They look one after the other, at its begin in the order in which they were opened and at its
+    end in reverse: what one sees holds least of what the others do. ``missing`` tells what could
+    not be observed, each with ``observer``, ``what`` and ``remedy``.
     """
 
     def __init__(self, window: Window) -> None:
@@ -59,6 +64,7 @@ class Collector:
         self._observers: dict[str, Observer] = {}
         self._began: float | None = None
         self._window_s: float | None = None
+        self._late_s: dict[str, float] = {}
 
     def open(self, name: str, make: Make, target: Target, opened: ExitStack) -> None:
         """Have an observer take part; it is closed with ``opened``."""
@@ -75,20 +81,23 @@ class Collector:
         edge = self._window.edge(event)
         if edge == "begin" and self._began is None:
             self._began = time.monotonic()
-            self._each(lambda observer: observer.begin())
+            self._each(self._begin)
         elif edge == "end" and self._began is not None and self._window_s is None:
             self._window_s = time.monotonic() - self._began
-            self._each(lambda observer: observer.end())
+            self._each(lambda _, observer: observer.end(), in_reverse=True)
 
     def document(self) -> dict[str, Any]:
-        """What was observed, empty where the measured part had no end."""
+        """What was observed, empty where the measured part had no end. ``late_s`` of a section is
+        how long after the begin its observer first looked."""
         if self._window_s is None:
             return {}
         sections: dict[str, Any] = {}
-        for name, found in self._each(lambda observer: observer.told()).items():
+        for name, found in self._each(lambda _, observer: observer.told()).items():
             told = dict(found)
             for part in told.pop("missing", ()):
                 self.missing.append({"observer": name, **part})
+            if name in _COUNTED:
+                told[name] = {**told[name], "late_s": self._late_s[name]}
             sections |= told
         return {
             "version": VERSION,
@@ -98,15 +107,29 @@ class Collector:
             **agreed(sections),
         }
 
-    def _each(self, ask: Callable[[Observer], Any]) -> dict[str, Any]:
-        """Ask every observer; one that cannot answer is left out from then on."""
+    def _begin(self, name: str, observer: Observer) -> None:
+        assert self._began is not None
+        before = time.monotonic()
+        observer.begin()
+        # It reads for a while: the middle of that is when.
+        self._late_s[name] = (before + time.monotonic()) / 2 - self._began
+
+    def _each(
+        self, ask: Callable[[str, Observer], Any], *, in_reverse: bool = False
+    ) -> dict[str, Any]:
+        """Ask every observer; one that cannot answer is left out from then on, and closed when all
+        were asked, so that nothing of it works on."""
         answers = {}
-        for name, observer in list(self._observers.items()):
+        failed = []
+        names = list(self._observers)
+        for name in reversed(names) if in_reverse else names:
             try:
-                answers[name] = ask(observer)
+                answers[name] = ask(name, self._observers[name])
             except _FAILURES as problem:
-                del self._observers[name]
+                failed.append(self._observers.pop(name))
                 self._miss(name, problem)
+        for observer in failed:
+            observer.close()
         return answers
 
     def _miss(self, name: str, problem: Exception) -> None:
@@ -119,10 +142,11 @@ class Collector:
 def collecting(
     makers: Mapping[str, Make], names: Sequence[str], target: Target, window: Window
 ) -> Iterator[Collector]:
-    """The observers called ``names``, opened, and closed at the end of the block."""
+    """The observers called ``names``, opened in the order of ``makers``, and closed at the end of
+    the block."""
     with ExitStack() as opened:
         collector = Collector(window)
-        for name in names:
+        for name in sorted(names, key=list(makers).index):
             collector.open(name, makers[name], target, opened)
         yield collector
 

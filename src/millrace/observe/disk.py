@@ -74,8 +74,8 @@ def disk_below(directory: Path, root: Path) -> str:
     if device is None:
         kind = "an unknown filesystem" if mount is None else mount.type
         raise Unavailable(
-            f"the data directory is on {kind}, which has no disk that could be watched",
-            remedy="put the data on a local disk: MILLRACE_WORK=/path/there",
+            f"the data directory is on {kind}, not on a disk",
+            remedy="set MILLRACE_WORK to a directory on a local disk",
         )
     while len(below := list((device / "slaves").glob("*"))) == 1:
         device = below[0].resolve()

@@ -53,4 +53,4 @@ class Observer(Protocol):
         parts that could not be had, a list of ``what`` and ``remedy``."""
 
     def close(self) -> None:
-        """Leave nothing behind, whatever happened before."""
+        """Leave nothing behind, whatever happened before; may be called twice."""

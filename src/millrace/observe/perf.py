@@ -14,8 +14,8 @@ from pathlib import Path
 from millrace.observe.model import Unavailable
 
 RIGHTS = (
-    "run millrace as root, or give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
-    "kernel.perf_event_paranoid, which is {paranoid} now, to {wanted}"
+    "run millrace as root, give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
+    "kernel.perf_event_paranoid ({paranoid} now) to {wanted}"
 )
 FOR_WHOLE_CPUS, FOR_KERNEL, FOR_OWN = 0, 1, 2
 

@@ -20,7 +20,7 @@ from millrace.servers.families.model import Observable, Table
 
 CPU_CONSUMER = "events_statements_cpu"
 
-_TURN_ON = "set performance_schema = ON in a configuration, for all servers: it takes time"
+_TURN_ON = "set performance_schema = ON in all configurations (it takes time)"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def refuse_idle(table: Table, setup: Setup) -> None:
         if not setup.consumers.get(name, True):
             raise Unavailable(
                 f"{table.name}: the consumer {name} is off",
-                remedy=f"set performance_schema_consumer_{name} = ON in a configuration",
+                remedy=f"set performance_schema_consumer_{name} = ON in all configurations",
             )
     if not any(_instruments_of(table, setup).values()):
         raise Unavailable(
@@ -112,13 +112,13 @@ def classes_off(table: Table, setup: Setup) -> tuple[str, ...]:
 def partial(table: Table, classes: Iterable[str]) -> Unavailable:
     """That classes of a table's instruments are off."""
     listed = ", ".join(classes)
-    return Unavailable(f"{table.name}: not instrumented: {listed}", remedy=_switch(table))
+    return Unavailable(f"not instrumented: {listed}", remedy=_switch(table))
 
 
 def _switch(table: Table) -> str:
     return (
-        f"set performance_schema_instrument = '{table.instruments}%=ON' in a configuration, "
-        "for all servers: it takes time"
+        f"set performance_schema_instrument = '{table.instruments}%=ON' in all configurations "
+        "(it takes time)"
     )
 
 

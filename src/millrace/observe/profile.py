@@ -86,7 +86,7 @@ class Profile:
         if self._recording.was_cut:
             lacks.append(
                 _lack(
-                    f"the end of the profile: perf had recorded as much as it may after "
+                    f"the end of the profile: perf's memory was full after "
                     f"{self._recording.seconds:.0f} s",
                     "measure for a shorter time",
                 )
@@ -94,6 +94,7 @@ class Profile:
         return {
             NAME: {
                 "event": granted.event,
+                "with_kernel": granted.with_kernel,
                 "frequency_hz": granted.frequency_hz,
                 "call_graph": self._settings.call_graph,
                 "samples": folded.samples,
@@ -115,8 +116,7 @@ def missing(
     """What a profile lacks, and what would mend it."""
     if not granted.whole_cpus:
         yield _lack(
-            "permission to sample whole CPUs: the server's threads are followed instead, which "
-            "can take a fifth of its throughput or more",
+            "permission to sample whole CPUs: following threads can take a fifth of the throughput",
             perf.rights(perf.FOR_WHOLE_CPUS),
         )
     if not granted.with_kernel:
@@ -125,11 +125,11 @@ def missing(
         restriction = perf.setting("kptr_restrict")
         yield _lack(
             "the names of the kernel's functions",
-            f"run millrace as root, or set kernel.kptr_restrict, which is {restriction} now, to 0",
+            f"run millrace as root, or set kernel.kptr_restrict ({restriction} now) to 0",
         )
     if folded.lost > _NOTICEABLE_SHARE * folded.samples:
         yield _lack(
-            f"{folded.lost} samples that were lost, beside {folded.samples} that were kept",
+            f"{_percent(folded.lost, folded.lost + folded.samples)} of samples, which were lost",
             "leave some CPU time to perf: drive fewer clients",
         )
     if settings.call_graph != "dwarf":
@@ -140,9 +140,8 @@ def missing(
     for module, count in folded.unnamed.items():
         if count > _NOTICEABLE_SHARE * folded.samples:
             yield _lack(
-                f"the names of functions of {module}, which has those of exported functions only, "
-                f"in {_percent(count, folded.samples)} of samples",
-                "install its debug symbols, or profile a build that has a symbol table",
+                f"names of functions of {module}, in {_percent(count, folded.samples)} of samples",
+                "install its debug symbols, or profile a build with a symbol table",
             )
 
 

@@ -23,8 +23,8 @@ from millrace.servers.model import InstalledServer
 _MAY_NOT = frozenset({1044, 1142, 1143, 1227, 1370})
 _HAS_NOT = frozenset({1049, 1054, 1109, 1146, 1193, 1286})
 
-PROCESS_RIGHT = "GRANT PROCESS ON *.* TO the account with which millrace logs in"
-SCHEMA_RIGHT = "GRANT SELECT ON performance_schema.* TO the account with which millrace logs in"
+PROCESS_RIGHT = "GRANT PROCESS ON *.* to millrace's account"
+SCHEMA_RIGHT = "GRANT SELECT ON performance_schema.* to millrace's account"
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ def unavailable(what: str, error: pymysql.MySQLError | OSError) -> Unavailable:
     code = error.args[0] if error.args else None
     if code in _MAY_NOT:
         right = SCHEMA_RIGHT if "performance_schema" in what else PROCESS_RIGHT
-        return Unavailable(f"{what}: no right to read it: {words_of(error)}", remedy=right)
+        return Unavailable(f"{what}: no right to read it", remedy=right)
     if code in _HAS_NOT:
-        return Unavailable(f"{what}: this server does not have it: {words_of(error)}")
+        return Unavailable(f"{what}: this server does not have it")
     return Unavailable(f"{what}: {words_of(error)}")
 
 

@@ -3,7 +3,9 @@
 It is kept in memory that has no name: it writes to no disk that is measured, and is gone with the
 last process that holds it. perf is started before the measured part, which it would disturb by
 reading what is mapped into processes, and only told when that begins and ends; a perf that cannot
-be told is started and ended at these moments. It is ended with us, however we end.
+be told is started and ended at these moments. It is ended with us, however we end, but for one
+case: the kernel forgets to tell it that we were killed where its file has capabilities and we are
+not root. It then goes on until its memory is full or somebody ends it.
 
 Whole CPUs are sampled where that is permitted, and the server's samples chosen afterwards. To
 follow threads the kernel sets a timer or a counter whenever one of them gets a CPU: in a virtual
@@ -84,7 +86,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Granted:
-    """What the samples are of: perf and the kernel may allow less than was asked for."""
+    """What the samples are of: perf and the kernel may allow less than was asked for.
+
+    ``event`` ends in ``:u`` where it is counted outside of the kernel only.
+    """
 
     event: str
     frequency_hz: int
@@ -230,11 +235,13 @@ def granted(said: str, *, whole_cpus: bool) -> Granted:
     found = re.search(r"(?m)^(?!dummy)(\S+): .*?sample_freq \}: (\d+).*$", said)
     if found is None:
         raise Unavailable(f"perf does not tell what it recorded, but {said.strip()[:200]!r}")
+    with_kernel = "exclude_kernel: 1" not in found[0]
+    # Processors with two kinds of cores have an event for each.
+    event = "cycles" if "cycles" in found[1] else found[1].partition(":")[0]
     return Granted(
-        # Processors with two kinds of cores have an event for each.
-        event="cycles" if "cycles" in found[1] else found[1].partition(":")[0],
+        event=event if with_kernel else f"{event}:u",
         frequency_hz=int(found[2]),
-        with_kernel="exclude_kernel: 1" not in found[0],
+        with_kernel=with_kernel,
         whole_cpus=whole_cpus,
     )
 

@@ -1,4 +1,10 @@
-"""The observers there are, by name, in the order in which they look."""
+"""The observers there are, by name, in the order in which they look where the measured part begins;
+where it ends it is the reverse.
+
+What looks now and again in between comes last: it begins when all have looked, and ends before the
+others do. What threads did is read inside of what is asked of the server, whose work is not the
+clients'.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +18,5 @@ PROFILE = profile.NAME
 
 OBSERVERS: Mapping[str, Make] = {
     module.NAME: module.observer
-    for module in (profile, states, threads, host, disk, status, waits, plans)
+    for module in (plans, waits, status, disk, host, threads, states, profile)
 }

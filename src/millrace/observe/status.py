@@ -137,7 +137,7 @@ def refuse_silent(name: str, rows: Collection[Row]) -> None:
     if not metrics_in(rows):
         raise Unavailable(
             f"{name}: all metrics are off",
-            remedy="set innodb_monitor_enable = all in a configuration, for all servers",
+            remedy="set innodb_monitor_enable = all in all configurations",
         )
 
 

@@ -5,13 +5,13 @@ In this order, the first that says anything counts:
 1. The process's first thread is ``main``: it starts the server and mostly listens.
 2. A name that it gave itself and that only a background thread has.
 3. What the server tells of it, or else the function that it spends its life in. One that works for
-   a session in a database is a ``connection``, if it ran at all inside the window and is not seen
-   to wait for millrace.
+   a session in a database is a ``connection``, a worker of a pool of threads, whichever session it
+   works for at the moment, is ``pool``; either only if it ran at all inside the window.
 4. A descriptor it was seen waiting on: a client's connected socket makes it a ``connection``, again
-   if it ran inside the window; one of millrace's own sessions ``background``; a listening socket
-   ``main``; the kernel's queue of asynchronous reads and writes ``io``.
-5. Where the server tells of all its sessions, a thread it does not tell of is ``background``. So
-   are the workers of a pool, which begin late too.
+   if it ran inside the window; one of millrace's own sessions ``observer``, whatever the server
+   tells of that session; a listening socket ``main``; the kernel's queue of asynchronous reads and
+   writes ``io``.
+5. Where the server tells of all its sessions, a thread it does not tell of is ``background``.
 6. Its start: a thread that began after the server was ready, and that ran inside the window, is a
    ``connection``, unless it was seen to wait for a lock each time: where MySQL without Performance
    Schema starts a thread of its own so late, it does nothing else.
@@ -29,6 +29,8 @@ from typing import Any
 from millrace.observe.sockets import Use
 
 CONNECTION = "connection"
+POOL = "pool"
+OBSERVER = "observer"
 BACKGROUND = "background"
 MAIN = "main"
 
@@ -112,17 +114,20 @@ def _named(name: str) -> str | None:
 
 
 def _told(thread: Thread) -> str | None:
-    if thread.told != CONNECTION:
-        return thread.told
-    is_own = "own" in thread.sockets
-    return CONNECTION if thread.ran and not is_own else BACKGROUND
+    if thread.told == POOL:
+        return POOL if thread.ran else BACKGROUND
+    if "own" in thread.sockets and thread.told in (CONNECTION, BACKGROUND):
+        return OBSERVER
+    if thread.told == CONNECTION:
+        return CONNECTION if thread.ran else BACKGROUND
+    return thread.told
 
 
 def _seen(thread: Thread) -> str | None:
     if "client" in thread.sockets:
         return CONNECTION if thread.ran else BACKGROUND
     if "own" in thread.sockets:
-        return BACKGROUND
+        return OBSERVER
     if "listening" in thread.sockets:
         return MAIN
     return "io" if thread.waited_for_io else None

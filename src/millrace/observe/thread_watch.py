@@ -19,7 +19,16 @@ from millrace.observe.model import Missing, Target, Unavailable
 from millrace.observe.server_threads import Teller
 from millrace.observe.sockets import Sockets
 from millrace.observe.thread_functions import functions_of
-from millrace.observe.thread_kinds import BACKGROUND, CONNECTION, MAIN, Server, Thread, kind_of
+from millrace.observe.thread_kinds import (
+    BACKGROUND,
+    CONNECTION,
+    MAIN,
+    OBSERVER,
+    POOL,
+    Server,
+    Thread,
+    kind_of,
+)
 from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
@@ -32,7 +41,13 @@ _ON_LIST = frozenset({"poll", "ppoll"})
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
 _FOR_LOCKS = "futex"
 _WAITS_FOR_SIGNALS = "rt_sigtimedwait"
-_UNNAMED = frozenset({CONNECTION, BACKGROUND, MAIN, "io"})  # kinds that need no name
+_UNNAMED = frozenset(
+    {CONNECTION, POOL, OBSERVER, BACKGROUND, MAIN, "io"}
+)  # kinds that need no name
+NEEDS_PTRACE = (
+    "run millrace as root or as the server's user; in a container, with the capability SYS_PTRACE"
+)
+
 _DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
 
 
@@ -84,12 +99,15 @@ class ThreadWatch:
         self._tells_sessions = False
         self._calls_seen = True
         self._own_seen = True
+        self._has_pool = False
         self._session: Connection[Any] | None = None
         self._teller: Teller | None = None
         with contextlib.suppress(Unavailable, pymysql.MySQLError):
             self._session = questions.session(target)
             self._teller = Teller(self._session, families.get(target.instance.server.family))
-        self._running = _kinds_by_function(self.pid, target.instance)
+            self._has_pool = self._teller.has_pool
+        self._instance = target.instance
+        self._running = _kinds_by_function(self.pid, target.instance, of_pools=False)
 
     def look(self) -> Mapping[int, Look]:
         """Look at the threads now, at a mark."""
@@ -107,8 +125,12 @@ class ThreadWatch:
         return Sockets(self._listening, self._own)
 
     def kinds(self, seen: Mapping[int, Seen] | None = None) -> Mapping[int, str]:
-        """The kind of each thread that was there at a mark or was seen in between."""
+        """The kind of each thread that was there at a mark or was seen in between. To be asked
+        while the threads are there: workers of a pool begin when they are needed."""
         seen = seen or {}
+        if self._has_pool:
+            workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
+            self._running = {**self._running, **workers}
         server = Server(self.pid, self._ready(), self._tells_sessions)
         tids = {tid for looks in self._looks for tid in looks} | set(seen)
         return {tid: kind_of(self._thread(tid, seen.get(tid, Seen())), server) for tid in tids}
@@ -120,8 +142,7 @@ class ThreadWatch:
             found.append(
                 {
                     "what": "what the server's threads wait for, which tells those of clients",
-                    "remedy": "run millrace as root or as the server's user; in a container, allow "
-                    "it the capability SYS_PTRACE",
+                    "remedy": NEEDS_PTRACE,
                 }
             )
         if not self._own_seen:
@@ -157,7 +178,7 @@ class ThreadWatch:
             return
         self._tells_sessions = self._teller.tells_sessions
         # Whoever was a client at one mark was one, whatever is told at the other.
-        clients = {tid: kind for tid, kind in self._told.items() if kind == CONNECTION}
+        clients = {tid: kind for tid, kind in self._told.items() if kind in (CONNECTION, POOL)}
         self._told |= told | clients
 
     def _ready(self) -> tuple[int, int] | None:
@@ -224,13 +245,16 @@ class ThreadWatch:
             told = self._told.get(tid)
             return Thread(tid, seen.name, 0, True, told, uses, seen.waited_for_io)
         first, last = proc.stat(looks[0].stat), proc.stat(looks[-1].stat)
+        runs = self._running.get((tid, last.started_ticks))
+        # A session is told under the worker of a pool that carried it out last.
+        told = POOL if runs == POOL else self._told.get(tid) or runs
         seen_twice = len(looks) > 1 and first.started_ticks == last.started_ticks
         return Thread(
             tid=tid,
             name=last.name,
             started_ticks=last.started_ticks,
             ran=not seen_twice or _ran(looks[0], looks[-1]),
-            told=self._told.get(tid) or self._running.get((tid, last.started_ticks)),
+            told=told,
             sockets=uses,
             waited_for_io=seen.waited_for_io or any(look.call in FOR_IO for look in looks),
             waited_for_locks=all(look.call == _FOR_LOCKS for look in looks),
@@ -238,13 +262,15 @@ class ThreadWatch:
 
 
 def _kinds_by_function(
-    pid: int, instance: Instance | AttachedInstance
+    pid: int, instance: Instance | AttachedInstance, *, of_pools: bool
 ) -> Mapping[tuple[int, int], str]:
-    """The kinds of threads by the functions that they spend their lives in, by number and start."""
+    """The kinds of threads by the functions that they spend their lives in, by number and start:
+    of the workers of a pool, or of all others."""
     server = instance.server
     if not isinstance(server, InstalledServer):
         return {}
-    kinds = families.get(server.family).observable.thread_functions
+    known = families.get(server.family).observable.thread_functions
+    kinds = {name: kind for name, kind in known.items() if (kind == POOL) is of_pools}
     try:
         functions = functions_of(pid, server.program, kinds.keys())
     except OSError:

@@ -2,7 +2,8 @@
 
 Files of /proc are read where the measured part begins and where it ends, and looked into
 afterwards. A thread that began in between counts from zero. What threads did that had ended by the
-end is what the process did beyond the others, and told as one thread of the kind ``ended``.
+end is what the process did beyond the others, and told as one thread of the kind ``ended``; their
+context switches and waits for a CPU are not known, nor are the process's then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from millrace.observe import cpu_clock, proc
 from millrace.observe.cpu_clock import CpuTime, cpu_between
 from millrace.observe.model import Missing, Target, Unavailable
-from millrace.observe.thread_watch import Look, ThreadWatch, needs_process
+from millrace.observe.thread_watch import NEEDS_PTRACE, Look, ThreadWatch, needs_process
 
 NAME = "threads"
 COST = (
@@ -38,6 +39,8 @@ _COUNTED = (
     *proc.IO,
 )
 _FIGURES = ("cpu_s", "runnable_s", "user_s", "system_s", *_COUNTED)
+# What the kernel tells of threads that are there, but not of a process.
+_OF_THREADS = ("runnable_s", "voluntary_switches", "involuntary_switches")
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,11 @@ class Threads:
         if len(self._readings) != 2:
             raise Unavailable("the server's threads were not read at both marks")
         before, after = self._readings
+        found = section(before, after, self._watch.kinds())
+        some_ended = any(thread["tid"] == _ENDED_TID for thread in found["threads"])
         return {
-            NAME: section(before, after, self._watch.kinds()),
-            "missing": [*missing(after), *self._watch.missing()],
+            NAME: found,
+            "missing": [*missing(after, some_ended=some_ended), *self._watch.missing()],
         }
 
     def close(self) -> None:
@@ -148,12 +153,14 @@ def section(before: Reading, after: Reading, kinds: Mapping[int, str]) -> dict[s
             }
         )
     threads.sort(key=lambda thread: (-thread["cpu_s"], thread["tid"]))
-    process = _process(before, after, threads)
+    process = _figures(_of_process(before), _of_process(after))
     ended = _ended(before, after, process, threads)
+    for name in _OF_THREADS:
+        process[name] = None if ended else _sum(threads, name)
     return {"process": process, "threads": [*threads, *ended]}
 
 
-def missing(reading: Reading) -> Missing:
+def missing(reading: Reading, *, some_ended: bool) -> Missing:
     """What could not be read, and what to do about it."""
     threads = reading.threads.values()
     found: Missing = []
@@ -161,30 +168,26 @@ def missing(reading: Reading) -> Missing:
         found.append(
             {
                 "what": "reads and writes of the server and its threads (/proc/PID/io)",
-                "remedy": "run millrace as root or as the server's user; in a container, allow it "
-                "the capability SYS_PTRACE",
+                "remedy": NEEDS_PTRACE,
             }
         )
     if not any(map(_has_schedstat, threads)):
         found.append(
             {
                 "what": "how long threads waited for a CPU (/proc/PID/task/TID/schedstat)",
-                "remedy": "use a kernel with CONFIG_SCHED_INFO; CPU time of threads is in ticks of "
-                "10 ms without it",
+                "remedy": "use a kernel with CONFIG_SCHED_INFO",
             }
+        )
+    if some_ended:
+        found.append(
+            {"what": "context switches of the server as a whole: threads ended", "remedy": None}
         )
     return found
 
 
-def _process(
-    before: Reading, after: Reading, threads: Sequence[Mapping[str, Any]]
-) -> dict[str, float | int | None]:
-    """The process's own totals; what the kernel only tells of threads is their sum."""
-    found = _figures(_of_process(before), _of_process(after))
-    for name in ("runnable_s", "voluntary_switches", "involuntary_switches"):
-        known = [thread[name] for thread in threads if thread[name] is not None]
-        found[name] = sum(known) if known else None
-    return found
+def _sum(threads: Sequence[Mapping[str, Any]], name: str) -> float | int | None:
+    known = [thread[name] for thread in threads if thread[name] is not None]
+    return sum(known) if known else None
 
 
 def _ended(
@@ -196,12 +199,10 @@ def _ended(
     """What the process did beyond its threads, if any ended or it is more than what they did while
     they were read one after the other."""
     sums = {name: sum(thread[name] or 0 for thread in threads) for name in _FIGURES}
-    beyond: dict[str, float | int | None] = {}
-    for name in _FIGURES:
+    beyond: dict[str, float | int | None] = dict.fromkeys(_FIGURES)
+    for name in set(_FIGURES) - set(_OF_THREADS):
         total = process[name]
         beyond[name] = None if total is None else max(0, total - sums[name])
-    for name in ("runnable_s", "voluntary_switches", "involuntary_switches"):
-        beyond[name] = None  # the process's own are not known
     blurred_s = (before.took_s + after.took_s) * (os.cpu_count() or 1)
     some_ended = any(
         tid not in after.threads or _started(after.threads[tid]) != _started(raw)

@@ -151,16 +151,15 @@ def statements_of(
     if homeless > _FEW * _total(digests, "count"):
         lost.append(
             Unavailable(
-                f"digests: there was no room for the digests of {homeless} statements",
-                remedy="set performance_schema_digests_size higher in a configuration",
+                f"digests of {homeless} statements: no room for them",
+                remedy="set performance_schema_digests_size higher",
             )
         )
     if rest:
         lost.append(
             Unavailable(
-                "digests: executions of prepared statements are not told apart: "
-                f"{rest[0]['count']} of them are in one row",
-                remedy="send statements as text, where the workload has the parameter protocol",
+                f"{rest[0]['count']} executions of prepared statements are not told apart",
+                remedy="send statements as text (parameter protocol)",
             )
         )
     told = [_told(row, tells_cpu=tells_cpu) for row in (*digests, *rest)]

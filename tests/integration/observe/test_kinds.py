@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 
 import pytest
 
@@ -61,3 +62,29 @@ def test_threads_that_are_kept_for_connections_to_come_are_none(
             listed = seen.document["threads"]["threads"]
             kinds = [thread["kind"] for thread in listed]
             assert kinds.count("connection") == clients, listed
+
+
+@pytest.mark.parametrize("schema", ["ON", "OFF"])
+def test_workers_of_a_pool_are_known_whatever_the_process_list_says(
+    instance_of: InstanceOf, schema: str
+) -> None:
+    pooled = {
+        "thread_handling": "pool-of-threads",
+        "thread_pool_size": "3",
+        "performance_schema": schema,
+    }
+    openers: tuple[Open, ...] = (threads.observer, states.observer)
+    with instance_of("mariadb-10.11.19", **pooled) as instance, loaded(instance):
+        seen = observed(instance, openers, clients=8)
+        ((count,),) = instance.query("SELECT @@global.thread_pool_size")
+        assert count == "3"
+    for section in ("threads", "states"):
+        listed = seen.document[section]["threads"]
+        kinds = Counter(thread["kind"] for thread in listed)
+        # Each group has a worker that works, and more where one of them waits.
+        assert kinds["pool"] >= 3, listed
+        assert kinds["connection"] == 0, listed
+    cpu_s = Counter[str]()
+    for thread in seen.document["threads"]["threads"]:
+        cpu_s[thread["kind"]] += thread["cpu_s"]
+    assert cpu_s.most_common(1)[0][0] == "pool"

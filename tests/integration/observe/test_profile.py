@@ -42,9 +42,13 @@ def some_perf() -> None:
 
 @dataclass(frozen=True)
 class Profiled:
-    """A profile, with its samples by the function they are in, and by those that are above."""
+    """A profile, with its samples by the function they are in, and by those that are above.
+
+    ``took_s`` is the time from before its begin until after its end.
+    """
 
     told: Mapping[str, Any]
+    took_s: float
     own: Counter[str]
     total: Counter[str]
 
@@ -65,9 +69,11 @@ def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profile
         if clients:
             opened.enter_context(driven(instance, seconds + 2, clients))
             time.sleep(1)
+        began_s = time.monotonic()
         observer.begin()
         time.sleep(seconds)
         observer.end()
+        took_s = time.monotonic() - began_s
         found = observer.told()
     told = {**found[profile.NAME], "missing": found["missing"]}
     own: Counter[str] = Counter()
@@ -77,7 +83,7 @@ def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profile
         own[frames[-1]] += count
         total.update(dict.fromkeys(frames, count))
     assert sum(own.values()) == told["samples"]
-    return Profiled(told, own, total)
+    return Profiled(told, took_s, own, total)
 
 
 @contextlib.contextmanager
@@ -133,9 +139,10 @@ def test_a_profile_shows_functions_with_their_callers(
     with instance_of(name, **BUFFER_POOL) as instance:
         prepare(instance)
         seen = profiled(instance, 3, clients=2)
-        assert seen.told["event"] in ("cycles", "cpu-clock")
+        modifier = "" if seen.told["with_kernel"] else ":u"
+        assert seen.told["event"] in (f"cycles{modifier}", f"cpu-clock{modifier}")
         assert seen.told["call_graph"] in ("dwarf", "fp", "none")
-        assert seen.told["seconds"] == pytest.approx(3, abs=1.5)
+        assert 3 <= seen.told["seconds"] <= seen.took_s
         assert seen.samples > 20
         assert seen.total[f"{program}`{parser}"] > 0
         if seen.told["call_graph"] == "dwarf":
@@ -165,7 +172,7 @@ def test_a_stripped_build_says_what_has_no_name(instance_of: InstanceOf) -> None
         seen = profiled(instance, 3, clients=2)
         lacking = [each for each in seen.told["missing"] if "mariadbd" in each["what"]]
         assert len(lacking) == 1
-        assert "exported functions only" in lacking[0]["what"]
+        assert "names of functions" in lacking[0]["what"]
         assert "debug symbols" in lacking[0]["remedy"]
 
 
@@ -197,11 +204,11 @@ def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, is_told
 def test_a_profile_that_grows_too_large_ends_early(
     instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "_LARGEST_BYTES", 16 << 20)
+    monkeypatch.setattr(recording, "_LARGEST_BYTES", 4 << 20)
     with instance_of(OLD, **BUFFER_POOL) as instance:
         prepare(instance)
         seen = profiled(instance, 6, clients=2)
-        assert seen.told["seconds"] < 5
+        assert seen.told["seconds"] < seen.took_s
         assert "the end of the profile" in str(seen.told["missing"])
         assert seen.samples > 0
 

@@ -43,7 +43,9 @@ def of_kind(seen: Observed, section: str, kind: str) -> list[dict[str, Any]]:
 
 
 def test_nothing_is_missing_and_all_is_json(seen: Observed) -> None:
-    assert seen.document["missing"] == []
+    # Servers end threads that they need no more.
+    ended = [each for each in seen.document["missing"] if "threads ended" in each["what"]]
+    assert seen.document["missing"] == ended
     assert json.loads(json.dumps(seen.document)) == seen.document
     assert seen.transactions > 0
 
@@ -53,7 +55,7 @@ def test_threads_add_up_to_their_process(seen: Observed) -> None:
     process = section["process"]
     total_s = sum(thread["cpu_s"] for thread in section["threads"])
     assert total_s == pytest.approx(process["cpu_s"], rel=0.1, abs=0.05)
-    assert all(value >= 0 for value in process.values())
+    assert all(value is None or value >= 0 for value in process.values())
     clients = of_kind(seen, "threads", "connection")
     assert len(clients) == CLIENTS
     for thread in clients:

@@ -11,6 +11,7 @@ import pytest
 
 from millrace.observe.collecting import Edge, Make, Window, collecting
 from millrace.observe.model import Observer, Target, Unavailable
+from millrace.observe.registry import OBSERVERS, PROFILE
 
 DRIVEN = Window("measure", "measure", drives=True)
 LOADING = Window("load", "finish", drives=False)
@@ -49,14 +50,28 @@ def test_the_measured_part_has_two_edges(
 
 
 @dataclass
+class Clock:
+    """A clock that stands still, but for a second whenever an observer does anything."""
+
+    now_s: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@dataclass
 class Recorded:
     """An observer that notes what it is asked, and fails where it is to."""
 
     fails: Mapping[str, Exception] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    section: str = "seen"
+    clock: Clock | None = None
 
     def _ask(self, what: str) -> None:
         self.asked.append(what)
+        if self.clock is not None:
+            self.clock.now_s += 1.0
         if what in self.fails:
             raise self.fails[what]
 
@@ -68,7 +83,10 @@ class Recorded:
 
     def told(self) -> Mapping[str, Any]:
         self._ask("told")
-        return {"seen": self.asked[:2], "missing": [{"what": "I/O", "remedy": "be root"}]}
+        return {
+            self.section: {"asked": self.asked[:2]},
+            "missing": [{"what": "I/O", "remedy": "be root"}],
+        }
 
     def close(self) -> None:
         self.asked.append("close")
@@ -99,7 +117,7 @@ def test_an_observer_looks_at_both_edges_once_and_is_closed(target: Target) -> N
     found = collected(maker(observer), target, (END, BEGIN, BEGIN, END, END))
     assert observer.asked == ["begin", "end", "told", "close"]
     assert found["observers"] == ["one"]
-    assert found["seen"] == ["begin", "end"]
+    assert found["seen"] == {"asked": ["begin", "end"]}
     assert found["window_s"] >= 0
     assert found["missing"] == [{"observer": "one", "what": "I/O", "remedy": "be root"}]
 
@@ -135,8 +153,58 @@ def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(
     (missing,) = (each for each in found["missing"] if each["observer"] == "broken")
     assert missing["what"].startswith(what)
     assert missing["remedy"] == remedy
-    assert broken.asked[-2:] == [at, "close"]
+    # Closed at once, and again with the rest.
+    assert broken.asked[-3:] == [at, "close", "close"]
     assert whole.asked == ["begin", "end", "told", "close"]
+
+
+def test_an_observer_that_failed_is_closed_when_the_others_have_looked(target: Target) -> None:
+    asked: list[str] = []
+    broken = Recorded({"begin": Unavailable("no more")}, asked)
+    makers = {"broken": maker(broken), "whole": maker(Recorded(asked=asked))}
+    with collecting(makers, ["broken", "whole"], target, DRIVEN) as collector:
+        collector.see(BEGIN)
+        assert asked == ["begin", "begin", "close"]
+
+
+def test_who_begins_first_ends_last(target: Target) -> None:
+    looked: list[str] = []
+
+    class Named(Recorded):
+        def _ask(self, what: str) -> None:
+            looked.append(f"{self.section} {what}")
+
+    makers = {name: maker(Named(section=name)) for name in ("one", "two", "three")}
+    with collecting(makers, ["three", "one", "two"], target, DRIVEN) as collector:
+        collector.see(BEGIN)
+        collector.see(END)
+    assert looked == [
+        "one begin", "two begin", "three begin", "three end", "two end", "one end",
+    ]  # fmt: skip
+
+
+def test_sections_of_amounts_tell_how_late_they_began(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("millrace.observe.collecting.time", clock)
+    makers = {
+        name: maker(Recorded(section=name, clock=clock)) for name in ("plans", "status", "disk")
+    }
+    with collecting(makers, list(makers), target, DRIVEN) as collector:
+        collector.see(BEGIN)
+        clock.now_s += 10.0
+        collector.see(END)
+        found = collector.document()
+    assert found["window_s"] == 13.0
+    # Each looks for a second, one after the other.
+    assert (found["status"]["late_s"], found["disk"]["late_s"]) == (1.5, 2.5)
+    assert found["disk"]["asked"] == ["begin", "end"]
+    assert "late_s" not in found["plans"]
+
+
+def test_samplers_work_while_nobody_else_looks() -> None:
+    assert list(OBSERVERS)[-3:] == ["threads", "states", PROFILE]
 
 
 def test_an_observer_that_cannot_even_begin_is_missed(target: Target) -> None:

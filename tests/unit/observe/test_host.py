@@ -348,9 +348,10 @@ def test_this_host_and_a_process_that_is_not_ours() -> None:
     told = seen.told()["host"]
     orphan = [other for other in told["others"] if other["pid"] == pid]
     # Where something else is busier than five others it is not shown, but counted.
-    assert told["other_cpu_s"] >= 0.3
+    # Ticks are of 10 ms.
+    assert told["other_cpu_s"] >= 0.28
     assert not orphan or orphan[0]["cpu_s"] == pytest.approx(0.3, abs=0.15)
     assert os.getpid() not in {other["pid"] for other in told["others"]}
-    assert told["cpu"]["user_s"] > 0
+    assert told["cpu"]["user_s"] + told["cpu"]["nice_s"] > 0
     assert told["cpus"] >= 1
     seen.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millrace.observe.deltas import Row
-from millrace.observe.server_threads import kind_of, kinds_in
+from millrace.observe.server_threads import kind_of, kinds_in, sessions_in
 from millrace.servers import families
 
 OBSERVABLE = families.get("mysql").observable
@@ -15,6 +15,8 @@ OBSERVABLE = families.get("mysql").observable
     ("name", "kind"),
     [
         ("thread/sql/one_connection", "connection"),
+        ("thread/threadpool/worker_thread", "pool"),
+        ("thread/threadpool/timer_thread", "timer"),
         ("thread/sql/main", "main"),
         ("thread/innodb/srv_purge_thread", "purge"),
         ("thread/innodb/srv_worker_thread", "purge"),
@@ -55,4 +57,22 @@ def test_sessions_in_no_database_are_not_clients() -> None:
         {"tid": 13, "name": client, "database": None},
         {"tid": None, "name": "thread/sql/compress_gtid_table", "database": None},
     ]
-    assert kinds_in(rows, OBSERVABLE) == {11: "main", 12: "connection", 13: "background"}
+    assert kinds_in(rows, OBSERVABLE) == {11: "main", 12: "connection", 13: "observer"}
+
+
+def test_sessions_that_wait_in_no_database_are_of_millrace() -> None:
+    rows: list[Row] = [
+        {"tid": 11, "database": "d", "command": "Query"},
+        {"tid": 12, "database": None, "command": "Sleep"},
+        {"tid": 13, "database": None, "command": "Query"},  # its database was not to be had
+        {"tid": 14, "database": None, "command": "Daemon"},
+        {"tid": 0, "database": "d", "command": "Sleep"},
+    ]
+    assert sessions_in(rows) == {11: "connection", 12: "observer"}
+
+
+def test_a_worker_is_of_the_pool_whatever_session_it_has() -> None:
+    worker: Row = {"tid": 11, "name": "thread/threadpool/worker_thread", "database": None}
+    session: Row = {"tid": 11, "name": "thread/sql/one_connection", "database": "d"}
+    assert kinds_in([worker, session], OBSERVABLE) == {11: "pool"}
+    assert kinds_in([session, worker], OBSERVABLE) == {11: "pool"}

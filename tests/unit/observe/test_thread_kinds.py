@@ -82,9 +82,12 @@ def test_what_the_server_tells_goes_before_what_is_seen() -> None:
 
 def test_sessions_of_millrace_are_no_clients() -> None:
     own = frozenset({"own"})
-    assert kind_of(thread(told="connection", sockets=own), TELLING) == "background"
+    assert kind_of(thread(told="connection", sockets=own), TELLING) == "observer"
+    assert kind_of(thread(told="observer"), TELLING) == "observer"
+    # It was seen, if the server did not say so.
+    assert kind_of(thread(told="background", sockets=own), TELLING) == "observer"
     late = thread(tid=140, started_ticks=900, sockets=own)
-    assert kind_of(late, SILENT) == "background"
+    assert kind_of(late, SILENT) == "observer"
 
 
 def test_who_did_nothing_was_no_client() -> None:
@@ -102,9 +105,16 @@ def test_who_waits_on_a_socket() -> None:
     assert kind_of(thread(waited_for_io=True), SILENT) == "io"
 
 
-def test_workers_of_a_pool_begin_late_and_are_no_connections() -> None:
-    worker = thread("mariadbd", tid=140, started_ticks=900)
-    assert kind_of(worker, TELLING) == "background"
+def test_workers_of_a_pool_serve_whoever_has_a_request() -> None:
+    worker: dict[str, Any] = {"tid": 140, "started_ticks": 900, "told": "pool"}
+    assert kind_of(thread(**worker), TELLING) == "pool"
+    for use in ("client", "own"):
+        assert kind_of(thread(**worker, sockets=frozenset({use})), TELLING) == "pool"
+    assert kind_of(thread(**worker, ran=False), TELLING) == "background"
+
+
+def test_late_threads_of_a_server_that_tells_all_sessions_are_its_own() -> None:
+    assert kind_of(thread("mariadbd", tid=140, started_ticks=900), TELLING) == "background"
 
 
 @pytest.mark.parametrize(

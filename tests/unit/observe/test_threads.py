@@ -106,6 +106,19 @@ def test_threads_that_ended_are_what_the_process_did_beyond_the_others() -> None
     assert found["threads"][1]["voluntary_switches"] is None
 
 
+def test_what_the_kernel_tells_of_living_threads_only_is_unknown_where_one_ended() -> None:
+    kept, ended = thread(switches=(3, 4), waited_ns=5), thread(switches=(70, 80))
+    after = reading(0, {4: kept})
+    names = ("runnable_s", "voluntary_switches", "involuntary_switches")
+    process = threads.section(reading(0, {4: thread()}), after, {})["process"]
+    assert [process[name] for name in names] == [5e-9, 3, 4]
+    process = threads.section(reading(0, {4: thread(), 5: ended}), after, {})["process"]
+    assert [process[name] for name in names] == [None, None, None]
+    assert process["read_calls"] == 0
+    (lack,) = threads.missing(after, some_ended=True)
+    assert "context switches" in str(lack["what"])
+
+
 def test_a_difference_that_reading_explains_is_no_thread() -> None:
     before, after = {4: thread(0)}, {4: thread(1_000_000)}
     found = threads.section(reading(0, before), reading(3_000_000, after, took_s=0.002), {})
@@ -125,10 +138,10 @@ def test_what_may_not_be_read_is_none_and_missing() -> None:
     assert (only["runnable_s"], only["voluntary_switches"], only["read_calls"]) == (None,) * 3
     assert found["process"]["runnable_s"] is None
     assert found["process"]["read_bytes"] is None
-    what = " ".join(str(each["what"]) for each in threads.missing(after))
+    what = " ".join(str(each["what"]) for each in threads.missing(after, some_ended=False))
     assert "/proc/PID/io" in what
     assert "schedstat" in what
-    assert threads.missing(reading(0, {4: thread(5)})) == []
+    assert threads.missing(reading(0, {4: thread(5)}), some_ended=False) == []
 
 
 def test_the_busiest_come_first() -> None:
@@ -168,7 +181,7 @@ def test_real_threads_are_read() -> None:
     spun = next(each for each in found["threads"] if each["tid"] == spinning.native_id)
     assert spun["cpu_s"] > 0
     assert found["process"]["cpu_s"] >= spun["cpu_s"] * 0.9
-    assert threads.missing(after) == []
+    assert threads.missing(after, some_ended=False) == []
 
 
 def _spin(stop: threading.Event) -> None:

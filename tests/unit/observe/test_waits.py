@@ -129,7 +129,7 @@ def test_executions_that_are_not_told_apart_are_one_row(prepared: list[dict[str,
     told, lost = statements_of(deltas, tells_cpu=False)
     rest = next(row for row in told if row["text"] == REST)
     assert (rest["count"], rest["wait_s"], rest["rows_examined"]) == (1000, 4.0, 3000)
-    assert "1000 of them are in one row" in lost[0].message
+    assert "1000 executions of prepared statements" in lost[0].message
     assert lost[0].remedy
 
 

@@ -113,11 +113,12 @@ class Observable:
     """What a family's servers can be asked about themselves while they work.
 
     ``status``, ``engine_status`` and ``process_list`` are statements; ``performance_schema`` is one
-    whose only value tells whether that is on. Of ``explains`` the last entry counts that is not
-    newer than the server. ``gauges`` and ``metric_gauges`` are names or shell patterns of
-    status variables and of engine metrics that tell a state now; all others count. ``thread_kinds``
-    are pairs of a kind and a pattern for the name of a thread, of which the first that fits counts;
-    ``thread_functions`` are the kinds of threads without a name by the functions that they run.
+    whose only value tells whether that is on, ``thread_handling`` one whose only value tells how
+    sessions get threads. Of ``explains`` the last entry counts that is not newer than the server.
+    ``gauges`` and ``metric_gauges`` are names or shell patterns of status variables and of engine
+    metrics that tell a state now; all others count. ``thread_kinds`` are pairs of a kind and a
+    pattern for the name of a thread, of which the first that fits counts; ``thread_functions`` are
+    the kinds of threads without a name by the functions that they run.
     """
 
     status: str
@@ -126,6 +127,7 @@ class Observable:
     engine_status: str
     process_list: str
     performance_schema: str
+    thread_handling: str
     explains: tuple[Explains, ...]
     tables: Mapping[str, Table]
     thread_kinds: tuple[tuple[str, re.Pattern[str]], ...]

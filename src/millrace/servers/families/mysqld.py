@@ -77,6 +77,7 @@ def _observable(data: Data) -> Observable:
         engine_status=common["engine_status"],
         process_list=common["process_list"],
         performance_schema=common["performance_schema"],
+        thread_handling=common["thread_handling"],
         explains=tuple(
             Explains(entry["since"], entry["form"], frozenset(entry["verbs"]))
             for entry in data["explains"]
