@@ -16,7 +16,7 @@ from millrace.analysis.account import Account, AccountDifferences, account, diff
 from millrace.analysis.blocked import BlockedComparison, compare_blocked
 from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
 from millrace.analysis.model import level_text
-from millrace.analysis.observed import Noun, ObservedTrial, observed_trials
+from millrace.analysis.observed import Noun, ObservedTrial
 from millrace.analysis.plans import PlanComparison, compare_plans
 from millrace.analysis.profiles import (
     FlatProfile,
@@ -25,6 +25,7 @@ from millrace.analysis.profiles import (
     flat_profile,
     spinning_us,
 )
+from millrace.analysis.reading import observed_trials
 from millrace.analysis.statements import StatementComparison, compare_statements
 from millrace.analysis.suspects import case as suspected
 from millrace.analysis.suspects.case import Case

@@ -113,7 +113,7 @@ def test_an_open_loop_tells_no_wait_for_requests_from_one_for_the_wire() -> None
 
 
 def test_threads_of_a_pool_do_not_tell_idleness_from_waits() -> None:
-    made = replace(EXACT, clients=8).attempt(TRUTH)
+    made = replace(EXACT, clients=8, serving="pool").attempt(TRUTH)
     instance = replace(made.instances[0], effective={"thread_handling": "pool-of-threads"})
     made = replace(made, instances=(instance,))
     found = account_of([ObservedTrial("trial", 0, made, seen(made, 8))])
