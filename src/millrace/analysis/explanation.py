@@ -253,7 +253,9 @@ def _explain(
         stages=compare_stages(a.trials, b.trials),
         digests=compare_digests(a.trials, b.trials, tables=tables),
         plans=compare_plans(a.trials, b.trials),
-        profile=compare_profiles(a.profiled, b.profiled, confidence=CONFIDENCE),
+        profile=compare_profiles(
+            a.profiled, b.profiled, measured=(a.trials, b.trials), confidence=CONFIDENCE
+        ),
         variables=_variables(a.instance, b.instance),
         unequal=_unequal(stored, factor, a, b),
         disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
@@ -300,8 +302,8 @@ def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Ex
         account=found,
         coverage=None
         if found is None
-        else coverage(trials, found, spinning_us=spinning_us(profiled)),
-        flat=flat_profile(profiled),
+        else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),
+        flat=flat_profile(profiled, trials),
         instance=_instance((*profiled, *trials)),
     )
 

@@ -1,21 +1,25 @@
 """Profiles as cost: what each function takes of an operation, and where two servers differ.
 
-A trial's samples say how its CPU time divides, and its own clock how much of it an operation took;
-their product is a function's cost in µs per operation. So a server that asks for twice the CPU time
-shows it, where shares of a profile would look alike. *Self* is a function's own time, *inclusive*
-that of all it calls too, each sample once however often the function is in its stack.
+A profiled trial's samples say how CPU time divides, and the trials that were measured without a
+profiler how much of it an operation took; their product is a function's cost in µs per operation.
+So a server that asks for twice the CPU time shows it, where shares of a profile would look alike,
+and all functions together are the account's CPU time. Where no trial was measured, the profiled
+ones have to tell the time too. A profile of user code alone divides the time in user code. *Self* is
+a function's own time, *inclusive* that of all it calls too, each sample once however often the
+function is in its stack.
 
-Differences are paired by block, as those of the account; where a single block was profiled, the
+Differences are paired by block, as those of the account, and the error of the CPU time is added to
+that of the shares; where a single block was profiled, the
 interval is Poisson's, of the samples alone, which knows nothing of what differs from trial to
 trial. Functions are told apart by their names, those of the kernel from those of programs.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -30,11 +34,17 @@ from millrace.analysis.call_tree import (
     Path,
     call_tree,
     key_of,
-    path_of,
 )
-from millrace.analysis.efficiency import server_cpu_s
-from millrace.analysis.observed import FOREGROUND, ObservedTrial, Profile
-from millrace.stats import MeanEstimate, count_differences, holm, mean_estimate, mean_estimates
+from millrace.analysis.observed import FOREGROUND, ObservedTrial
+from millrace.analysis.profiled import Profiled, cpu_by_block, of_treatment, profiled
+from millrace.stats import (
+    MeanEstimate,
+    OwnError,
+    count_differences,
+    holm_marks,
+    mean_estimate,
+    mean_estimates,
+)
 
 SPINNING = "spinning"
 FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs
@@ -58,13 +68,14 @@ class FlatLine:
 class FlatProfile:
     """All samples of a treatment's profiled trials, the largest function first.
 
-    ``cpu_us`` is the server's CPU time of an operation, a mean over the trials; ``lost`` samples
-    could not be kept.
+    ``cpu_us`` is the server's CPU time of an operation, a mean over the trials that were measured
+    (``user_only``: in user code, the kernel was not sampled); ``lost`` samples could not be kept.
     """
 
     trials: int
     event: str
     call_graph: str
+    user_only: bool
     samples: int
     lost: int
     cpu_us: float
@@ -119,12 +130,14 @@ class GroupDifference:
 class ProfileComparison:
     """Two treatments' profiles over the ``blocks`` that both have.
 
-    ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A.
+    ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A,
+    in the trials that were measured (``user_only``: in user code, the kernel was not sampled).
     Functions and groups are ordered by how much they differ.
     """
 
     blocks: tuple[int, ...]
     by: By
+    user_only: bool
     a_cpu_us: float
     b_cpu_us: float
     cpu: MeanEstimate
@@ -137,9 +150,12 @@ class ProfileComparison:
         return next((group for group in self.groups if group.name == name), None)
 
 
-def flat_profile(trials: Sequence[ObservedTrial]) -> FlatProfile | None:
-    """The functions of all profiled trials of a treatment; None where no trial has a profile."""
-    found = [each for trial in trials if (each := _profiled(trial)) is not None]
+def flat_profile(
+    trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
+) -> FlatProfile | None:
+    """The functions of a treatment's profiled ``trials``, whose CPU time the ``measured`` ones
+    tell; None where no trial has a profile."""
+    found = of_treatment(trials, measured)
     if not found:
         return None
     counts: Counter[tuple[str, str]] = Counter()
@@ -154,6 +170,7 @@ def flat_profile(trials: Sequence[ObservedTrial]) -> FlatProfile | None:
         trials=len(found),
         event=found[0].profile.event,
         call_graph=found[0].profile.call_graph,
+        user_only=found[0].user_only,
         samples=samples,
         lost=sum(each.profile.lost for each in found),
         cpu_us=sum(each.cpu_us for each in found) / len(found),
@@ -168,38 +185,57 @@ def compare_profiles(
     a: Sequence[ObservedTrial],
     b: Sequence[ObservedTrial],
     *,
+    measured: tuple[Sequence[ObservedTrial], Sequence[ObservedTrial]] = ((), ()),
     confidence: float = 0.95,
     alpha: float = ALPHA,
 ) -> ProfileComparison | None:
-    """What the profiled trials of two treatments differ in; None where no block has both."""
+    """What the profiled trials of two treatments differ in, with the CPU time of both as the
+    ``measured`` trials of A and B tell it; None where no block has both, or one profile has the
+    kernel and another has not."""
     of_a, of_b = (
-        {t.block: each for t in trials if (each := _profiled(t)) is not None} for trials in (a, b)
+        {trial.block: each for trial in trials if (each := profiled(trial)) is not None}
+        for trials in (a, b)
     )
     blocks = sorted(of_a.keys() & of_b.keys())
-    if not blocks:
+    kinds = {side[block].user_only for side in (of_a, of_b) for block in blocks}
+    if len(kinds) != 1:
         return None
-    sides = (
-        _Side([of_a[block] for block in blocks], confidence),
-        _Side([of_b[block] for block in blocks], confidence),
+    (user_only,) = kinds
+    cpus = [cpu_by_block(trials, user_only=user_only) for trials in measured]
+    told = sorted(cpus[0].keys() & cpus[1].keys())
+    if not told:  # the profiled trials have to tell it
+        cpus = [{block: side[block].cpu_us for block in blocks} for side in (of_a, of_b)]
+    a_us, b_us = ([cpu[block] for block in told or blocks] for cpu in cpus)
+    sides = tuple(
+        _Side(
+            [side[block].at(float(np.mean(us))) if told else side[block] for block in blocks],
+            confidence,
+            np.asarray(us) if told else None,
+        )
+        for side, us in ((of_a, a_us), (of_b, b_us))
     )
-    functions = _Functions(*sides)
-    cpu = [of_b[block].cpu_us - of_a[block].cpu_us for block in blocks]
+    functions = _Functions(sides[0], sides[1])
     return ProfileComparison(
         blocks=tuple(blocks),
         by="blocks" if len(blocks) > 1 else "samples",
-        a_cpu_us=float(np.mean([of_a[block].cpu_us for block in blocks])),
-        b_cpu_us=float(np.mean([of_b[block].cpu_us for block in blocks])),
-        cpu=mean_estimate(cpu, confidence=confidence),
+        user_only=user_only,
+        a_cpu_us=float(np.mean(a_us)),
+        b_cpu_us=float(np.mean(b_us)),
+        cpu=mean_estimate(
+            [other - one for one, other in zip(a_us, b_us, strict=True)], confidence=confidence
+        ),
         functions=functions.differences(alpha),
         groups=functions.groups(alpha),
         tree=call_tree(sides[0].paths(), sides[1].paths()),
     )
 
 
-def spinning_us(trials: Sequence[ObservedTrial]) -> float | None:
+def spinning_us(
+    trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
+) -> float | None:
     """CPU time of an operation that threads which serve clients spent in loops that wait for a
     lock; None without a profile."""
-    found = [each for trial in trials if (each := _profiled(trial)) is not None]
+    found = of_treatment(trials, measured)
     if not found:
         return None
     spun = [
@@ -212,34 +248,13 @@ def spinning_us(trials: Sequence[ObservedTrial]) -> float | None:
 
 
 @dataclass(frozen=True)
-class _Profiled:
-    """One trial's stacks, and what a sample stands for in µs per operation."""
-
-    profile: Profile
-    cpu_us: float
-
-    @property
-    def unit_us(self) -> float:
-        return self.cpu_us / self.profile.samples
-
-    @cached_property
-    def stacks(self) -> list[tuple[Path, int]]:
-        return [(path_of(stack), count) for stack, count in self.profile.stacks.items()]
-
-
-def _profiled(trial: ObservedTrial) -> _Profiled | None:
-    profile, cpu_s = trial.observed.profile, server_cpu_s(trial)
-    if profile is None or cpu_s is None:
-        return None
-    return _Profiled(profile, trial.observed.us(cpu_s))
-
-
-@dataclass(frozen=True)
 class _Side:
-    """One treatment's profiled trials, one a block."""
+    """One treatment's profiled trials, one a block, and the CPU time of an operation in the blocks
+    that were measured, of which theirs is the mean (None: theirs is their own)."""
 
-    trials: Sequence[_Profiled]
+    trials: Sequence[Profiled]
     confidence: float
+    measured_us: NDArray[np.float64] | None
 
     @property
     def units(self) -> NDArray[np.float64]:
@@ -258,6 +273,13 @@ class _Side:
         return [
             (tuple(key_of(frame) for frame in path[1:]), us) for path, us in self.paths().items()
         ]
+
+    def in_measured(self, us: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Costs of k things, means over the blocks of shape (k,), had each block that was measured
+        told the CPU time alone: shape (k, blocks measured)."""
+        if self.measured_us is None:
+            return None
+        return np.outer(us, self.measured_us / self.measured_us.mean())
 
 
 @dataclass(frozen=True)
@@ -284,7 +306,7 @@ class _Functions:
         self._all = [[self._counts(t, own=False) for t in side.trials] for side in (self.a, self.b)]
         self.keys = sorted({key for side in self._all for counts in side for key in counts})
 
-    def _counts(self, trial: _Profiled, *, own: bool) -> Counter[Key]:
+    def _counts(self, trial: Profiled, *, own: bool) -> Counter[Key]:
         found: Counter[Key] = Counter()
         for path, count in trial.stacks:
             for frame in path[1:]:
@@ -321,10 +343,17 @@ class _Functions:
             for number, key in enumerate(self.keys)
         ]
         seen = [sum(counts[key] for side in self._own for counts in side) for key in self.keys]
-        p_values = _adjusted([each.difference for each in found], seen)
+        marks = holm_marks(
+            [
+                # Often enough, which says nothing about which side has more.
+                each.difference.p_value if samples >= FEWEST_SAMPLES else None
+                for each, samples in zip(found, seen, strict=True)
+            ],
+            alpha,
+        )
         marked = [
-            replace(each, adjusted_p=p, significant=p is not None and p <= alpha)
-            for each, p in zip(found, p_values, strict=True)
+            replace(each, adjusted_p=mark.adjusted_p, significant=mark.significant)
+            for each, mark in zip(found, marks, strict=True)
         ]
         return tuple(sorted(marked, key=lambda each: -abs(each.difference.mean)))
 
@@ -339,7 +368,7 @@ class _Functions:
         names = [group.name for group in known]
         costs = _compared(_table(sides[0], names), _table(sides[1], names), self.a, self.b)
         foreground = [self._foreground(side) for side in (self.a, self.b)]
-        p_values = _adjusted(costs.differences, [FEWEST_SAMPLES] * len(known))
+        marks = holm_marks([each.p_value for each in costs.differences], alpha)
         found = [
             GroupDifference(
                 name=group.name,
@@ -350,14 +379,14 @@ class _Functions:
                 a_foreground_us=foreground[0].get(group.name, 0.0),
                 b_foreground_us=foreground[1].get(group.name, 0.0),
                 difference=costs.differences[number],
-                adjusted_p=p_values[number],
-                significant=(p := p_values[number]) is not None and p <= alpha,
+                adjusted_p=marks[number].adjusted_p,
+                significant=marks[number].significant,
             )
             for number, group in enumerate(known)
         ]
         return tuple(sorted(found, key=lambda each: -abs(each.difference.mean)))
 
-    def _grouped(self, trial: _Profiled) -> Counter[str]:
+    def _grouped(self, trial: Profiled) -> Counter[str]:
         found: Counter[str] = Counter()
         for path, count in trial.stacks:
             found[self._group(path[1:]).name] += count
@@ -410,7 +439,14 @@ def _compared(
     blocks = a.shape[1]
     if blocks > 1:
         counting = np.sqrt((a_us * of_a.units + b_us * of_b.units).sum(axis=1)) / blocks
-        found = mean_estimates(b_us - a_us, confidence=of_a.confidence, least_errors=counting)
+        found = mean_estimates(
+            b_us - a_us,
+            confidence=of_a.confidence,
+            least_errors=counting,
+            further=_of_cpu(
+                of_a.in_measured(a_us.mean(axis=1)), of_b.in_measured(b_us.mean(axis=1))
+            ),
+        )
     else:
         told = count_differences(
             a[:, 0],
@@ -426,13 +462,9 @@ def _compared(
     return _Compared(a_us.mean(axis=1), b_us.mean(axis=1), found)
 
 
-def _adjusted(differences: Sequence[MeanEstimate], seen: Sequence[int]) -> list[float | None]:
-    """Holm's p-values of those that were seen often enough, which says nothing about which side
-    has more."""
-    asked = {
-        number: each.p_value
-        for number, each in enumerate(differences)
-        if each.p_value is not None and seen[number] >= FEWEST_SAMPLES
-    }
-    adjusted = dict(zip(asked, holm(list(asked.values())), strict=True))
-    return [adjusted.get(number) for number in range(len(differences))]
+def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tuple[OwnError, ...]:
+    """What k differences owe to the CPU time, of costs by the blocks that were measured."""
+    if a is None or b is None or a.shape[1] < 2:
+        return ()
+    blocks = a.shape[1]
+    return (OwnError((b - a).std(axis=1, ddof=1) / math.sqrt(blocks), blocks - 1),)
