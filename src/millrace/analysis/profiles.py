@@ -4,8 +4,8 @@ A profiled trial's samples say how CPU time divides, and the trials that were me
 profiler how much of it an operation took; their product is a function's cost in µs per operation.
 So a server that asks for twice the CPU time shows it, where shares of a profile would look alike,
 and all functions together are the account's CPU time. Where no trial was measured, the profiled
-ones have to tell the time too. A profile of user code alone divides the time in user code. *Self* is
-a function's own time, *inclusive* that of all it calls too, each sample once however often the
+ones have to tell the time too. A profile of user code alone divides the time in user code. *Self*
+is a function's own time, *inclusive* that of all it calls too, each sample once however often the
 function is in its stack.
 
 Differences are paired by block, as those of the account, and the error of the CPU time is added to

@@ -82,7 +82,7 @@ def test_waiting_comes_first_where_it_is_what_differs(study: Explanation) -> Non
 
 
 def test_what_is_not_sure_is_not_called_more() -> None:
-    (found,) = explain(study_run(profiled=0), base=A, candidate=B)
+    (found,) = explain(study_run(profiled=0), factor="server", base=A, candidate=B)
     assert found.differences is not None
     wide = replace(found.differences.latency, low=-3.0, high=30.0)
     unsure = replace(found, differences=replace(found.differences, latency=wide))
@@ -111,7 +111,7 @@ def test_what_both_lack_has_one_row(study: Explanation) -> None:
 
 
 def test_a_run_without_observers_is_known() -> None:
-    (found,) = explain(unobserved(), base=A, candidate=B)
+    (found,) = explain(unobserved(), factor="server", base=A, candidate=B)
     assert not is_observed(found)
     assert is_observed(unprofiled())
 
