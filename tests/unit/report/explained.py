@@ -75,7 +75,7 @@ def _told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
         "remedy": "run as root, or as the server's user",
     }
     plan = {
-        "id": 1, "select_type": "INSERT", "table": "sbtest1", "type": "ALL" if new else "ref",
+        "id": 1, "select_type": "SIMPLE", "table": "sbtest1", "type": "ALL" if new else "ref",
         "key": None if new else "k_1", "rows": 20_000 if new else 3, "Extra": None,
     }  # fmt: skip
     operations = 3.0 / (_TRUTH[server].cycle * 1e-6)

@@ -176,7 +176,7 @@ def test_the_page_shows_what_there_is(study: Explanation) -> None:
         "parsing takes longer shown by an experiment",
         "sync_binlog: 0 and 1",
         "wait/io/file/innodb/innodb_log_file",
-        "type of sbtest1: ref in A, ALL in B",
+        "reads sbtest1 by index k_1 in A, by a full scan in B",
         "instrumented waits",
         "redo logging",
         "What it was blocked in",
