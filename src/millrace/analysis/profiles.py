@@ -9,21 +9,19 @@ is a function's own time, *inclusive* that of all it calls too, each sample once
 function is in its stack.
 
 Differences are paired by block, as those of the account, and the error of the CPU time is added to
-that of the shares; where a single block was profiled, the
-interval is Poisson's, of the samples alone, which knows nothing of what differs from trial to
-trial. Functions are told apart by their names, those of the kernel from those of programs.
+that of the shares; where a single block was profiled, the interval is Poisson's, of the samples
+alone, which knows nothing of what differs from trial to trial. Functions are told apart by their
+names, those of the kernel from those of programs.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from millrace.analysis import function_groups, renames
 from millrace.analysis.account import ALPHA
@@ -36,21 +34,26 @@ from millrace.analysis.call_tree import (
     key_of,
 )
 from millrace.analysis.observed import FOREGROUND, ObservedTrial
-from millrace.analysis.profiled import Profiled, cpu_by_block, of_treatment, profiled
+from millrace.analysis.profiled import (
+    Compared,
+    Profiled,
+    Side,
+    compared,
+    cpu_by_block,
+    marks,
+    of_treatment,
+    profiled,
+    table,
+)
 from millrace.stats import (
     MeanEstimate,
-    OwnError,
-    count_differences,
     holm_marks,
     mean_estimate,
-    mean_estimates,
 )
 
 SPINNING = "spinning"
-FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs
 
 By = Literal["blocks", "samples"]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ def compare_profiles(
         cpus = [{block: side[block].cpu_us for block in blocks} for side in (of_a, of_b)]
     a_us, b_us = ([cpu[block] for block in told or blocks] for cpu in cpus)
     sides = tuple(
-        _Side(
+        Side(
             [side[block].at(float(np.mean(us))) if told else side[block] for block in blocks],
             confidence,
             np.asarray(us) if told else None,
@@ -247,56 +250,12 @@ def spinning_us(
     return sum(spun) / len(found)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One treatment's profiled trials, one a block, and the CPU time of an operation in the blocks
-    that were measured, of which theirs is the mean (None: theirs is their own)."""
-
-    trials: Sequence[Profiled]
-    confidence: float
-    measured_us: NDArray[np.float64] | None
-
-    @property
-    def units(self) -> NDArray[np.float64]:
-        return np.asarray([trial.unit_us for trial in self.trials])
-
-    def paths(self) -> dict[Path, float]:
-        """Means over the blocks, µs per operation."""
-        found: defaultdict[Path, float] = defaultdict(float)
-        for trial in self.trials:
-            for path, count in trial.stacks:
-                found[path] += count * trial.unit_us / len(self.trials)
-        return dict(found)
-
-    def keyed(self) -> list[tuple[tuple[Key, ...], float]]:
-        """Call paths by function, without the kind of thread."""
-        return [
-            (tuple(key_of(frame) for frame in path[1:]), us) for path, us in self.paths().items()
-        ]
-
-    def in_measured(self, us: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Costs of k things, means over the blocks of shape (k,), had each block that was measured
-        told the CPU time alone: shape (k, blocks measured)."""
-        if self.measured_us is None:
-            return None
-        return np.outer(us, self.measured_us / self.measured_us.mean())
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Costs of k things on both sides: µs per operation, shape (k,), and B - A of each."""
-
-    a_us: NDArray[np.float64]
-    b_us: NDArray[np.float64]
-    differences: tuple[MeanEstimate, ...]
-
-
 @dataclass
 class _Functions:
     """The functions of two sides, numbered, with their samples in each block."""
 
-    a: _Side
-    b: _Side
+    a: Side
+    b: Side
     keys: list[Key] = field(init=False)
     modules: dict[Key, str] = field(init=False, default_factory=dict)
     _groups: dict[Path, function_groups.Group] = field(init=False, default_factory=dict)
@@ -343,17 +302,10 @@ class _Functions:
             for number, key in enumerate(self.keys)
         ]
         seen = [sum(counts[key] for side in self._own for counts in side) for key in self.keys]
-        marks = holm_marks(
-            [
-                # Often enough, which says nothing about which side has more.
-                each.difference.p_value if samples >= FEWEST_SAMPLES else None
-                for each, samples in zip(found, seen, strict=True)
-            ],
-            alpha,
-        )
+        of_each = marks([each.difference for each in found], seen, alpha)
         marked = [
             replace(each, adjusted_p=mark.adjusted_p, significant=mark.significant)
-            for each, mark in zip(found, marks, strict=True)
+            for each, mark in zip(found, of_each, strict=True)
         ]
         return tuple(sorted(marked, key=lambda each: -abs(each.difference.mean)))
 
@@ -366,9 +318,9 @@ class _Functions:
             if any(counts[group.name] for side in sides for counts in side)
         ]
         names = [group.name for group in known]
-        costs = _compared(_table(sides[0], names), _table(sides[1], names), self.a, self.b)
+        costs = compared(table(sides[0], names), table(sides[1], names), self.a, self.b)
         foreground = [self._foreground(side) for side in (self.a, self.b)]
-        marks = holm_marks([each.p_value for each in costs.differences], alpha)
+        of_each = holm_marks([each.p_value for each in costs.differences], alpha)
         found = [
             GroupDifference(
                 name=group.name,
@@ -379,8 +331,8 @@ class _Functions:
                 a_foreground_us=foreground[0].get(group.name, 0.0),
                 b_foreground_us=foreground[1].get(group.name, 0.0),
                 difference=costs.differences[number],
-                adjusted_p=marks[number].adjusted_p,
-                significant=marks[number].significant,
+                adjusted_p=of_each[number].adjusted_p,
+                significant=of_each[number].significant,
             )
             for number, group in enumerate(known)
         ]
@@ -392,7 +344,7 @@ class _Functions:
             found[self._group(path[1:]).name] += count
         return found
 
-    def _foreground(self, side: _Side) -> dict[str, float]:
+    def _foreground(self, side: Side) -> dict[str, float]:
         """What each group takes of the threads that serve clients."""
         found: defaultdict[str, float] = defaultdict(float)
         for path, us in side.paths().items():
@@ -420,51 +372,6 @@ class _Functions:
             for key in self.keys
         }
 
-    def _compared(self, counts: Sequence[Sequence[Counter[Key]]]) -> _Compared:
-        tables = [_table(side, self.keys) for side in counts]
-        return _compared(tables[0], tables[1], self.a, self.b)
-
-
-def _table(counts: Sequence[Counter[T]], keys: Sequence[T]) -> NDArray[np.float64]:
-    """Samples of each key in each block, shape (keys, blocks)."""
-    table = [[each[key] for each in counts] for key in keys]
-    return np.asarray(table, dtype=np.float64).reshape(len(keys), len(counts))
-
-
-def _compared(
-    a: NDArray[np.float64], b: NDArray[np.float64], of_a: _Side, of_b: _Side
-) -> _Compared:
-    """Samples of k things in the blocks of both sides, shape (k, blocks), as costs."""
-    a_us, b_us = a * of_a.units, b * of_b.units
-    blocks = a.shape[1]
-    if blocks > 1:
-        counting = np.sqrt((a_us * of_a.units + b_us * of_b.units).sum(axis=1)) / blocks
-        found = mean_estimates(
-            b_us - a_us,
-            confidence=of_a.confidence,
-            least_errors=counting,
-            further=_of_cpu(
-                of_a.in_measured(a_us.mean(axis=1)), of_b.in_measured(b_us.mean(axis=1))
-            ),
-        )
-    else:
-        told = count_differences(
-            a[:, 0],
-            b[:, 0],
-            a_unit=float(of_a.units[0]),
-            b_unit=float(of_b.units[0]),
-            confidence=of_a.confidence,
-        )
-        found = tuple(
-            MeanEstimate(float(d), float(low), float(high), 1, of_a.confidence, None)
-            for d, low, high in zip(told.difference, told.low, told.high, strict=True)
-        )
-    return _Compared(a_us.mean(axis=1), b_us.mean(axis=1), found)
-
-
-def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tuple[OwnError, ...]:
-    """What k differences owe to the CPU time, of costs by the blocks that were measured."""
-    if a is None or b is None or a.shape[1] < 2:
-        return ()
-    blocks = a.shape[1]
-    return (OwnError((b - a).std(axis=1, ddof=1) / math.sqrt(blocks), blocks - 1),)
+    def _compared(self, counts: Sequence[Sequence[Counter[Key]]]) -> Compared:
+        tables = [table(side, self.keys) for side in counts]
+        return compared(tables[0], tables[1], self.a, self.b)

@@ -51,10 +51,10 @@ def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
     clients = None if pooled else work.clients
     chosen, others = _split(known, sampled, serving, clients)
     looked_at = _sampled(sampled, chosen, kinds, clients)
-    # A session that ended is not seen as one of several, nor sampled at the end.
-    wanted = 1 if pooled or work.loop == "load" else work.clients
+    wanted = 1 if pooled else work.clients
+    ended = any(thread["kind"] == _ENDED for thread in chosen)  # as one, however many
     missing = []
-    if known and len(chosen) < wanted:
+    if known and not ended and len(chosen) < wanted:
         missing.append(_too_few("threads", len(chosen), work, pooled=pooled))
         chosen, looked_at = [], []
     elif sampled and len(looked_at) < wanted:
@@ -126,8 +126,8 @@ def _sampled(
     clients: int | None,
 ) -> list[Mapping[str, Any]]:
     """Of the threads that were looked at, those that served clients."""
-    tids = {thread["tid"] for thread in chosen if thread["kind"] != _ENDED}
-    if tids:
+    if chosen and all(thread["kind"] != _ENDED for thread in chosen):
+        tids = {thread["tid"] for thread in chosen}
         return [thread for thread in sampled if thread["tid"] in tids]
     # Nobody counted what threads used, or they are gone: those that were seen running most.
     serving = [thread for thread in sampled if thread["kind"] in kinds]

@@ -173,6 +173,26 @@ def test_a_session_that_ends_with_its_load_is_the_one_that_loaded() -> None:
     assert "ended" in driven.background
 
 
+def test_several_sessions_that_end_with_their_load() -> None:
+    truth = Truth(cpu_user=6, cpu_system=2, runnable=1, wire=11, gap=0)
+    scene = Scene(clients=2, rate_hz=1e5, sessions=3)
+    document = scene.document(truth)
+    one, other, *rest = document["threads"]["threads"]
+    gone = {**one, "tid": 0, "kind": "ended", "cpu_s": one["cpu_s"] + other["cpu_s"]}
+    document["threads"]["threads"] = [gone, *rest]
+    made = loading(2 * 150_000, 3.0, document)
+    found = observed(made, clients=1, loaders=2)
+    assert found is not None
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8, rel=1e-3)
+    assert found.states is not None
+    assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
+    document["states"]["threads"] = document["states"]["threads"][:1]
+    fewer = observed(loading(2 * 150_000, 3.0, document), clients=1, loaders=2)
+    assert fewer is not None
+    assert fewer.states is None
+
+
 def test_latency_is_the_exact_mean_of_all_transactions() -> None:
     assert Scene().trial(TRUTH).observed.work.latency_s == pytest.approx(TRUTH.latency * 1e-6)
 
