@@ -130,9 +130,9 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
         for attempt in stored.last_attempts().values()
         if attempt.outcome == "failed"
     )
-    base, candidate = _levels(plan.experiment)
+    factor, base, candidate = _levels(plan.experiment)
     explained: Explanation
-    (explained,) = explain(stored, base=base, candidate=candidate)
+    (explained,) = explain(stored, factor=factor, base=base, candidate=candidate)
     latencies = [
         None if side.account is None else side.account.latency.mean
         for side in (explained.a, explained.b)
@@ -148,10 +148,10 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
     )
 
 
-def _levels(experiment: Experiment) -> tuple[Any, Any]:
+def _levels(experiment: Experiment) -> tuple[str, Any, Any]:
     compared = next(f for f in experiment.factors if f.name == experiment.compare.factor)
     base, other = compared.levels
-    return base, other
+    return compared.name, base, other
 
 
 def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:

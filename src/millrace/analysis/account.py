@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from millrace.analysis.observed import US_PER_S, Loop, Noun, Observed, ObservedTrial
-from millrace.stats import MeanEstimate, holm, mean_estimate
+from millrace.stats import MeanEstimate, holm_marks, mean_estimate
 
 ALPHA = 0.05
 _FAILED_MATTERS = 0.001  # of the operations tried
@@ -67,30 +67,37 @@ _IDLE_OF_POOLS: frozenset[PartKey] = frozenset(("lock", "sleep", "other", "clien
 
 @dataclass(frozen=True)
 class Value:
-    """A time in µs per operation; ``error_us`` is its standard error by counting alone, 0 for what
-    a clock told."""
+    """A time in µs per operation; ``error_us`` is its standard error by counting alone, and
+    ``share`` that of the samples, 0 both for what a clock told."""
 
     us: float
     error_us: float = 0.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
 class TrialAccount:
     """The account of one trial, in µs per operation.
 
-    ``parts`` lacks what was not measured. ``left_error_us`` is the standard error, by counting
-    alone, of what they leave.
+    ``parts`` lacks what was not measured. ``sampled_us`` is the time that ``samples`` shared out
+    to those parts that were sampled.
     """
 
     block: int
     latency_us: float
     parts: Mapping[PartKey, Value]
-    left_error_us: float = 0.0
+    sampled_us: float = 0.0
+    samples: int = 0
 
     def left(self, parts: Sequence[PartKey]) -> Value:
-        """What ``parts`` do not tell of the latency."""
+        """What ``parts`` do not tell of the latency; a sample is in one part or in none of them, so
+        that the error is one of the share of all in sum."""
         told_us = math.fsum(self.parts[key].us for key in parts)
-        return Value(self.latency_us - told_us, self.left_error_us)
+        left = self.latency_us - told_us
+        if not self.samples:
+            return Value(left)
+        share = math.fsum(self.parts[key].share for key in parts)
+        return Value(left, self.sampled_us * _share_error(share, self.samples))
 
 
 @dataclass(frozen=True)
@@ -133,10 +140,10 @@ class Account:
         return next((part for part in self.parts if part.key == key), None)
 
     def blocked_us(self) -> float | None:
-        """How long threads were blocked by anything but their clients; None where nothing was
-        sampled."""
+        """How long threads were blocked by anything but their clients; None where any of it is not
+        known."""
         blocked = [part.us.mean for part in self.parts if part.key in _BLOCKED]
-        return math.fsum(blocked) if blocked else None
+        return math.fsum(blocked) if len(blocked) == len(_BLOCKED) else None
 
 
 @dataclass(frozen=True)
@@ -208,7 +215,7 @@ def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Acc
         cycle=cycle,
         gap=fact([_us(o.work.gap_s) for o in seen]),
         waiting_for_client=fact([_waiting_us(o) for o in seen]),
-        client_cpu=fact([_client_cpu_us(o) for o in seen]),
+        client_cpu=fact([o.work.client_cpu_us for o in seen]),
         background=_background(seen, confidence),
         notes=_notes(seen, len(trials) - len(accounted)),
     )
@@ -221,7 +228,10 @@ def trial_account(trial: ObservedTrial) -> TrialAccount | None:
     if latency_us is None:
         return None
     parts = {**_clocked(observed), **_sampled(observed)}
-    return TrialAccount(trial.block, latency_us, parts, _left_error_us(observed))
+    if observed.states is None:
+        return TrialAccount(trial.block, latency_us, parts)
+    samples = observed.states.samples
+    return TrialAccount(trial.block, latency_us, parts, observed.sampled_us(samples), samples)
 
 
 def part_of_state(state_class: str) -> PartKey | None:
@@ -296,7 +306,7 @@ def _sampled(observed: Observed) -> dict[PartKey, Value]:
     if observed.work.gap_s is not None:
         waited = _state(observed, "network")
         gap_us = US_PER_S * observed.work.gap_s
-        parts["client_wire"] = Value(waited.us - gap_us, waited.error_us)
+        parts["client_wire"] = replace(waited, us=waited.us - gap_us)
     idle = _IDLE_OF_POOLS if observed.pooled else frozenset[PartKey]()
     return {key: value for key, value in parts.items() if key not in idle}
 
@@ -307,12 +317,12 @@ def _state(observed: Observed, *classes: str) -> Value:
     assert states is not None
     share = sum(states.counts.get(name, 0) for name in classes) / states.samples
     all_us = observed.sampled_us(states.samples)
-    return Value(share * all_us, all_us * math.sqrt(share * (1 - share) / states.samples))
+    return Value(share * all_us, all_us * _share_error(share, states.samples), share)
 
 
-def _left_error_us(observed: Observed) -> float:
-    """Clocks and samples meet as well as samples tell who was running."""
-    return _state(observed, "running").error_us if observed.states is not None else 0.0
+def _share_error(share: float, samples: int) -> float:
+    within = min(max(share, 0.0), 1.0)  # sums of shares are rounded
+    return math.sqrt(within * (1 - within) / samples)
 
 
 def _waiting_us(observed: Observed) -> float | None:
@@ -321,25 +331,24 @@ def _waiting_us(observed: Observed) -> float | None:
     return _state(observed, "network").us
 
 
-def _client_cpu_us(observed: Observed) -> float | None:
-    cpu_us = _us(observed.work.client_cpu_s)
-    return None if cpu_us is None else cpu_us / observed.work.operations
-
-
 def _us(seconds: float | None) -> float | None:
     return None if seconds is None else US_PER_S * seconds
 
 
 def _background(seen: Sequence[Observed], confidence: float) -> dict[str, MeanEstimate]:
     """CPU time by kind of thread, those that used most first; a kind that a trial has no thread of
-    used none in it."""
-    by_kind: dict[str, list[float]] = {}
+    used none in it, and one whose time is not known in some trial is left out."""
+    by_kind: dict[str, list[float | None]] = {}
     told = [observed for observed in seen if observed.background]
     for number, observed in enumerate(told):
         for kind, usage in observed.background.items():
             values = by_kind.setdefault(kind, [0.0] * len(told))
-            values[number] = observed.us(usage.cpu_s or 0.0)
-    means = {kind: mean_estimate(values, confidence=confidence) for kind, values in by_kind.items()}
+            values[number] = None if usage.cpu_s is None else observed.us(usage.cpu_s)
+    means = {
+        kind: mean_estimate(known, confidence=confidence)
+        for kind, values in by_kind.items()
+        if len(known := [value for value in values if value is not None]) == len(values)
+    }
     return dict(sorted(means.items(), key=lambda item: -item[1].mean))
 
 
@@ -388,26 +397,10 @@ def _mean(values: Sequence[Value], confidence: float) -> MeanEstimate:
 
 def _marked(lines: Sequence[DifferenceLine], alpha: float) -> list[DifferenceLine]:
     """The lines with Holm's p-values. A part that neither side ever saw asks no question."""
-    asked = [
-        number
-        for number, line in enumerate(lines)
-        if line.difference.p_value is not None and (line.a_us or line.b_us)
-    ]
-    p_values = [lines[number].difference.p_value or 0.0 for number in asked]
-    adjusted = dict(zip(asked, holm(p_values), strict=True))
-    return [
-        line if number not in adjusted else _with_p(line, adjusted[number], alpha)
-        for number, line in enumerate(lines)
-    ]
-
-
-def _with_p(line: DifferenceLine, adjusted_p: float, alpha: float) -> DifferenceLine:
-    return DifferenceLine(
-        key=line.key,
-        title=line.title,
-        a_us=line.a_us,
-        b_us=line.b_us,
-        difference=line.difference,
-        adjusted_p=adjusted_p,
-        significant=adjusted_p <= alpha,
+    marks = holm_marks(
+        [line.difference.p_value if line.a_us or line.b_us else None for line in lines], alpha
     )
+    return [
+        replace(line, adjusted_p=mark.adjusted_p, significant=mark.significant)
+        for line, mark in zip(lines, marks, strict=True)
+    ]

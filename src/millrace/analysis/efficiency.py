@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 from millrace.analysis.account import ALPHA
-from millrace.analysis.observed import US_PER_S, Observed, ObservedTrial
-from millrace.stats import MeanEstimate, RatioEstimate, holm, mean_estimate, paired_ratio
+from millrace.analysis.observed import OBSERVER, US_PER_S, Observed, ObservedTrial
+from millrace.stats import MeanEstimate, RatioEstimate, holm_marks, mean_estimate, paired_ratio
 
 _KB = 1024.0
 
@@ -30,9 +31,11 @@ Ask = Callable[[ObservedTrial], float | None]
 class EfficiencyRow:
     """A figure of one operation in A and B, in ``unit``; None for what was not measured.
 
-    ``difference`` is B - A and ``relative`` B / A, paired by block (no ratio where one is 0).
-    ``source`` says what told it, both sides' where they differ. ``adjusted_p`` is Holm's over the
-    rows; ``significant`` rows differ although so many were looked at.
+    All are of the blocks that both sides have, paired: ``difference`` is B - A and ``relative``
+    B / A, where no trial has 0. ``a`` or ``b`` are of all trials where there is nothing to compare.
+    ``source`` says what told it, both sides' where they differ. ``p_value`` is the ratio's, or the
+    difference's where there is no ratio; ``adjusted_p`` is Holm's over the rows; ``significant``
+    rows differ although so many were looked at.
     """
 
     key: str
@@ -43,6 +46,7 @@ class EfficiencyRow:
     b: MeanEstimate | None
     difference: MeanEstimate | None
     relative: RatioEstimate | None
+    p_value: float | None = None
     adjusted_p: float | None = None
     significant: bool = False
 
@@ -75,14 +79,17 @@ def _row(
         (each for each in told if each[1] and each[2]),
         ("", {}, {}),
     )
-    difference = relative = None
+    difference = relative = p_value = None
     if not source:
         source, of_a, of_b = _apart(told)
     elif blocks := sorted(of_a.keys() & of_b.keys()):
-        pairs = [(of_a[block], of_b[block]) for block in blocks]
+        of_a, of_b = ({block: side[block] for block in blocks} for side in (of_a, of_b))
+        pairs = list(zip(of_a.values(), of_b.values(), strict=True))
         difference = mean_estimate([y - x for x, y in pairs], confidence=confidence)
+        p_value = difference.p_value
         if all(min(pair) > 0 for pair in pairs):
             relative = paired_ratio(*zip(*pairs, strict=True), confidence=confidence)
+            p_value = mean_estimate([log(y / x) for x, y in pairs]).p_value
     return EfficiencyRow(
         key=figure.key,
         title=figure.title,
@@ -92,6 +99,7 @@ def _row(
         b=mean_estimate(list(of_b.values()), confidence=confidence) if of_b else None,
         difference=difference,
         relative=relative,
+        p_value=p_value,
     )
 
 
@@ -115,19 +123,13 @@ def _apart(
 
 def _marked(rows: Sequence[EfficiencyRow], alpha: float) -> tuple[EfficiencyRow, ...]:
     """The rows with Holm's p-values; one that is 0 on both sides asks no question."""
-    asked = {
-        number: row.difference.p_value
-        for number, row in enumerate(rows)
-        if row.difference is not None
-        and row.difference.p_value is not None
-        and any(side is not None and side.mean for side in (row.a, row.b))
-    }
-    adjusted = dict(zip(asked, holm(list(asked.values())), strict=True))
+    asked = [
+        row.p_value if any(side is not None and side.mean for side in (row.a, row.b)) else None
+        for row in rows
+    ]
     return tuple(
-        replace(row, adjusted_p=adjusted[number], significant=adjusted[number] <= alpha)
-        if number in adjusted
-        else row
-        for number, row in enumerate(rows)
+        replace(row, adjusted_p=mark.adjusted_p, significant=mark.significant)
+        for row, mark in zip(rows, holm_marks(asked, alpha), strict=True)
     )
 
 
@@ -146,18 +148,29 @@ def _foreground_s(observed: Observed) -> float | None:
 
 
 def _background_s(observed: Observed) -> float | None:
+    """Of all threads that serve no client, but for those that serve millrace itself."""
     if observed.foreground is None:
         return None
-    return sum(usage.cpu_s or 0.0 for usage in observed.background.values())
+    told = [usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER]
+    known = [cpu_s for cpu_s in told if cpu_s is not None]
+    return sum(known) if len(known) == len(told) else None
 
 
-def server_cpu_s(trial: ObservedTrial) -> float | None:
-    """CPU time of the whole server in the window, of all its threads; None where nobody saw it."""
+def _observer_s(observed: Observed) -> float | None:
+    own = observed.background.get(OBSERVER)
+    return None if own is None else own.cpu_s
+
+
+def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | None:
+    """CPU time of the whole server in the window, of all its threads, or of their own code without
+    the kernel's; None where nobody saw it."""
     process = trial.observed.process
-    if process is not None and process.cpu_s is not None:
-        return process.cpu_s
+    seen_s = None if process is None else process.user_s if user_only else process.cpu_s
+    if seen_s is not None:
+        return seen_s
     measured = {m.name: m.value for m in trial.attempt.measurements if m.role == "server"}
-    times = [measured.get(f"server_{kind}_s") for kind in ("user", "system")]
+    kinds = ("user",) if user_only else ("user", "system")
+    times = [measured.get(f"server_{kind}_s") for kind in kinds]
     known = [value for value in times if value is not None]
     if len(known) < len(times):
         return None
@@ -180,8 +193,7 @@ def _server_us(trial: ObservedTrial) -> float | None:
 
 
 def _client_us(trial: ObservedTrial) -> float | None:
-    work = trial.observed.work
-    return None if work.client_cpu_s is None else US_PER_S * work.client_cpu_s / work.operations
+    return trial.observed.work.client_cpu_us
 
 
 def _counter(name: str) -> Callable[[Observed], float | None]:
@@ -226,6 +238,10 @@ _FIGURES = (
     _Figure(
         "cpu_background", "server CPU, background", "µs",
         (("all other threads", _of(_background_s, 1 / US_PER_S)),),
+    ),
+    _Figure(
+        "cpu_observers", "server CPU, sessions of millrace", "µs",
+        (("threads that serve millrace's observers", _of(_observer_s, 1 / US_PER_S)),),
     ),
     _Figure("cpu_server", "server CPU, all", "µs", (("the server's process", _server_us),)),
     _Figure("cpu_client", "client CPU", "µs", (("the load generator", _client_us),)),

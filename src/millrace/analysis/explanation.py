@@ -16,7 +16,7 @@ from millrace.analysis.account import Account, AccountDifferences, account, diff
 from millrace.analysis.blocked import BlockedComparison, compare_blocked
 from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
 from millrace.analysis.model import level_text
-from millrace.analysis.observed import Noun, ObservedTrial, observed_trials
+from millrace.analysis.observed import Noun, ObservedTrial
 from millrace.analysis.plans import PlanComparison, compare_plans
 from millrace.analysis.profiles import (
     FlatProfile,
@@ -25,6 +25,7 @@ from millrace.analysis.profiles import (
     flat_profile,
     spinning_us,
 )
+from millrace.analysis.reading import observed_trials
 from millrace.analysis.statements import StatementComparison, compare_statements
 from millrace.analysis.suspects import case as suspected
 from millrace.analysis.suspects.case import Case
@@ -139,22 +140,24 @@ class Explanation:
 def explain(
     stored: StoredRun,
     *,
+    factor: str,
     base: Level,
     candidate: Level,
     held: Mapping[str, Level] | None = None,
-    factor: str | None = None,
 ) -> tuple[Explanation, ...]:
-    """Explain the difference between two levels of a factor, in each group of the run.
+    """Explain the difference between two levels of a ``factor`` of the run, in each group of it.
 
-    The factor is the compared one, or, where that has not both levels, the only one that has,
-    unless named. ``held`` chooses groups by levels of other factors. Raises UserError for levels
-    and factors that are not there.
+    ``held`` chooses groups by levels of other factors. Raises UserError for levels that are not
+    there.
     """
-    name = _factor(stored, base, candidate, factor)
-    wanted = _held(stored, name, held or {})
+    if str(base) == str(candidate):
+        raise UserError(
+            f"{base} is no different from itself", remedy="name another level as the candidate"
+        )
+    wanted = _held(stored, factor, held or {})
     found = [
-        _explain(stored, name, of_base, of_candidate)
-        for of_base, of_candidate in _pairs(stored, name, str(base), str(candidate))
+        _explain(stored, factor, of_base, of_candidate)
+        for of_base, of_candidate in _pairs(stored, factor, str(base), str(candidate))
         if all(str(of_base.levels[key]) == level for key, level in wanted.items())
     ]
     if not found:
@@ -164,32 +167,6 @@ def explain(
             remedy="name other levels; `millrace results show` lists those of a run",
         )
     return tuple(found)
-
-
-def _factor(stored: StoredRun, base: Level, candidate: Level, name: str | None) -> str:
-    """The factor whose levels the two are."""
-    levels = {f["name"]: [str(level) for level in f["levels"]] for f in stored.run.spec["factors"]}
-    if str(base) == str(candidate):
-        raise UserError(
-            f"{base} is no different from itself", remedy="name another level as the candidate"
-        )
-    compared = str(stored.run.spec["compare"]["factor"])
-    known = [factor for factor, of in levels.items() if {str(base), str(candidate)} <= set(of)]
-    if name is not None and name not in known:
-        of = ", ".join(levels.get(name, ())) or "none: the run has no such factor"
-        raise UserError(f"{base} and {candidate} are no levels of {name}", remedy=f"it has: {of}")
-    if name is not None:
-        return name
-    if compared in known or len(known) == 1:
-        return compared if compared in known else known[0]
-    if known:
-        raise UserError(
-            f"{base} and {candidate} are levels of {' and '.join(known)}", remedy="name the factor"
-        )
-    raise UserError(
-        f"{base} and {candidate} are no levels of one factor of this run",
-        remedy=f"the levels of {compared} are: {', '.join(levels[compared])}",
-    )
 
 
 def _held(stored: StoredRun, factor: str, held: Mapping[str, Level]) -> dict[str, str]:
@@ -252,7 +229,9 @@ def _explain(
         stages=compare_stages(a.trials, b.trials),
         digests=compare_digests(a.trials, b.trials, tables=tables),
         plans=compare_plans(a.trials, b.trials),
-        profile=compare_profiles(a.profiled, b.profiled, confidence=CONFIDENCE),
+        profile=compare_profiles(
+            a.profiled, b.profiled, measured=(a.trials, b.trials), confidence=CONFIDENCE
+        ),
         variables=_variables(a.instance, b.instance),
         unequal=_unequal(stored, factor, a, b),
         disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
@@ -265,13 +244,12 @@ def _suspects(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> tuple[Suspect, ...]:
     """What may have made the difference; nobody is suspected without an account of both."""
-    if found.a.account is None or found.differences is None:
+    if found.differences is None:
         return ()
     case = Case(
         a=_side(found.a, base),
         b=_side(found.b, candidate),
         noun=found.noun,
-        latency_a_us=found.a.account.latency.mean,
         differences=found.differences,
         groups=() if found.profile is None else found.profile.groups,
         plans=found.plans,
@@ -299,8 +277,8 @@ def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Ex
         account=found,
         coverage=None
         if found is None
-        else coverage(trials, found, spinning_us=spinning_us(profiled)),
-        flat=flat_profile(profiled),
+        else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),
+        flat=flat_profile(profiled, trials),
         instance=_instance((*profiled, *trials)),
     )
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-KERNEL = "[kernel]"
-
-Frame = tuple[str, str]  # module, symbol
+from millrace.analysis.call_tree import KERNEL, UNKNOWN, Frame
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def own_group(module: str, symbol: str) -> Group | None:
         for letters, pattern, group in _patterns()
         if group.kernel == in_kernel and pattern.fullmatch(symbol)
     ]
-    if found and symbol != "[unknown]":
+    if found and symbol != UNKNOWN:
         return max(found, key=lambda each: each[0])[1]
     by_library = (group for group in groups() if module in group.libraries)
     return next(by_library, found[0][1] if found else None)

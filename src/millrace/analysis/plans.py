@@ -14,6 +14,8 @@ from typing import Any
 from millrace.analysis.observed import ObservedTrial
 
 _COMPARED = ("select_type", "table", "type", "key")
+_PUT_IN = ("INSERT", "REPLACE")
+_CHANGES = ("UPDATE", "DELETE")
 # Of what a plan says besides, what is work of another kind; versions phrase the rest differently.
 _EXTRA_WORK = (
     "Using filesort", "Using temporary", "Using index for group-by", "Using index condition",
@@ -63,20 +65,48 @@ def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
     }
 
 
+def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
+    """How A and B read tables where they carry other statements out, a clause each; nothing where
+    they have a statement in common."""
+    clauses: list[list[str]] = [[], []]
+    for plan in plans:
+        for found, side, label in zip(clauses, (plan.a, plan.b), "AB", strict=True):
+            if side is not None:
+                for step in _steps(side.rows):
+                    how = f"{step['table']} {_reading(step, explicit=True)}"
+                    found.append(f"{plan.statement} ({label}) reads {how}")
+    if any(plan.a is not None and plan.b is not None for plan in plans) or not all(clauses):
+        return ()
+    return (*clauses[0], *clauses[1])
+
+
 def _compare(name: str, a: PlanSide | None, b: PlanSide | None) -> PlanComparison:
     if a is None or b is None or not a.rows or not b.rows:
         return PlanComparison(name, a, b, None, ())
-    steps = [[_step(row) for row in side.rows] for side in (a, b)]
+    steps = [_steps(side.rows) for side in (a, b)]
     different = tuple(clause for pair in zip(*steps, strict=False) for clause in _different(*pair))
     if len(steps[0]) != len(steps[1]):
         different = (f"{len(steps[0])} steps in A, {len(steps[1])} in B", *different)
     return PlanComparison(name, a, b, not different, different)
 
 
+def _steps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """What counts of the rows of EXPLAIN. That a row is put into a table is a row of its own in
+    some versions, and one without a table in others."""
+    return [
+        step
+        for step in map(_step, rows)
+        if step["select_type"] not in _PUT_IN
+        and not (step["table"] == "none" and step["extra"] == "No tables used")
+    ]
+
+
 def _step(row: Mapping[str, Any]) -> dict[str, str]:
     """What counts of one row of EXPLAIN, without regard to the case of its columns."""
     caseless = {column.lower(): value for column, value in row.items()}
     step = {name: str(caseless.get(name) or "none") for name in _COMPARED}
+    if step["select_type"] in _CHANGES:  # older versions call them simple
+        step["select_type"] = "SIMPLE"
     said = [part.strip() for part in str(caseless.get("extra") or "").split(";")]
     extra = {
         next(work for work in _EXTRA_WORK if part.startswith(work))
@@ -87,5 +117,32 @@ def _step(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _different(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
-    at = a["table"] if a["table"] == b["table"] else f"{a['table']} and {b['table']}"
-    return [f"{name} of {at}: {a[name]} in A, {b[name]} in B" for name in a if a[name] != b[name]]
+    found = []
+    reads = [_reading(step) for step in (a, b)]
+    if reads[0] == reads[1] and a["type"] != b["type"]:
+        reads = [f"{read} ({step['type']})" for read, step in zip(reads, (a, b), strict=True)]
+    if a["table"] != b["table"]:
+        found.append(f"reads {a['table']} {reads[0]} in A, {b['table']} {reads[1]} in B")
+    elif reads[0] != reads[1]:
+        found.append(f"reads {a['table']} {reads[0]} in A, {reads[1]} in B")
+    if a["extra"] != b["extra"]:
+        found.append(f"extra work on {b['table']}: {a['extra']} in A, {b['extra']} in B")
+    if a["select_type"] != b["select_type"]:
+        found.append(f"{b['table']} is read as {a['select_type']} in A, as {b['select_type']} in B")
+    return found
+
+
+def _reading(step: Mapping[str, str], *, explicit: bool = False) -> str:
+    """How a table is read: ``by a full scan``, ``by index k``, ``by index k alone``; ``explicit``
+    says what follows of an index that is not enough."""
+    key, kind = step["key"], step["type"]
+    if kind == "ALL":
+        return "by a full scan"
+    if key == "none":
+        return "without an index"
+    if key == "PRIMARY":
+        return "by a scan of its primary key" if kind == "index" else "by its primary key"
+    how = f"by a scan of index {key}" if kind == "index" else f"by index {key}"
+    if "Using index" in step["extra"].split(", "):
+        return f"{how} alone (Using index)" if explicit else f"{how} alone"
+    return f"{how}, and looks the row of each entry up in the table" if explicit else how

@@ -1,13 +1,17 @@
 """Profiles as cost: what each function takes of an operation, and where two servers differ.
 
-A trial's samples say how its CPU time divides, and its own clock how much of it an operation took;
-their product is a function's cost in µs per operation. So a server that asks for twice the CPU time
-shows it, where shares of a profile would look alike. *Self* is a function's own time, *inclusive*
-that of all it calls too, each sample once however often the function is in its stack.
+A profiled trial's samples say how CPU time divides, and the trials that were measured without a
+profiler how much of it an operation took; their product is a function's cost in µs per operation.
+So a server that asks for twice the CPU time shows it, where shares of a profile would look alike,
+and all functions together are the account's CPU time. Where no trial was measured, the profiled
+ones have to tell the time too. A profile of user code alone divides the time in user code. *Self*
+is a function's own time, *inclusive* that of all it calls too, each sample once however often the
+function is in its stack.
 
-Differences are paired by block, as those of the account; where a single block was profiled, the
-interval is Poisson's, of the samples alone, which knows nothing of what differs from trial to
-trial. Functions are told apart by their names, those of the kernel from those of programs.
+Differences are paired by block, as those of the account, and the error of the CPU time is added to
+that of the shares; where a single block was profiled, the interval is Poisson's, of the samples
+alone, which knows nothing of what differs from trial to trial. Functions are told apart by their
+names, those of the kernel from those of programs.
 """
 
 from __future__ import annotations
@@ -15,11 +19,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from millrace.analysis import function_groups, renames
 from millrace.analysis.account import ALPHA
@@ -30,17 +32,28 @@ from millrace.analysis.call_tree import (
     Path,
     call_tree,
     key_of,
-    path_of,
 )
-from millrace.analysis.efficiency import server_cpu_s
-from millrace.analysis.observed import FOREGROUND, ObservedTrial, Profile
-from millrace.stats import MeanEstimate, count_differences, holm, mean_estimate, mean_estimates
+from millrace.analysis.observed import FOREGROUND, ObservedTrial
+from millrace.analysis.profiled import (
+    Compared,
+    Profiled,
+    Side,
+    compared,
+    cpu_by_block,
+    marks,
+    of_treatment,
+    profiled,
+    table,
+)
+from millrace.stats import (
+    MeanEstimate,
+    holm_marks,
+    mean_estimate,
+)
 
 SPINNING = "spinning"
-FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs
 
 By = Literal["blocks", "samples"]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,13 +71,14 @@ class FlatLine:
 class FlatProfile:
     """All samples of a treatment's profiled trials, the largest function first.
 
-    ``cpu_us`` is the server's CPU time of an operation, a mean over the trials; ``lost`` samples
-    could not be kept.
+    ``cpu_us`` is the server's CPU time of an operation, a mean over the trials that were measured
+    (``user_only``: in user code, the kernel was not sampled); ``lost`` samples could not be kept.
     """
 
     trials: int
     event: str
     call_graph: str
+    user_only: bool
     samples: int
     lost: int
     cpu_us: float
@@ -119,12 +133,14 @@ class GroupDifference:
 class ProfileComparison:
     """Two treatments' profiles over the ``blocks`` that both have.
 
-    ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A.
+    ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A,
+    in the trials that were measured (``user_only``: in user code, the kernel was not sampled).
     Functions and groups are ordered by how much they differ.
     """
 
     blocks: tuple[int, ...]
     by: By
+    user_only: bool
     a_cpu_us: float
     b_cpu_us: float
     cpu: MeanEstimate
@@ -137,9 +153,12 @@ class ProfileComparison:
         return next((group for group in self.groups if group.name == name), None)
 
 
-def flat_profile(trials: Sequence[ObservedTrial]) -> FlatProfile | None:
-    """The functions of all profiled trials of a treatment; None where no trial has a profile."""
-    found = [each for trial in trials if (each := _profiled(trial)) is not None]
+def flat_profile(
+    trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
+) -> FlatProfile | None:
+    """The functions of a treatment's profiled ``trials``, whose CPU time the ``measured`` ones
+    tell; None where no trial has a profile."""
+    found = of_treatment(trials, measured)
     if not found:
         return None
     counts: Counter[tuple[str, str]] = Counter()
@@ -154,6 +173,7 @@ def flat_profile(trials: Sequence[ObservedTrial]) -> FlatProfile | None:
         trials=len(found),
         event=found[0].profile.event,
         call_graph=found[0].profile.call_graph,
+        user_only=found[0].user_only,
         samples=samples,
         lost=sum(each.profile.lost for each in found),
         cpu_us=sum(each.cpu_us for each in found) / len(found),
@@ -168,38 +188,57 @@ def compare_profiles(
     a: Sequence[ObservedTrial],
     b: Sequence[ObservedTrial],
     *,
+    measured: tuple[Sequence[ObservedTrial], Sequence[ObservedTrial]] = ((), ()),
     confidence: float = 0.95,
     alpha: float = ALPHA,
 ) -> ProfileComparison | None:
-    """What the profiled trials of two treatments differ in; None where no block has both."""
+    """What the profiled trials of two treatments differ in, with the CPU time of both as the
+    ``measured`` trials of A and B tell it; None where no block has both, or one profile has the
+    kernel and another has not."""
     of_a, of_b = (
-        {t.block: each for t in trials if (each := _profiled(t)) is not None} for trials in (a, b)
+        {trial.block: each for trial in trials if (each := profiled(trial)) is not None}
+        for trials in (a, b)
     )
     blocks = sorted(of_a.keys() & of_b.keys())
-    if not blocks:
+    kinds = {side[block].user_only for side in (of_a, of_b) for block in blocks}
+    if len(kinds) != 1:
         return None
-    sides = (
-        _Side([of_a[block] for block in blocks], confidence),
-        _Side([of_b[block] for block in blocks], confidence),
+    (user_only,) = kinds
+    cpus = [cpu_by_block(trials, user_only=user_only) for trials in measured]
+    told = sorted(cpus[0].keys() & cpus[1].keys())
+    if not told:  # the profiled trials have to tell it
+        cpus = [{block: side[block].cpu_us for block in blocks} for side in (of_a, of_b)]
+    a_us, b_us = ([cpu[block] for block in told or blocks] for cpu in cpus)
+    sides = tuple(
+        Side(
+            [side[block].at(float(np.mean(us))) if told else side[block] for block in blocks],
+            confidence,
+            np.asarray(us) if told else None,
+        )
+        for side, us in ((of_a, a_us), (of_b, b_us))
     )
-    functions = _Functions(*sides)
-    cpu = [of_b[block].cpu_us - of_a[block].cpu_us for block in blocks]
+    functions = _Functions(sides[0], sides[1])
     return ProfileComparison(
         blocks=tuple(blocks),
         by="blocks" if len(blocks) > 1 else "samples",
-        a_cpu_us=float(np.mean([of_a[block].cpu_us for block in blocks])),
-        b_cpu_us=float(np.mean([of_b[block].cpu_us for block in blocks])),
-        cpu=mean_estimate(cpu, confidence=confidence),
+        user_only=user_only,
+        a_cpu_us=float(np.mean(a_us)),
+        b_cpu_us=float(np.mean(b_us)),
+        cpu=mean_estimate(
+            [other - one for one, other in zip(a_us, b_us, strict=True)], confidence=confidence
+        ),
         functions=functions.differences(alpha),
         groups=functions.groups(alpha),
         tree=call_tree(sides[0].paths(), sides[1].paths()),
     )
 
 
-def spinning_us(trials: Sequence[ObservedTrial]) -> float | None:
+def spinning_us(
+    trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
+) -> float | None:
     """CPU time of an operation that threads which serve clients spent in loops that wait for a
     lock; None without a profile."""
-    found = [each for trial in trials if (each := _profiled(trial)) is not None]
+    found = of_treatment(trials, measured)
     if not found:
         return None
     spun = [
@@ -211,70 +250,12 @@ def spinning_us(trials: Sequence[ObservedTrial]) -> float | None:
     return sum(spun) / len(found)
 
 
-@dataclass(frozen=True)
-class _Profiled:
-    """One trial's stacks, and what a sample stands for in µs per operation."""
-
-    profile: Profile
-    cpu_us: float
-
-    @property
-    def unit_us(self) -> float:
-        return self.cpu_us / self.profile.samples
-
-    @cached_property
-    def stacks(self) -> list[tuple[Path, int]]:
-        return [(path_of(stack), count) for stack, count in self.profile.stacks.items()]
-
-
-def _profiled(trial: ObservedTrial) -> _Profiled | None:
-    profile, cpu_s = trial.observed.profile, server_cpu_s(trial)
-    if profile is None or cpu_s is None:
-        return None
-    return _Profiled(profile, trial.observed.us(cpu_s))
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One treatment's profiled trials, one a block."""
-
-    trials: Sequence[_Profiled]
-    confidence: float
-
-    @property
-    def units(self) -> NDArray[np.float64]:
-        return np.asarray([trial.unit_us for trial in self.trials])
-
-    def paths(self) -> dict[Path, float]:
-        """Means over the blocks, µs per operation."""
-        found: defaultdict[Path, float] = defaultdict(float)
-        for trial in self.trials:
-            for path, count in trial.stacks:
-                found[path] += count * trial.unit_us / len(self.trials)
-        return dict(found)
-
-    def keyed(self) -> list[tuple[tuple[Key, ...], float]]:
-        """Call paths by function, without the kind of thread."""
-        return [
-            (tuple(key_of(frame) for frame in path[1:]), us) for path, us in self.paths().items()
-        ]
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Costs of k things on both sides: µs per operation, shape (k,), and B - A of each."""
-
-    a_us: NDArray[np.float64]
-    b_us: NDArray[np.float64]
-    differences: tuple[MeanEstimate, ...]
-
-
 @dataclass
 class _Functions:
     """The functions of two sides, numbered, with their samples in each block."""
 
-    a: _Side
-    b: _Side
+    a: Side
+    b: Side
     keys: list[Key] = field(init=False)
     modules: dict[Key, str] = field(init=False, default_factory=dict)
     _groups: dict[Path, function_groups.Group] = field(init=False, default_factory=dict)
@@ -284,7 +265,7 @@ class _Functions:
         self._all = [[self._counts(t, own=False) for t in side.trials] for side in (self.a, self.b)]
         self.keys = sorted({key for side in self._all for counts in side for key in counts})
 
-    def _counts(self, trial: _Profiled, *, own: bool) -> Counter[Key]:
+    def _counts(self, trial: Profiled, *, own: bool) -> Counter[Key]:
         found: Counter[Key] = Counter()
         for path, count in trial.stacks:
             for frame in path[1:]:
@@ -321,10 +302,10 @@ class _Functions:
             for number, key in enumerate(self.keys)
         ]
         seen = [sum(counts[key] for side in self._own for counts in side) for key in self.keys]
-        p_values = _adjusted([each.difference for each in found], seen)
+        of_each = marks([each.difference for each in found], seen, alpha)
         marked = [
-            replace(each, adjusted_p=p, significant=p is not None and p <= alpha)
-            for each, p in zip(found, p_values, strict=True)
+            replace(each, adjusted_p=mark.adjusted_p, significant=mark.significant)
+            for each, mark in zip(found, of_each, strict=True)
         ]
         return tuple(sorted(marked, key=lambda each: -abs(each.difference.mean)))
 
@@ -337,9 +318,9 @@ class _Functions:
             if any(counts[group.name] for side in sides for counts in side)
         ]
         names = [group.name for group in known]
-        costs = _compared(_table(sides[0], names), _table(sides[1], names), self.a, self.b)
+        costs = compared(table(sides[0], names), table(sides[1], names), self.a, self.b)
         foreground = [self._foreground(side) for side in (self.a, self.b)]
-        p_values = _adjusted(costs.differences, [FEWEST_SAMPLES] * len(known))
+        of_each = holm_marks([each.p_value for each in costs.differences], alpha)
         found = [
             GroupDifference(
                 name=group.name,
@@ -350,20 +331,20 @@ class _Functions:
                 a_foreground_us=foreground[0].get(group.name, 0.0),
                 b_foreground_us=foreground[1].get(group.name, 0.0),
                 difference=costs.differences[number],
-                adjusted_p=p_values[number],
-                significant=(p := p_values[number]) is not None and p <= alpha,
+                adjusted_p=of_each[number].adjusted_p,
+                significant=of_each[number].significant,
             )
             for number, group in enumerate(known)
         ]
         return tuple(sorted(found, key=lambda each: -abs(each.difference.mean)))
 
-    def _grouped(self, trial: _Profiled) -> Counter[str]:
+    def _grouped(self, trial: Profiled) -> Counter[str]:
         found: Counter[str] = Counter()
         for path, count in trial.stacks:
             found[self._group(path[1:]).name] += count
         return found
 
-    def _foreground(self, side: _Side) -> dict[str, float]:
+    def _foreground(self, side: Side) -> dict[str, float]:
         """What each group takes of the threads that serve clients."""
         found: defaultdict[str, float] = defaultdict(float)
         for path, us in side.paths().items():
@@ -391,48 +372,6 @@ class _Functions:
             for key in self.keys
         }
 
-    def _compared(self, counts: Sequence[Sequence[Counter[Key]]]) -> _Compared:
-        tables = [_table(side, self.keys) for side in counts]
-        return _compared(tables[0], tables[1], self.a, self.b)
-
-
-def _table(counts: Sequence[Counter[T]], keys: Sequence[T]) -> NDArray[np.float64]:
-    """Samples of each key in each block, shape (keys, blocks)."""
-    table = [[each[key] for each in counts] for key in keys]
-    return np.asarray(table, dtype=np.float64).reshape(len(keys), len(counts))
-
-
-def _compared(
-    a: NDArray[np.float64], b: NDArray[np.float64], of_a: _Side, of_b: _Side
-) -> _Compared:
-    """Samples of k things in the blocks of both sides, shape (k, blocks), as costs."""
-    a_us, b_us = a * of_a.units, b * of_b.units
-    blocks = a.shape[1]
-    if blocks > 1:
-        counting = np.sqrt((a_us * of_a.units + b_us * of_b.units).sum(axis=1)) / blocks
-        found = mean_estimates(b_us - a_us, confidence=of_a.confidence, least_errors=counting)
-    else:
-        told = count_differences(
-            a[:, 0],
-            b[:, 0],
-            a_unit=float(of_a.units[0]),
-            b_unit=float(of_b.units[0]),
-            confidence=of_a.confidence,
-        )
-        found = tuple(
-            MeanEstimate(float(d), float(low), float(high), 1, of_a.confidence, None)
-            for d, low, high in zip(told.difference, told.low, told.high, strict=True)
-        )
-    return _Compared(a_us.mean(axis=1), b_us.mean(axis=1), found)
-
-
-def _adjusted(differences: Sequence[MeanEstimate], seen: Sequence[int]) -> list[float | None]:
-    """Holm's p-values of those that were seen often enough, which says nothing about which side
-    has more."""
-    asked = {
-        number: each.p_value
-        for number, each in enumerate(differences)
-        if each.p_value is not None and seen[number] >= FEWEST_SAMPLES
-    }
-    adjusted = dict(zip(asked, holm(list(asked.values())), strict=True))
-    return [adjusted.get(number) for number in range(len(differences))]
+    def _compared(self, counts: Sequence[Sequence[Counter[Key]]]) -> Compared:
+        tables = [table(side, self.keys) for side in counts]
+        return compared(tables[0], tables[1], self.a, self.b)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from millrace.analysis.call_tree import Key
 from millrace.stats import MeanEstimate
 
-Key = tuple[bool, str]  # whether of the kernel, and the name
 Stacks = Sequence[tuple[tuple[Key, ...], float]]
 
 _REACH = 3  # calls between a caller and what it calls, where those between are gone too

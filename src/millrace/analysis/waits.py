@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.analysis.account import Account
-from millrace.analysis.observed import Observed, ObservedTrial
+from millrace.analysis.observed import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.statements import normalised
 
 LARGEST = 10
@@ -56,17 +56,20 @@ class Coverage:
     """How much of the time in which threads did not get on the server's own instruments told.
 
     ``waits_us`` are their waits, ``blocked_us`` what the account has as blocked, ``spinning_us``
-    CPU time in loops that wait for a lock (None without a profile), all of one operation.
+    CPU time in loops that wait for a lock (None without a profile), all of one operation. The
+    servers' timers also run while a thread is ready and has no CPU, which is ``queue_us`` in all
+    (None where nobody measured it), and some waits enclose others.
     """
 
     waits_us: float
     blocked_us: float
     spinning_us: float | None
+    queue_us: float | None
 
     @property
     def share(self) -> float | None:
-        """Instrumented waits / time blocked or spinning; background threads wait too, so it may
-        exceed 1. None where there was none."""
+        """Instrumented waits / time blocked or spinning. Above 1 it says nothing of how much of
+        that time was told: more was timed than threads were blocked. None where there was none."""
         whole = self.blocked_us + (self.spinning_us or 0.0)
         return self.waits_us / whole if whole > 0 else None
 
@@ -141,8 +144,8 @@ def compare_digests(
 def coverage(
     trials: Sequence[ObservedTrial], account: Account, *, spinning_us: float | None
 ) -> Coverage | None:
-    """What the instrumented waits cover; None where the server measured none, or nobody sampled
-    what its threads waited for."""
+    """What the instrumented waits cover; None where the server measured none, or where it is not
+    known of each class of waits how long its threads were in it."""
     blocked_us = account.blocked_us()
     measured = [trial.observed for trial in trials if trial.observed.has_waits]
     if blocked_us is None or not measured:
@@ -151,7 +154,13 @@ def coverage(
         observed.us(math.fsum(e["wait_s"] for e in observed.waits if is_of_sessions(e["name"])))
         for observed in measured
     ]
-    return Coverage(math.fsum(waits_us) / len(waits_us), blocked_us, spinning_us)
+    queue = account.part("runnable")
+    return Coverage(
+        waits_us=math.fsum(waits_us) / len(waits_us),
+        blocked_us=blocked_us,
+        spinning_us=spinning_us,
+        queue_us=None if queue is None else queue.us.mean,
+    )
 
 
 def is_of_sessions(name: str) -> bool:
@@ -227,7 +236,7 @@ def _digest(found: Sequence[tuple[Observed, Mapping[str, Any]]], trials: int) ->
 
     def us(name: str) -> float | None:
         seconds = of_execution(name)
-        return None if seconds is None else 1e6 * seconds
+        return None if seconds is None else US_PER_S * seconds
 
     return DigestSide(
         per_operation=sum(o.per_operation(digest["count"]) for o, digest in found) / trials,

@@ -41,7 +41,7 @@ def explain_levels(
         explanation
         for candidate in others
         for explanation in explain(
-            stored, base=against, candidate=candidate, held=held, factor=name
+            stored, factor=name, base=against, candidate=candidate, held=held
         )
     )
 

@@ -2,8 +2,8 @@
 
 from millrace.stats.counts import CountDifferences, count_differences, count_limits
 from millrace.stats.histogram import Histogram
-from millrace.stats.holm import holm
-from millrace.stats.mean import MeanEstimate, mean_estimate, mean_estimates
+from millrace.stats.holm import HolmMark, holm, holm_marks
+from millrace.stats.mean import MeanEstimate, OwnError, mean_estimate, mean_estimates
 from millrace.stats.power import blocks_wanted, minimum_detectable_ratio
 from millrace.stats.rates import RateComparison, compare_rates
 from millrace.stats.ratio import RatioEstimate, paired_ratio
@@ -12,7 +12,9 @@ from millrace.stats.spread import Summary, summarise
 __all__ = [
     "CountDifferences",
     "Histogram",
+    "HolmMark",
     "MeanEstimate",
+    "OwnError",
     "RateComparison",
     "RatioEstimate",
     "Summary",
@@ -21,6 +23,7 @@ __all__ = [
     "count_differences",
     "count_limits",
     "holm",
+    "holm_marks",
     "mean_estimate",
     "mean_estimates",
     "minimum_detectable_ratio",

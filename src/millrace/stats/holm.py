@@ -9,8 +9,16 @@ time do, and loses less than Bonferroni's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+
+
+class HolmMark(NamedTuple):
+    """What is said of one question among several; ``adjusted_p`` is None for one not asked."""
+
+    adjusted_p: float | None
+    significant: bool
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -27,3 +35,14 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     adjusted = np.empty_like(values)
     adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
     return tuple(float(value) for value in adjusted)
+
+
+def holm_marks(p_values: Sequence[float | None], alpha: float) -> tuple[HolmMark, ...]:
+    """Of each question its adjusted p-value, and whether that is at most ``alpha``; those that are
+    None were not asked."""
+    asked = [number for number, p_value in enumerate(p_values) if p_value is not None]
+    adjusted = dict(zip(asked, holm([p for p in p_values if p is not None]), strict=True))
+    return tuple(
+        HolmMark(p := adjusted.get(number), p is not None and p <= alpha)
+        for number in range(len(p_values))
+    )

@@ -48,10 +48,26 @@ def mean_estimate(
     return mean_estimates([values], confidence=confidence, least_errors=[least_error])[0]
 
 
+@dataclass(frozen=True)
+class OwnError:
+    """Standard errors of k means, shape (k,) and in their unit, that come from elsewhere than the
+    values: independent of these, and estimated with so many degrees of freedom."""
+
+    errors: NDArray[np.float64]
+    freedom: int
+
+
 def mean_estimates(
-    values: ArrayLike, *, confidence: float = 0.95, least_errors: ArrayLike = 0.0
+    values: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    least_errors: ArrayLike = 0.0,
+    further: Sequence[OwnError] = (),
 ) -> tuple[MeanEstimate, ...]:
     """``mean_estimate`` of each row of ``values``, shape (k, n), with its own of ``least_errors``.
+
+    ``further`` errors are added to those of the values, and their degrees of freedom weighed by
+    their sizes (Welch, "The Generalization of 'Student's' Problem ...", Biometrika 34, 1947).
 
     Raises ValueError for rows without a value, or a value that is not finite.
     """
@@ -67,14 +83,28 @@ def mean_estimates(
     errors = rows.std(axis=1, ddof=1) / math.sqrt(count)
     least = np.broadcast_to(np.asarray(least_errors, dtype=np.float64), means.shape)
     upper = (1 + confidence) / 2
-    half_widths = np.maximum(
-        special.stdtrit(count - 1, upper) * errors, special.ndtri(upper) * least
-    )
-    by_blocks = _p_values(means, errors, lambda x: special.stdtr(count - 1, x))
+    freedom = np.full(means.shape, float(count - 1))
+    if further:
+        errors, freedom = _together([OwnError(errors, count - 1), *further])
+    half_widths = np.maximum(special.stdtrit(freedom, upper) * errors, special.ndtri(upper) * least)
+    by_blocks = _p_values(means, errors, lambda x: special.stdtr(freedom[errors > 0], x))
     by_counting = np.where(least > 0, _p_values(means, least, special.ndtr), 0.0)
     return tuple(
         MeanEstimate(float(m), float(m - h), float(m + h), count, confidence, float(p))
         for m, h, p in zip(means, half_widths, np.maximum(by_blocks, by_counting), strict=True)
+    )
+
+
+def _together(parts: Sequence[OwnError]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The errors of sums of independent parts, and their degrees of freedom."""
+    squares = np.asarray([part.errors**2 for part in parts])
+    total = squares.sum(axis=0)
+    weights = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0)
+    each = np.asarray([[part.freedom] for part in parts])
+    inverse = (weights**2 / each).sum(axis=0)
+    fewest = float(each.min())
+    return np.sqrt(total), np.divide(
+        1.0, inverse, out=np.full_like(total, fewest), where=inverse > 0
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace.analysis.observed import Observed, ObservedTrial, observed
+from millrace.analysis.observed import Observed, ObservedTrial
+from millrace.analysis.reading import observed
 from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,
@@ -95,6 +96,7 @@ class Scene:
     stacks: Mapping[str, str] = field(default_factory=dict)  # of the kernel, by state
     during_sync: float = 0.0  # share of the waits for locks at which the log was flushed
     open_loop: bool = False
+    serving: str = "connection"  # kind of the threads that serve clients
 
     def operations(self, truth: Truth) -> float:
         return self.clients * self.window_s / truth.cycle * 1e6
@@ -103,7 +105,7 @@ class Scene:
         """The observations, without what only some tests need."""
         operations = self.operations(truth)
         serving = [
-            self._used(1 + n, "connection", operations / self.clients, truth)
+            self._used(1 + n, self.serving, operations / self.clients, truth)
             for n in range(self.clients)
         ]
         idle = [
@@ -167,7 +169,8 @@ class Scene:
             for name, count in zip(STATES, counts, strict=True)
             if count
         ]
-        return {"tid": tid, "name": "mysqld", "kind": "connection", "ticks": ticks,
+        kind = self.serving if tid <= self.clients else "connection"
+        return {"tid": tid, "name": "mysqld", "kind": kind, "ticks": ticks,
                 "states": states}  # fmt: skip
 
     def attempt(self, truth: Truth, document: Mapping[str, Any] | None = None) -> StoredAttempt:

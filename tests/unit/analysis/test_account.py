@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.analysis.account import Account, AccountDifferences, account, differences
+from millrace.analysis.account import (
+    Account,
+    AccountDifferences,
+    account,
+    differences,
+    trial_account,
+)
 from millrace.analysis.observed import ObservedTrial
 from tests.unit.analysis.observations import Scene, Truth, loading, seen
 
@@ -113,7 +119,7 @@ def test_an_open_loop_tells_no_wait_for_requests_from_one_for_the_wire() -> None
 
 
 def test_threads_of_a_pool_do_not_tell_idleness_from_waits() -> None:
-    made = replace(EXACT, clients=8).attempt(TRUTH)
+    made = replace(EXACT, clients=8, serving="pool").attempt(TRUTH)
     instance = replace(made.instances[0], effective={"thread_handling": "pool-of-threads"})
     made = replace(made, instances=(instance,))
     found = account_of([ObservedTrial("trial", 0, made, seen(made, 8))])
@@ -317,3 +323,17 @@ def test_intervals_of_parts_hold_as_often_as_they_say(blocks: int) -> None:
                 held[part.key] += part.us.low <= expected[part.key] <= part.us.high
     for count in held.values():
         assert count / repeats >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / repeats)
+
+
+def test_what_is_unaccounted_has_the_counting_error_of_the_shares_it_lacks() -> None:
+    """In an open loop waits for clients are in none of the parts, so that their share is in the
+    error."""
+    closed, opened = (trial_account(Scene(open_loop=loop).trial(TRUTH)) for loop in (False, True))
+    assert closed is not None
+    assert opened is not None
+    errors = [told.left(list(told.parts)).error_us for told in (closed, opened)]
+    running, waiting = (TRUTH.shares()[name] for name in ("running", "network"))
+    for error, share in zip(errors, (running, running + waiting), strict=True):
+        expected = TRUTH.cycle * math.sqrt(share * (1 - share) / 300)
+        assert error == pytest.approx(expected, rel=0.02)
+    assert closed.left(["cpu_user"]).error_us == 0

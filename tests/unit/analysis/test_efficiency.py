@@ -165,3 +165,45 @@ def test_a_figure_that_differs_is_marked() -> None:
     rows = table(a, b)
     assert rows["fsyncs"].significant
     assert not rows["cpu_server"].significant
+
+
+def test_all_of_a_row_is_of_the_blocks_that_both_have() -> None:
+    a = [trial(block, status=status(Innodb_data_fsyncs=1 + block)) for block in range(4)]
+    b = [trial(block, status=status(Innodb_data_fsyncs=3 + block)) for block in (1, 2)]
+    row = table(a, b)["fsyncs"]
+    assert means(row) == (pytest.approx(2.5), pytest.approx(4.5))
+    assert row.difference is not None
+    assert row.difference.mean == pytest.approx(2)
+    assert row.relative is not None
+    assert row.relative.ratio == pytest.approx(math.sqrt(4 / 2 * 5 / 3))
+
+
+def test_a_ratio_its_interval_and_the_verdict_are_of_one_estimator() -> None:
+    """Blocks of which one is far slower on both sides: the ratio is the same in each."""
+    slow = (1.0, 1.1, 40.0, 0.9)
+    a = [trial(n, status=status(Innodb_data_fsyncs=each)) for n, each in enumerate(slow)]
+    b = [
+        trial(n, status=status(Innodb_data_fsyncs=each * (2 + n / 100)))
+        for n, each in enumerate(slow)
+    ]
+    row = table(a, b)["fsyncs"]
+    assert row.relative is not None
+    assert row.relative.low is not None
+    assert row.relative.low > 1.9
+    assert row.significant
+    assert row.difference is not None
+    assert row.difference.low is not None
+    assert row.difference.low < 0
+
+
+def test_the_cpu_of_millraces_own_sessions_is_a_row_of_its_own() -> None:
+    truth = Truth(background={"log": 3.0, "observer": 2.0})
+    rows = table([trial(0, truth)], [trial(0, truth)])
+    assert means(rows["cpu_background"]) == (pytest.approx(3),) * 2
+    assert means(rows["cpu_observers"]) == (pytest.approx(2),) * 2
+
+
+def test_background_threads_of_which_one_is_unknown_are_unknown() -> None:
+    document = SCENE.document(TRUTH)
+    document["threads"]["threads"][-1]["cpu_s"] = None
+    assert "cpu_background" not in table([SCENE.trial(TRUTH, 0, document)], [])

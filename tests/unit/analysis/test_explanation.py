@@ -48,7 +48,7 @@ def run(**changed: Any) -> StoredRun:
 
 
 def one(stored: StoredRun, **how: Any) -> Explanation:
-    (found,) = explain(stored, base=A, candidate=B, **how)
+    (found,) = explain(stored, factor="server", base=A, candidate=B, **how)
     return found
 
 
@@ -96,7 +96,7 @@ def test_disturbances_and_what_is_missing_are_told_by_side() -> None:
 
 
 def test_profiled_trials_enter_no_account_and_no_verdict() -> None:
-    """Profiled trials that took ten times as long change nothing but the profile."""
+    """Profiled trials that took ten times as long change nothing: they tell shares of a time."""
     stored = run()
     ids = {trial.id for trial in stored.trials if trial.purpose == "profile"}
     slowed = [
@@ -114,7 +114,7 @@ def test_profiled_trials_enter_no_account_and_no_verdict() -> None:
     disturbed = replace(stored, attempts=tuple(slowed))
     assert one(disturbed).differences == one(stored).differences
     assert one(disturbed).efficiency == one(stored).efficiency
-    assert one(disturbed).profile != one(stored).profile
+    assert one(disturbed).profile == one(stored).profile
     measured = replace(
         stored,
         trials=tuple(trial for trial in stored.trials if trial.id not in ids),
@@ -131,43 +131,35 @@ def test_profiled_trials_enter_no_account_and_no_verdict() -> None:
 
 def test_each_group_is_explained_by_itself() -> None:
     stored = run(clients=(1, 4))
-    found = explain(stored, base=A, candidate=B)
+    found = explain(stored, factor="server", base=A, candidate=B)
     assert [each.group for each in found] == ["clients 1", "clients 4"]
     assert [each.held["clients"] for each in found] == [1, 4]
-    (chosen,) = explain(stored, base=A, candidate=B, held={"clients": 4})
+    (chosen,) = explain(stored, factor="server", base=A, candidate=B, held={"clients": 4})
     assert chosen.a.account is not None
     assert chosen.a.account.clients == 4
     with pytest.raises(UserError, match="no treatment in common with clients 8"):
-        explain(stored, base=A, candidate=B, held={"clients": 8})
+        explain(stored, factor="server", base=A, candidate=B, held={"clients": 8})
     with pytest.raises(UserError, match="no other factor 'server'"):
-        explain(stored, base=A, candidate=B, held={"server": A})
+        explain(stored, factor="server", base=A, candidate=B, held={"server": A})
 
 
 def test_levels_of_a_factor_that_is_not_the_compared_one() -> None:
     stored = run(clients=(1, 4))
-    found = explain(stored, base=1, candidate="4")
+    found = explain(stored, factor="clients", base=1, candidate="4")
     assert [each.factor for each in found] == ["clients", "clients"]
     assert [each.group for each in found] == [A, B]
     assert (found[0].base, found[0].candidate) == ("clients 1", "clients 4")
-    named = explain(stored, base=1, candidate=4, factor="clients", held={"server": B})
+    named = explain(stored, factor="clients", base=1, candidate=4, held={"server": B})
     assert [each.group for each in named] == [B]
 
 
 @pytest.mark.parametrize(
-    ("base", "candidate", "factor", "message"),
-    [
-        (A, A, None, "no different from itself"),
-        (A, "mysql-4.1", None, "no levels of one factor"),
-        (A, "insert", None, "no levels of one factor"),
-        (A, B, "clients", "no levels of clients"),
-        (A, B, "colour", "no levels of colour"),
-    ],
+    ("candidate", "message"),
+    [(A, "no different from itself"), ("mysql-4.1", "no treatment in common")],
 )
-def test_levels_that_are_not_there(
-    base: str, candidate: str, factor: str | None, message: str
-) -> None:
+def test_levels_that_are_not_there(candidate: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        explain(run(), base=base, candidate=candidate, factor=factor)
+        explain(run(), factor="server", base=A, candidate=candidate)
 
 
 def test_a_run_that_nobody_observed_still_has_its_latencies() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.observed import OTHER_SESSIONS, observed, observed_trials
+from millrace.analysis.reading import observed, observed_trials
+from millrace.analysis.threads import OTHER_SESSIONS
 from tests.unit.analysis.observations import (
     A,
     B,
@@ -61,7 +62,7 @@ def test_locks_that_wait_for_the_log_are_its_flush() -> None:
 
 
 def test_threads_of_a_pool_all_count_and_flush_nothing_by_waiting() -> None:
-    scene = Scene(clients=8, during_sync=1.0)
+    scene = Scene(clients=8, during_sync=1.0, serving="pool")
     document = scene.document(TRUTH)
     document["threads"]["threads"] = document["threads"]["threads"][:3]
     made = replace(scene.attempt(TRUTH, document))
@@ -72,6 +73,60 @@ def test_threads_of_a_pool_all_count_and_flush_nothing_by_waiting() -> None:
     assert found.states.threads == 3
     assert found.states.counts["log_flush"] == 0
     assert found.states.counts["lock"] > 0
+
+
+def test_a_pool_of_which_no_thread_is_known_is_unknown() -> None:
+    made = Scene(clients=8).attempt(TRUTH)
+    instance = replace(made.instances[0], effective={"thread_handling": "pool-of-threads"})
+    found = seen(replace(made, instances=(instance,)), 8)
+    assert (found.foreground, found.states) == (None, None)
+    assert [each.observer for each in found.missing] == ["threads"]
+
+
+def test_fewer_threads_than_clients_are_not_taken_for_all() -> None:
+    scene = Scene(clients=4)
+    document = scene.document(TRUTH)
+    del document["threads"]["threads"][0]
+    found = scene.trial(TRUTH, document=document).observed
+    assert (found.foreground, found.states) == (None, None)
+    assert "only 3 were found" in found.missing[0].what
+    document = scene.document(TRUTH)
+    del document["states"]["threads"][0]
+    found = scene.trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.states is None
+    assert found.missing[0].observer == "states"
+
+
+def test_a_section_that_began_late_is_counted_for_the_whole_window() -> None:
+    document = Scene().document(TRUTH)
+    document |= {
+        "host": {"late_s": 0.6, "cpus": 2, "cpu": {"steal_s": 1.2}, "others": [{"pid": 7}]},
+        "status": {"late_s": 0.3, "deltas": {"Questions": 9}, "gauges": {"Threads": 5}},
+        "waits": {"late_s": 1.5, "enabled": True, "events": [{"name": "w", "wait_s": 1.0}]},
+        "digests": [{"text": "SELECT", "count": 10}],
+    }
+    document["threads"]["late_s"] = 1.0
+    found = Scene().trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30 * 3 / 2)
+    assert found.host["cpu"]["steal_s"] == pytest.approx(1.5)
+    assert (found.host["cpus"], found.host["others"]) == (2, [{"pid": 7}])
+    assert found.status is not None
+    assert found.status["Questions"] == pytest.approx(10)
+    assert found.gauges == {"Threads": 5}
+    assert found.waits[0]["wait_s"] == pytest.approx(2)
+    assert found.digests[0]["count"] == pytest.approx(20)
+
+
+def test_millraces_own_sessions_serve_nobody() -> None:
+    document = Scene().document(TRUTH)
+    own = {**document["threads"]["threads"][0], "tid": 77, "kind": "observer", "cpu_s": 99.0}
+    document["threads"]["threads"].append(own)
+    found = Scene().trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30)
+    assert set(found.background) == {"log", "purge", "observer"}
 
 
 def test_the_window_need_not_be_the_clients() -> None:
@@ -92,6 +147,18 @@ def test_loading_is_one_client_whose_operations_are_rows() -> None:
     assert found.cycle_us == pytest.approx(20.0)
 
 
+def test_several_connections_share_the_rows() -> None:
+    made = loading(100_000, 2.0, {"version": 1, "window_s": 2.0})
+    found = observed(made, clients=1, loaders=4)
+    assert found is not None
+    assert found.work.latency_s == pytest.approx(4 * 2.0 / 100_000)
+    assert found.cycle_us == pytest.approx(80.0)
+    unknown = observed(made, clients=1, loaders=None)
+    assert unknown is not None
+    assert unknown.work.latency_s is None
+    assert "how many connections" in unknown.missing[0].what
+
+
 def test_a_session_that_ends_with_its_load_is_the_one_that_loaded() -> None:
     truth = Truth(cpu_user=6, cpu_system=2, runnable=1, wire=11, gap=0)
     document = Scene(rate_hz=1e5, sessions=2).document(truth)
@@ -104,6 +171,26 @@ def test_a_session_that_ends_with_its_load_is_the_one_that_loaded() -> None:
     assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
     driven = Scene(rate_hz=1e5, sessions=2).trial(truth, document=document).observed
     assert "ended" in driven.background
+
+
+def test_several_sessions_that_end_with_their_load() -> None:
+    truth = Truth(cpu_user=6, cpu_system=2, runnable=1, wire=11, gap=0)
+    scene = Scene(clients=2, rate_hz=1e5, sessions=3)
+    document = scene.document(truth)
+    one, other, *rest = document["threads"]["threads"]
+    gone = {**one, "tid": 0, "kind": "ended", "cpu_s": one["cpu_s"] + other["cpu_s"]}
+    document["threads"]["threads"] = [gone, *rest]
+    made = loading(2 * 150_000, 3.0, document)
+    found = observed(made, clients=1, loaders=2)
+    assert found is not None
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8, rel=1e-3)
+    assert found.states is not None
+    assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
+    document["states"]["threads"] = document["states"]["threads"][:1]
+    fewer = observed(loading(2 * 150_000, 3.0, document), clients=1, loaders=2)
+    assert fewer is not None
+    assert fewer.states is None
 
 
 def test_latency_is_the_exact_mean_of_all_transactions() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from millrace.analysis.waits import (
     coverage,
     is_of_sessions,
 )
-from tests.unit.analysis.observations import Scene, Truth
+from tests.unit.analysis.observations import Scene, Truth, seen
 
 TRUTH = Truth(waits={"lock": 20.0, "log_flush": 30.0})
 SCENE = Scene(rate_hz=1e6)
@@ -133,3 +134,22 @@ def test_no_coverage_without_instruments_or_samples() -> None:
     assert covered([trial()], 5.0) is None
     bare = SCENE.trial(TRUTH, 0, {"version": 1, "waits": waiting(event(MUTEX, 10))})
     assert covered([bare], None) is None
+
+
+def test_coverage_tells_of_the_queue_in_which_timers_run_too() -> None:
+    trials = [trial(waits=waiting(event(MUTEX, 10)))]
+    found = account(trials)
+    assert found is not None
+    told = coverage(trials, found, spinning_us=None)
+    assert told is not None
+    assert told.queue_us == pytest.approx(TRUTH.runnable)
+
+
+def test_no_coverage_where_not_all_that_blocks_is_known() -> None:
+    """Threads of a pool wait as for a lock when they have nothing to do."""
+    scene = Scene(clients=2, serving="pool")
+    document = {**scene.document(TRUTH), "waits": waiting(event(MUTEX, 10))}
+    made = scene.attempt(TRUTH, document)
+    instance = replace(made.instances[0], effective={"thread_handling": "pool-of-threads"})
+    made = replace(made, instances=(instance,))
+    assert covered([ObservedTrial("trial", 0, made, seen(made, 2))], None) is None

@@ -42,7 +42,7 @@ SUSPECTS = (
 
 def explained_study(*, profiled: int = 3, suspects: tuple[Suspect, ...] = SUSPECTS) -> Explanation:
     """Two servers of which everything was observed."""
-    (found,) = explain(study_run(profiled=profiled), base=A, candidate=B)
+    (found,) = explain(study_run(profiled=profiled), factor="server", base=A, candidate=B)
     return replace(found, suspects=suspects)
 
 
@@ -56,7 +56,7 @@ def unprofiled() -> Explanation:
     def told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
         return _TRUTH[server].times(_noise(server, block)), {}
 
-    (found,) = explain(explained_run(told), base=A, candidate=B)
+    (found,) = explain(explained_run(told), factor="server", base=A, candidate=B)
     return found
 
 
@@ -75,7 +75,7 @@ def _told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
         "remedy": "run as root, or as the server's user",
     }
     plan = {
-        "id": 1, "select_type": "INSERT", "table": "sbtest1", "type": "ALL" if new else "ref",
+        "id": 1, "select_type": "SIMPLE", "table": "sbtest1", "type": "ALL" if new else "ref",
         "key": None if new else "k_1", "rows": 20_000 if new else 3, "Extra": None,
     }  # fmt: skip
     operations = 3.0 / (_TRUTH[server].cycle * 1e-6)

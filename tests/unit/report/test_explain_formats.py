@@ -82,7 +82,7 @@ def test_waiting_comes_first_where_it_is_what_differs(study: Explanation) -> Non
 
 
 def test_what_is_not_sure_is_not_called_more() -> None:
-    (found,) = explain(study_run(profiled=0), base=A, candidate=B)
+    (found,) = explain(study_run(profiled=0), factor="server", base=A, candidate=B)
     assert found.differences is not None
     wide = replace(found.differences.latency, low=-3.0, high=30.0)
     unsure = replace(found, differences=replace(found.differences, latency=wide))
@@ -111,7 +111,7 @@ def test_what_both_lack_has_one_row(study: Explanation) -> None:
 
 
 def test_a_run_without_observers_is_known() -> None:
-    (found,) = explain(unobserved(), base=A, candidate=B)
+    (found,) = explain(unobserved(), factor="server", base=A, candidate=B)
     assert not is_observed(found)
     assert is_observed(unprofiled())
 
@@ -176,7 +176,7 @@ def test_the_page_shows_what_there_is(study: Explanation) -> None:
         "parsing takes longer shown by an experiment",
         "sync_binlog: 0 and 1",
         "wait/io/file/innodb/innodb_log_file",
-        "type of sbtest1: ref in A, ALL in B",
+        "reads sbtest1 by index k_1 in A, by a full scan in B",
         "instrumented waits",
         "redo logging",
         "What it was blocked in",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats import holm, mean_estimates
+from millrace.stats import holm, holm_marks, mean_estimates
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=20)
 
@@ -76,3 +76,12 @@ def test_true_answers_do_not_make_wrong_ones_more_frequent() -> None:
         found_true += sum(p_value <= 0.05 for p_value in adjusted[:4])
     assert wrong / repeats <= 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / repeats)
     assert found_true / (4 * repeats) > 0.9
+
+
+def test_marks_are_those_of_the_questions_that_were_asked() -> None:
+    marks = holm_marks([0.01, None, 0.2, 0.02], 0.05)
+    assert [mark.adjusted_p for mark in marks] == [
+        pytest.approx(0.03), None, pytest.approx(0.2), pytest.approx(0.04),
+    ]  # fmt: skip
+    assert [mark.significant for mark in marks] == [True, False, False, True]
+    assert holm_marks([], 0.05) == ()

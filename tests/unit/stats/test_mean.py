@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from millrace.stats import mean_estimate, mean_estimates
+from millrace.stats import OwnError, mean_estimate, mean_estimates
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20)
 
@@ -79,3 +79,25 @@ def test_the_interval_holds_as_often_as_it_says(count: int) -> None:
         if found.low is not None and found.high is not None
     )
     assert abs(held / repeats - 0.95) < 2.6 * math.sqrt(0.95 * 0.05 / repeats)
+
+
+def test_an_error_from_elsewhere_is_added_to_the_values_own() -> None:
+    values = [[1.0, 2.0, 3.0], [5.0, 5.0, 5.0], [1.0, 2.0, 3.0]]
+    further = OwnError(np.asarray([1 / math.sqrt(3), 2.0, 0.0]), 2)
+    same, alone, without = mean_estimates(values, further=[further])
+    # Two errors of one size and 2 degrees of freedom each have 4 together.
+    assert same.high == pytest.approx(2 + reference.t.ppf(0.975, 4) * math.sqrt(2 / 3))
+    assert same.p_value == pytest.approx(2 * reference.t.sf(2 / math.sqrt(2 / 3), 4))
+    assert alone.high == pytest.approx(5 + reference.t.ppf(0.975, 2) * 2)
+    assert without == mean_estimates(values)[2]
+
+
+def test_intervals_of_two_errors_hold_as_often_as_they_say() -> None:
+    source = np.random.default_rng(20_261_141)
+    rows, values, others = 20_000, 3, 4
+    drawn = source.normal(size=(rows, values))
+    elsewhere = source.normal(scale=2.0, size=(rows, others))
+    error = OwnError(elsewhere.std(axis=1, ddof=1) / math.sqrt(others), others - 1)
+    found = mean_estimates(drawn + elsewhere.mean(axis=1, keepdims=True), further=[error])
+    held = sum(e.low <= 0 <= e.high for e in found if e.low is not None and e.high is not None)
+    assert held / rows == pytest.approx(0.95, abs=0.01)

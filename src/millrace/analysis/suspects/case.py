@@ -18,7 +18,7 @@ from millrace.analysis.account import (
     TrialAccount,
     trial_account,
 )
-from millrace.analysis.observed import US_PER_S, Observed, ObservedTrial
+from millrace.analysis.observed import Observed, ObservedTrial
 from millrace.analysis.plans import PlanComparison
 from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.suspects.model import us_text
@@ -27,7 +27,7 @@ from millrace.store.records import InstanceRecord, Level
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
 
-_SEVERAL = 3  # blocks
+_SEVERAL = 6  # blocks in which a part that did not move has the same sign once in 64 times
 
 # Parts as they stand in sentences, where that is not as in tables.
 _IN_SENTENCES: Mapping[PartKey, str] = {
@@ -99,7 +99,6 @@ class Case:
     a: Side
     b: Side
     noun: str
-    latency_a_us: float
     differences: AccountDifferences
     groups: tuple[GroupDifference, ...]
     plans: tuple[PlanComparison, ...]
@@ -137,6 +136,13 @@ class Case:
         """The whole difference, without its sign."""
         return abs(self.differences.latency.mean)
 
+    @cached_property
+    def better_latency_us(self) -> float:
+        """What an operation takes on the better side."""
+        means = [math.fsum(told.latency_us for told in side) / len(side)
+                 for side in zip(*self._pairs, strict=True)]  # fmt: skip
+        return min(means)
+
     @property
     def worse(self) -> Side:
         return self.b if self.sign > 0 else self.a
@@ -152,13 +158,14 @@ class Case:
 
     @cached_property
     def moved(self) -> Mapping[PartKey, float]:
-        """The parts that are larger on the worse side, by more than chance or in every block of
-        several, and by how much: that there is a difference is known, where it is is asked."""
+        """The parts that are larger on the worse side, and by how much: significantly among all
+        parts, or in every block of many. That there is a difference is known, where it is is asked,
+        of so many parts that one of them would often differ by chance."""
         return {
             line.key: abs(line.difference.mean)
             for line in self.differences.lines
             if self.sign * line.difference.mean > 0
-            and (is_there(line.difference) or self._in_every_block(line.key))
+            and (line.significant or self._in_every_block(line.key))
         }
 
     def _in_every_block(self, key: PartKey) -> bool:
@@ -175,7 +182,7 @@ class Case:
             for group in self.groups
             if (us := self.sign * (group.b_foreground_us - group.a_foreground_us)) > 0
             and self.sign * group.difference.mean > 0
-            and is_there(group.difference)
+            and group.significant
         }
 
     def title(self, group: str) -> str:
@@ -198,19 +205,27 @@ class Case:
     @cached_property
     def queueing_us(self) -> float:
         """How much longer threads are ready without a CPU only because operations need more CPU
-        time: where CPUs are busy, a queue of clients grows in proportion."""
-        busy = [side.mean(_cpu_us) for side in (self.better, self.worse)]
-        if None in busy or not busy[0]:
+        time: where CPUs are busy, a queue of clients grows in proportion. An estimate; 0 where CPU
+        time did not move."""
+        busy = self.both(lambda side: side.mean(_cpu_us))
+        if busy is None or not busy[0] or not self.sum(CPU):
             return 0.0
-        growth = max((busy[1] or 0.0) / busy[0] - 1, 0.0)
+        growth = max(busy[1] / busy[0] - 1, 0.0)
         return min(self.sum(["runnable"]), growth * self.better_us(["runnable"]))
 
-    def with_queue(self, cpu_us: float) -> float:
-        """CPU time, with the share of the queue for CPUs that comes of it."""
+    def queue_of(self, cpu_us: float) -> float:
+        """The share of the queue for CPUs that comes of so much CPU time."""
         moved_us = self.sum(CPU)
-        if not moved_us:
-            return cpu_us
-        return cpu_us + self.queueing_us * min(cpu_us / moved_us, 1.0)
+        return self.queueing_us * min(cpu_us / moved_us, 1.0) if moved_us else 0.0
+
+    def with_queue(self, cpu_us: float) -> float:
+        """CPU time, with its share of the queue for CPUs."""
+        return cpu_us + self.queue_of(cpu_us)
+
+    def and_queue(self, cpu_us: float) -> str:
+        """``, plus an estimated 262 µs of the queue for CPUs``, where CPU time makes any of it."""
+        queue_us = self.queue_of(cpu_us)
+        return f", plus an estimated {us_text(queue_us)} of the queue for CPUs" if queue_us else ""
 
     def moves(self, parts: Iterable[PartKey], *, at_most: int = 3) -> tuple[str, ...]:
         """``812 µs more waiting for the log to be flushed``, the largest moved parts first;
@@ -253,7 +268,7 @@ def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: fl
 
 def _cpu_us(observed: Observed) -> float | None:
     """CPU time of server and clients in one operation."""
-    if observed.process is None or observed.process.cpu_s is None:
+    client_us = observed.work.client_cpu_us
+    if observed.process is None or observed.process.cpu_s is None or client_us is None:
         return None
-    client_us = US_PER_S * (observed.work.client_cpu_s or 0.0) / observed.work.operations
     return observed.us(observed.process.cpu_s) + client_us

@@ -20,7 +20,6 @@ _OTHER_CPUS = 0.1
 _STOLEN = 0.01  # of the CPU time of the host
 _SLOWER_CLOCK = 0.05
 _STALLED = 0.01  # of the time, for memory
-_SLEEPING_US = 3.0  # what it takes a CPU to wake up, above which trials keep CPUs awake
 
 # What a thread does more of where it has to share CPUs.
 _OF_CPUS: tuple[PartKey, ...] = ("runnable", "client_wire", "network_send", *CPU)
@@ -50,7 +49,6 @@ def environment(case: Case) -> Iterator[Finding]:
             clause = each.clause(case, *means)
             yield from _found(case, each.about, clause, each.parts, each.only_worse(*means))
     yield from _limits(case)
-    yield from _sleeping(case)
 
 
 def _found(
@@ -169,24 +167,3 @@ def _allowed_cpus(observed: Observed) -> float | None:
     limits = observed.host.get("server_limits") or {}
     known = [float(limits[name]) for name in ("cpus", "quota_cpus") if limits.get(name)]
     return min(known) if known else None
-
-
-def _sleeping(case: Case) -> Iterator[Finding]:
-    """CPUs that slept while one side was measured, and were kept awake or polled for the other."""
-    better, worse = _wakeup(case.better), _wakeup(case.worse)
-    if not better or not worse:
-        return
-    differs = any(better.get(key) and not worse.get(key) for key in ("keep_awake", "busy_poll"))
-    if differs and (worse.get("idle_wakeup_us") or 0) >= _SLEEPING_US:
-        a, b = case.in_order("kept awake", "let to sleep")
-        clause = (
-            f"idle CPUs were {a} while A was measured and {b} while B was, and take "
-            f"{worse['idle_wakeup_us']:.0f} µs to run again"
-        )
-        yield from _found(case, "sleeping CPUs", clause, ("client_wire", "runnable", "log_flush"))
-
-
-def _wakeup(side: Side) -> Mapping[str, Any]:
-    if side.instance is None:
-        return {}
-    return side.instance.facts.get("cpu_wakeup") or {}

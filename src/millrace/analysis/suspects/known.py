@@ -15,7 +15,7 @@ from millrace.analysis.account import PARTS, PartKey
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 
-_ON = frozenset({"on", "1", "true", "yes", "demand", "crc32", "force", "force_plus_permanent"})
+_OFF = frozenset({"off", "0", "false", "no", "none", ""})
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,7 @@ def _cost(dearer: Dearer, value: str) -> float:
             next((order.index(each) for each in (text, spelled) if each in order), len(order) // 2)
         )
     if dearer in ("on", "off"):
-        is_on = text in _ON or (text not in ("off", "0", "false", "no", "none", "") and text != "")
-        return float(is_on == (dearer == "on"))
+        return float((text not in _OFF) == (dearer == "on"))
     number = _number(text) or 0.0
     if dearer == "rate":
         return 1 / number if number > 0 else 0.0

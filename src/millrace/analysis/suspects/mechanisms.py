@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 
 from millrace.analysis.account import PARTS, PartKey
-from millrace.analysis.observed import Observed
+from millrace.analysis.observed import US_PER_S, Observed
+from millrace.analysis.plans import unlike_plans
 from millrace.analysis.suspects.case import CPU, Case, Side
 from millrace.analysis.suspects.model import Finding, count_text, listed, us_text
 
@@ -25,7 +26,6 @@ _HANDLER_READS = (
     "Handler_read_prev", "Handler_read_rnd", "Handler_read_rnd_next",
 )  # fmt: skip
 _LOG_FLUSHES = ("Innodb_os_log_fsyncs",)
-_ALL_FLUSHES = ("Innodb_data_fsyncs",)
 _SERVER: tuple[PartKey, ...] = (
     "runnable", "lock", "log_flush", "fsync", "data_read", "data_write", "network_send", "sleep",
     "other", *CPU,
@@ -92,8 +92,8 @@ def work(case: Case) -> Iterator[Finding]:
 
 
 def cpu(case: Case) -> Iterator[Finding]:
-    """CPU time by what it was used for, where a profile tells, and in sum where none does."""
-    moved_us = case.sum(CPU)
+    """CPU time by what it was used for, where a profile tells, and in sum, since no group of
+    functions may have most of it; and the queue for CPUs that is longer than CPU time makes it."""
     named = {
         name: us for name, us in case.moved_groups.items() if name not in (COMPRESSION, SPINNING)
     }
@@ -102,21 +102,22 @@ def cpu(case: Case) -> Iterator[Finding]:
             kind="cpu",
             about=name,
             clause=f"functions for {case.title(name)} took {us_text(us)} {case.more} of CPU a "
-            f"{case.noun}",
+            f"{case.noun}{case.and_queue(us)}",
             consequence="",
             us=case.with_queue(us),
             weight=1.0,
         )
-    in_which = "no group of functions stands out" if case.groups else "no profile tells where"
-    if moved_us and not case.moved_groups:
+    moved_us = case.sum(CPU)
+    if moved_us > 0:
         yield Finding(
             kind="cpu",
             about="CPU time",
             clause=f"the server's threads were on a CPU {us_text(moved_us)} {case.more} a "
-            f"{case.noun}, and {in_which}",
+            f"{case.noun}{_of_cpu(case, moved_us)}{case.and_queue(moved_us)}",
             consequence="",
             us=case.with_queue(moved_us),
             weight=0.9,
+            evidence=unlike_plans(case.plans),
         )
     queue_us = case.sum(["runnable"]) - case.queueing_us
     if queue_us > 0:
@@ -129,6 +130,20 @@ def cpu(case: Case) -> Iterator[Finding]:
             us=queue_us,
             weight=0.5,
         )
+
+
+def _of_cpu(case: Case, moved_us: float) -> str:
+    """Where the CPU time was spent that moved, as far as a profile tells."""
+    where = "user code" if case.sum(["cpu_user"]) >= case.sum(["cpu_system"]) else "the kernel"
+    if not case.groups:
+        return f", most of it in {where}, and no profile tells in which functions"
+    if not case.moved_groups:
+        return f", most of it in {where}, and no group of functions stands out"
+    largest = sorted(case.moved_groups.items(), key=lambda item: -item[1])[:3]
+    named = [f"{us_text(us)} for {case.title(name)}" for name, us in largest]
+    rest_us = moved_us - math.fsum(us for _, us in largest)
+    rest = [f"{us_text(rest_us)} for all else"] if rest_us > 0 else []
+    return f", most of it in {where} ({listed([*named, *rest])})"
 
 
 def locks(case: Case) -> Iterator[Finding]:
@@ -159,7 +174,7 @@ def locks(case: Case) -> Iterator[Finding]:
             evidence=tuple(evidence),
         )
     elif lock_us > 0:
-        evidence = list(_instrumented(case))
+        evidence = list(_instrumented(case, lock_us + spinning_us))
         yield Finding(
             kind="lock",
             about="mutexes",
@@ -175,9 +190,9 @@ def locks(case: Case) -> Iterator[Finding]:
             kind="lock",
             about="spinning",
             clause=f"loops that wait for a lock took {us_text(spinning_us)} {case.more} of CPU a "
-            f"{case.noun}",
+            f"{case.noun}{case.and_queue(spinning_us)}",
             consequence="",
-            us=spinning_us,
+            us=case.with_queue(spinning_us),
             weight=1.1,
         )
 
@@ -239,9 +254,10 @@ def _flushes(case: Case) -> Iterator[Finding]:
     if not us:
         return
     flushes = case.both(lambda side: side.counted(*_LOG_FLUSHES))
+    of_device = case.both(lambda side: side.mean(_device_flushes))
     evidence = []
     clause = f"threads waited {us_text(us)} {case.more} a {case.noun} for a log to be flushed"
-    grew = flushes is not None and flushes[1] > flushes[0]
+    grew = any(both is not None and both[1] > both[0] for both in (flushes, of_device))
     if flushes is not None:
         a, b = case.in_order(*(count_text(each) for each in flushes))
         evidence.append(f"flushes of the redo log per {case.noun}: {a} in A, {b} in B")
@@ -255,7 +271,7 @@ def _flushes(case: Case) -> Iterator[Finding]:
         clause=clause,
         consequence="",
         us=us,
-        weight=_COUNTED if grew or told else 1.0,
+        weight=_COUNTED if grew else 1.0,
         evidence=tuple(evidence),
     )
 
@@ -275,9 +291,15 @@ def _predicted(side: Side) -> str | None:
     flushes = math.fsum(each[0] or 0 for each in flushed) / len(flushed)
     flush_s = math.fsum(each[1] or 0 for each in flushed) / len(flushed)
     window_s = math.fsum(each[2] or 0 for each in flushed) / len(flushed)
+    each_us = us_text(US_PER_S * flush_s / flushes)
+    told = f"{count_text(flushes)} flushes of the device at {each_us} each"
+    if flush_s > window_s:
+        return (
+            f"{told} took {count_text(flush_s)} s, in sum over overlapping flushes, of a trial of "
+            f"{count_text(window_s)} s"
+        )
     return (
-        f"{count_text(flushes)} flushes of the device at {us_text(1e6 * flush_s / flushes)} each "
-        f"({count_text(flushes / flush_s)}/s) predict {count_text(flush_s)} s of the "
+        f"{told} ({count_text(flushes / flush_s)}/s) predict {count_text(flush_s)} s of the "
         f"{count_text(window_s)} s it took"
     )
 
@@ -288,7 +310,7 @@ def client(case: Case) -> Iterator[Finding]:
     if not us:
         return
     evidence = []
-    cpu_us = case.both(lambda side: side.mean(_client_cpu_us))
+    cpu_us = case.both(lambda side: side.mean(lambda observed: observed.work.client_cpu_us))
     if cpu_us is not None:
         a, b = case.in_order(*(us_text(each) for each in cpu_us))
         evidence.append(f"CPU time of the load generator per {case.noun}: {a} in A, {b} in B")
@@ -318,7 +340,10 @@ def compression(case: Case) -> Iterator[Finding]:
     evidence = []
     clauses = []
     if cpu_us:
-        clauses.append(f"functions that compress took {us_text(cpu_us)} {case.more} of CPU")
+        clauses.append(
+            f"functions that compress took {us_text(cpu_us)} {case.more} of CPU"
+            f"{case.and_queue(cpu_us)}"
+        )
     if pages is not None and grew:
         a, b = case.in_order(*(count_text(each) for each in pages))
         evidence.append(f"pages compressed and decompressed per {case.noun}: {a} in A, {b} in B")
@@ -346,14 +371,13 @@ def _rows(case: Case) -> tuple[float, float] | None:
 
 def _extra(case: Case) -> float:
     """How much more the worse side did or failed to do, as a fraction of what the other did, of how
-    much longer it took."""
+    much longer it took, as a fraction of what the other took."""
     fractions = []
     for ask in (_failed, _rows_of_clients):
         better, worse = case.better.mean(ask), case.worse.mean(ask)
         if better is not None and worse is not None:
-            fractions.append(abs(worse - better) / max(better, 1.0))
-    grown = case.size_us / case.latency_a_us if case.latency_a_us else 1.0
-    return max(fractions, default=0.0) / grown
+            fractions.append(max(worse - better, 0.0) / max(better, 1.0))
+    return max(fractions, default=0.0) * case.better_latency_us / case.size_us
 
 
 def _failed(observed: Observed) -> float | None:
@@ -373,18 +397,19 @@ def _row_lock_us(side: Side) -> float | None:
     return None if waited_ms is None else 1e3 * waited_ms
 
 
+def _device_flushes(observed: Observed) -> float | None:
+    flushes = None if observed.disk is None else observed.disk.flushes
+    return None if flushes is None else observed.per_operation(flushes)
+
+
 def _device_read_us(observed: Observed) -> float | None:
     disk = observed.disk
-    return 1e6 * disk.read_s / disk.reads if disk is not None and disk.reads else None
+    return US_PER_S * disk.read_s / disk.reads if disk is not None and disk.reads else None
 
 
-def _client_cpu_us(observed: Observed) -> float | None:
-    cpu_s = observed.work.client_cpu_s
-    return None if cpu_s is None else 1e6 * cpu_s / observed.work.operations
-
-
-def _instrumented(case: Case) -> Iterator[str]:
-    """The instrumented waits that grew most, of an operation."""
+def _instrumented(case: Case, most_us: float) -> Iterator[str]:
+    """The instrumented waits that grew most, of an operation, but for those that grew by more than
+    ``most_us``: what is timed also runs while the thread has no CPU, and encloses other waits."""
     by_name: dict[str, list[float]] = {}
     for side, sign in ((case.better, -1), (case.worse, 1)):
         measured = [trial.observed for trial in side.trials if trial.observed.has_waits]
@@ -394,7 +419,8 @@ def _instrumented(case: Case) -> Iterator[str]:
                 if name.startswith("wait/synch/"):
                     us = sign * observed.us(event["wait_s"]) / len(measured)
                     by_name.setdefault(name, []).append(us)
-    grown = {name: math.fsum(values) for name, values in by_name.items()}
+    sums = {name: math.fsum(values) for name, values in by_name.items()}
+    grown = {name: us for name, us in sums.items() if us <= most_us}
     for name in sorted(grown, key=lambda name: -grown[name])[:3]:
         if grown[name] > 0:
             yield f"{name}, {us_text(grown[name])} {case.more}"

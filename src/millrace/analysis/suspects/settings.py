@@ -73,10 +73,10 @@ def _claim(case: Case, topic: Topic) -> tuple[float, str]:
     if topic.uses_cpu:
         told_us, told = _cpu(case, topic)
         if told_us:
-            cpu_us = case.with_queue(told_us)
-            clauses.append(told)
-    if "runnable" in topic.parts:  # the queue is among the parts already
-        cpu_us = min(cpu_us, told_us) if topic.uses_cpu else 0.0
+            # Where the queue is among a topic's parts, it is claimed already.
+            queues = "runnable" in topic.parts
+            cpu_us = told_us if queues else case.with_queue(told_us)
+            clauses.append(told if queues else f"{told}{case.and_queue(told_us)}")
     return waits_us + cpu_us, listed(clauses)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,10 +58,12 @@ def host(**changed: Any) -> dict[str, Any]:
     return {**quiet, **changed}
 
 
-def trials(side: Seen, scene: Scene, noise: np.random.Generator) -> tuple[ObservedTrial, ...]:
+def trials(
+    side: Seen, scene: Scene, noise: np.random.Generator, noisy: Callable[[Truth], Truth]
+) -> tuple[ObservedTrial, ...]:
     found = []
     for block in range(BLOCKS):
-        truth = side.truth.times(1 + 0.002 * float(noise.standard_normal()))
+        truth = noisy(side.truth.times(1 + 0.002 * float(noise.standard_normal())))
         operations = scene.operations(truth)
         status = {name: each * operations for name, each in side.counted.items()}
         document = {
@@ -96,10 +98,12 @@ def case(
     groups: Mapping[str, tuple[float, float]] | None = None,
     unequal: str = "",
     seed: int = 1,
+    noisy: Callable[[Truth], Truth] = lambda truth: truth,
 ) -> Case:
-    """``groups`` are CPU times of groups of functions in A and B."""
+    """``groups`` are CPU times of groups of functions in A and B; ``noisy`` is what a trial makes
+    of a truth."""
     noise = np.random.default_rng(seed)
-    of_a, of_b = trials(a, scene, noise), trials(b, scene, noise)
+    of_a, of_b = (trials(each, scene, noise, noisy) for each in (a, b))
     account_a, account_b = account(of_a), account(of_b)
     assert account_a is not None
     assert account_b is not None
@@ -109,7 +113,6 @@ def case(
         a=side("A", a, of_a),
         b=side("B", b, of_b),
         noun="transaction",
-        latency_a_us=account_a.latency.mean,
         differences=different,
         groups=tuple(
             GroupDifference(
@@ -121,6 +124,8 @@ def case(
                 a_foreground_us=one,
                 b_foreground_us=other,
                 difference=mean_estimate([(other - one) * factor for factor in (0.99, 1, 1.01)]),
+                adjusted_p=0.001,
+                significant=True,
             )
             for name, (one, other) in (groups or {}).items()
         ),

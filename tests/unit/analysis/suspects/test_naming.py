@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.suspects.naming import name_suspects
-from tests.unit.analysis.observations import Scene
-from tests.unit.analysis.suspects.cases import BUILD, Seen, case, host, named, suspects, truth
+from tests.unit.analysis.observations import Scene, Truth
+from tests.unit.analysis.suspects.cases import (
+    BUILD,
+    EXACT,
+    Seen,
+    case,
+    host,
+    named,
+    suspects,
+    truth,
+)
 
 PLAN = {"id": 1, "select_type": "SIMPLE", "table": "sbtest1", "type": "range", "key": "k_1",
         "rows": 10, "Extra": None}  # fmt: skip
@@ -237,13 +248,6 @@ def test_further_disturbances(section: dict[str, Any], about: str) -> None:
     assert named(suspects(a, b))[0] == ("environment", about)
 
 
-def test_cpus_that_sleep_on_one_side_only() -> None:
-    asleep = {"keep_awake": False, "busy_poll": False, "idle_wakeup_us": 40.0}
-    a = Seen(truth(), facts={"cpu_wakeup": {**asleep, "keep_awake": True}})
-    b = Seen(truth(wire=70.0), facts={"cpu_wakeup": asleep})
-    assert named(suspects(a, b))[0] == ("environment", "sleeping CPUs")
-
-
 def test_functions_name_a_build_above_what_they_took() -> None:
     a = Seen(truth(), build={**BUILD, "allocator": "jemalloc"})
     b = Seen(truth(cpu_user=40.0))
@@ -348,3 +352,141 @@ def test_the_words_of_a_setting() -> None:
         "flushed with it as often as sync_binlog says; consistent with "
     )
     assert "waiting for the log to be flushed" in found[0].sentence
+
+
+SOME_MORE_CPU = (Seen(truth(cpu_user=200.0, runnable=2000.0)),
+                 Seen(truth(cpu_user=800.0, runnable=7000.0)))  # fmt: skip
+
+
+def test_more_cpu_time_is_named_with_its_share_of_the_queue() -> None:
+    """Three times the CPU time, for which all queue three times as long."""
+    found = suspects(*SOME_MORE_CPU, scene=Scene(clients=16, rate_hz=1e6))
+    assert named(found)[0] == ("cpu", "CPU time")
+    assert found[0].share > 0.9
+    assert re.search(r"60\d µs more a transaction, most of it in user code", found[0].sentence)
+    assert re.search(r"plus an estimated 5,0\d\d µs of the queue for CPUs", found[0].sentence)
+
+
+def test_cpu_time_of_which_groups_of_functions_have_less_than_most() -> None:
+    scene = Scene(clients=16, rate_hz=1e6)
+    groups = {"btree": (50.0, 300.0), "locking": (10.0, 60.0), "memory": (5.0, 4.0)}
+    found = suspects(*SOME_MORE_CPU, scene=scene, groups=groups)
+    assert named(found)[:3] == [("cpu", "CPU time"), ("cpu", "btree"), ("cpu", "locking")]
+    told = r"\(250 µs for btree, 50 µs for locking and 30\d µs for all else\)"
+    assert re.search(told, found[0].sentence)
+    most = suspects(*SOME_MORE_CPU, scene=scene, groups={"btree": (50.0, 640.0)})
+    assert named(most)[0] == ("cpu", "btree")
+    assert "plus an estimated" in most[0].sentence
+
+
+def test_a_queue_that_no_cpu_time_explains_is_named_whole() -> None:
+    a, b = Seen(truth(runnable=200.0)), Seen(truth(runnable=900.0))
+    (found,) = suspects(a, b)
+    assert found.about == "queue for CPUs"
+    assert found.share == pytest.approx(1, abs=0.02)
+
+
+def test_the_plans_of_other_statements_are_evidence() -> None:
+    def reading(name: str, **columns: Any) -> dict[str, Any]:
+        return {"plans": {name: {"sql": "", "rows": [{**PLAN, **columns}], "error": None}}}
+
+    a, b = SOME_MORE_CPU
+    a = replace(a, sections=reading("covering", Extra="Using index"))
+    b = replace(b, sections=reading("lookup"))
+    found = suspects(a, b, scene=Scene(clients=16, rate_hz=1e6))
+    assert named(found)[0] == ("cpu", "CPU time")
+    assert found[0].evidence == (
+        "covering (A) reads sbtest1 by index k_1 alone (Using index)",
+        "lookup (B) reads sbtest1 by index k_1, and looks the row of each entry up in the table",
+    )
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_three_blocks_are_enough_for_a_large_effect(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.unit.analysis.suspects.cases.BLOCKS", 3)
+    (a, b), more, expected = CAUSES[name]
+    assert named(suspects(a, b, **more))[0] == expected
+
+
+@pytest.mark.parametrize("blocks", [3, 7])
+def test_a_part_that_did_not_move_is_rarely_called_moved(
+    blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slower client, and parts that differ from trial to trial as they do on busy hosts."""
+    monkeypatch.setattr("tests.unit.analysis.suspects.cases.BLOCKS", blocks)
+    source = np.random.default_rng(20_261_140)
+    steady = truth(lock=40.0, log_flush=300.0, data_write=20.0, fsync=30.0, runnable=50.0)
+
+    def noisy(told: Truth) -> Truth:
+        def by(us: float) -> float:
+            return us * float(source.lognormal(0, 0.2))
+
+        return replace(
+            told,
+            cpu_user=by(told.cpu_user),
+            cpu_system=by(told.cpu_system),
+            runnable=by(told.runnable),
+            waits={name: by(us) for name, us in told.waits.items()},
+        )
+
+    repeats, wrong = 100, 0
+    for seed in range(repeats):
+        found = case(
+            Seen(steady), Seen(replace(steady, wire=1500.0)), seed=seed, scene=EXACT, noisy=noisy
+        )
+        wrong += bool(found.moved.keys() - {"client_wire"})
+    assert wrong / repeats <= 0.1
+
+
+def test_a_function_group_counts_where_it_differs_among_all() -> None:
+    a, b = SOME_MORE_CPU
+    found = case(a, b, groups={"btree": (50.0, 300.0)})
+    (group,) = found.groups
+    assert found.moved_groups
+    unsure = replace(found, groups=(replace(group, significant=False),))
+    assert not unsure.moved_groups
+
+
+def test_less_unequal_work_on_the_worse_side_explains_nothing() -> None:
+    a, b = Seen(truth(cpu_user=100.0), errors=0.05), Seen(truth(cpu_user=200.0))
+    found = suspects(a, b, unequal="unequal work: 5 % of the transactions ended in an error")
+    assert "work" not in [each.kind for each in found]
+
+
+def test_unequal_work_of_a_gain_is_that_of_the_loss() -> None:
+    a, b = Seen(truth(cpu_user=100.0)), Seen(truth(cpu_user=300.0), errors=0.5)
+    shares = [
+        each.share
+        for sides in ((a, b), (b, a))
+        for each in suspects(*sides, unequal="unequal work: more failed")
+        if each.kind == "work"
+    ]
+    assert shares[0] == pytest.approx(shares[1], rel=0.02)
+
+
+def test_a_wait_that_is_longer_than_the_locks_is_no_evidence_for_them() -> None:
+    def waits(us: float) -> dict[str, Any]:
+        latch = "wait/synch/rwlock/innodb/btr_search_latch"
+        events = [{"name": latch, "count": 9, "wait_s": us}]
+        return {"waits": {"enabled": True, "why": None, "events": events}}
+
+    a = Seen(truth(), {"Innodb_row_lock_time": 0.0})
+    b = Seen(truth(lock=50.0), {"Innodb_row_lock_time": 0.0}, waits(20.0))
+    (found,) = suspects(a, b)
+    assert found.evidence == ()
+    assert "instruments" not in found.sentence
+
+
+def test_flushes_that_overlap_are_no_prediction() -> None:
+    flushes = {
+        "disk": {
+            "device": "vda", "reads": 0, "writes": 900, "read_bytes": 0, "write_bytes": 1,
+            "flushes": 3000, "read_s": 0.0, "write_s": 0.1, "flush_s": 12.0, "busy_s": 2.8,
+        }
+    }  # fmt: skip
+    a, b = (replace(each, effective={}, sections=flushes) for each in FLUSH)
+    sentence = suspects(a, b)[0].sentence
+    assert "took 12 s, in sum over overlapping flushes, of a trial of 3 s" in sentence
+    assert "predict" not in sentence

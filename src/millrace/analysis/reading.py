@@ -1,0 +1,201 @@
+"""From an attempt's observations, one document of version 1 (see ``millrace.observe``), to typed
+values.
+
+A section whose amounts are counted between two readings says how late its first one was
+(``late_s``); its amounts are made those of the whole window here, before anything else reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, Literal
+
+from millrace.analysis import threads
+from millrace.analysis.documents import number, punctual, section
+from millrace.analysis.observed import Disk, Missing, Observed, ObservedTrial, Profile, Work
+from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
+
+VERSION = 1
+
+
+def observed_trials(
+    stored: StoredRun,
+    treatment: TreatmentRecord,
+    *,
+    purpose: Literal["measure", "profile"] = "measure",
+) -> tuple[ObservedTrial, ...]:
+    """The finished trials of a treatment that did any work, in the order of their blocks."""
+    clients, loaders = _clients(stored, treatment), _loaders(stored, treatment)
+    last = stored.last_attempts()
+    found = []
+    for trial in sorted(stored.trials, key=lambda trial: trial.block):
+        if trial.treatment_id == treatment.id and trial.purpose == purpose:
+            told = _trial(trial, last.get(trial.id), clients, loaders)
+            found += [told] if told is not None else []
+    return tuple(found)
+
+
+def _trial(
+    trial: TrialRecord, attempt: StoredAttempt | None, clients: int, loaders: int | None
+) -> ObservedTrial | None:
+    if attempt is None or attempt.outcome != "finished":
+        return None
+    told = observed(attempt, clients=clients, loaders=loaders)
+    return None if told is None else ObservedTrial(trial.id, trial.block, attempt, told)
+
+
+def _clients(stored: StoredRun, treatment: TreatmentRecord) -> int:
+    parameters = stored.run.spec.get("parameters") or {}
+    return int(treatment.levels.get("clients") or parameters.get("clients") or 1)
+
+
+def _loaders(stored: StoredRun, treatment: TreatmentRecord) -> int | None:
+    """How many connections load a table; None where the load generator chose and nobody knows."""
+    parameters = stored.run.spec.get("parameters") or {}
+    asked = treatment.levels.get("load_threads", parameters.get("load_threads"))
+    return 1 if asked is None else int(asked) or None
+
+
+def observed(attempt: StoredAttempt, *, clients: int, loaders: int | None = 1) -> Observed | None:
+    """What an attempt's observations say; None where it measured no work.
+
+    ``clients`` drove it, or ``loaders`` connections loaded a table.
+    """
+    work = _work(attempt, clients, loaders)
+    if work is None:
+        return None
+    document = attempt.observations
+    unread: tuple[Missing, ...] = ()
+    if document and document.get("version") != VERSION:
+        unread = (
+            Missing(
+                "all",
+                f"its observations are of version {document.get('version')}, "
+                f"which this millrace cannot read",
+                "explain this run with the millrace that measured it, or a newer one",
+            ),
+        )
+        document = {}
+    document = punctual(document)
+    pooled = _is_pooled(attempt)
+    served = threads.served(document, work, pooled=pooled)
+    process = section(document, "threads").get("process")
+    status = section(document, "status")
+    waits = section(document, "waits")
+    return Observed(
+        work=work,
+        window_s=number(document, "window_s"),
+        pooled=pooled,
+        process=threads.usage([process]) if process else None,
+        foreground=served.foreground,
+        background=served.background,
+        states=served.states,
+        disk=_disk(section(document, "disk")),
+        status=_numbers(status.get("deltas") or {}) if status else None,
+        gauges=status.get("gauges") or {},
+        metrics=_numbers(status.get("metrics") or {}),
+        has_waits=bool(waits.get("enabled")),
+        waits=waits.get("events") or (),
+        digests=document.get("digests") or (),
+        stages=document.get("stages") or (),
+        plans=section(document, "plans"),
+        host=section(document, "host"),
+        profile=_profile(section(document, "profile")),
+        missing=(*unread, *_of_load(work), *served.missing, *_missing(document)),
+    )
+
+
+def _work(attempt: StoredAttempt, clients: int, loaders: int | None) -> Work | None:
+    measured = {m.name: m.value for m in attempt.measurements if m.role == "server"}
+    cpu = [measured.get(f"load_generator_{kind}_s") for kind in ("user", "system")]
+    client_cpu_s = None if None in cpu else sum(filter(None, cpu))
+    if measured.get("transactions") and measured.get("measure_duration_s"):
+        tried = measured["transactions"] + measured.get("errors", 0.0)
+        gap_s = measured.get("mean_gap_s")
+        return Work(
+            noun="transaction",
+            loop="open" if measured.get("scheduled") or gap_s is None else "closed",
+            clients=clients,
+            operations=measured["transactions"],
+            duration_s=measured["measure_duration_s"],
+            latency_s=_latency_s(attempt),
+            gap_s=gap_s,
+            client_cpu_s=client_cpu_s,
+            failed=measured.get("errors", 0.0) / tried,
+        )
+    if "transactions" in measured or not measured.get("rows"):
+        return None
+    duration_s = measured.get("load_duration_s", 0.0) + measured.get("finish_duration_s", 0.0)
+    if not duration_s:
+        return None
+    return Work(
+        noun="row",
+        loop="load",
+        clients=loaders or 1,
+        operations=measured["rows"],
+        duration_s=duration_s,
+        latency_s=None if loaders is None else loaders * duration_s / measured["rows"],
+        gap_s=0.0,  # the clock runs while rows are made too
+        client_cpu_s=client_cpu_s,
+        failed=0.0,
+    )
+
+
+def _latency_s(attempt: StoredAttempt) -> float | None:
+    """The exact mean service time of a transaction."""
+    records = [h for h in attempt.histograms if h.of == "transaction" and h.kind == "service"]
+    count = sum(record.count for record in records)
+    return sum(record.sum_s for record in records) / count if count else None
+
+
+def _is_pooled(attempt: StoredAttempt) -> bool:
+    servers = [instance for instance in attempt.instances if instance.role == "server"]
+    how = servers[0].effective.get("thread_handling", "") if servers else ""
+    return "pool" in how
+
+
+def _disk(told: Mapping[str, Any]) -> Disk | None:
+    if not told:
+        return None
+    values = {each.name: number(told, each.name) for each in fields(Disk) if each.name != "device"}
+    if any(value is None for name, value in values.items() if not name.startswith("flush")):
+        return None
+    return Disk(device=str(told.get("device")), **values)  # type: ignore[arg-type]
+
+
+def _profile(told: Mapping[str, Any]) -> Profile | None:
+    if not told.get("stacks"):
+        return None
+    stacks = {str(stack): int(count) for stack, count in told["stacks"].items()}
+    return Profile(
+        event=str(told.get("event", "")),
+        frequency_hz=float(told.get("frequency_hz") or 0),
+        call_graph=str(told.get("call_graph", "none")),
+        with_kernel=told.get("with_kernel"),
+        samples=sum(stacks.values()),
+        lost=int(told.get("lost") or 0),
+        seconds=float(told.get("seconds") or 0),
+        stacks=stacks,
+    )
+
+
+def _of_load(work: Work) -> Iterator[Missing]:
+    if work.loop == "load" and work.latency_s is None:
+        yield Missing(
+            "threads",
+            "how many connections loaded the table, so that there is no account of a row",
+            "set load_threads in the experiment",
+        )
+
+
+def _missing(document: Mapping[str, Any]) -> Iterator[Missing]:
+    for each in document.get("missing") or ():
+        yield Missing(
+            str(each.get("observer", "")), str(each.get("what", "")), str(each.get("remedy") or "")
+        )
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    known = {name: number(values, name) for name in values}
+    return {name: value for name, value in known.items() if value is not None}
