@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from millrace.analysis.observed import US_PER_S, Loop, Noun, Observed, ObservedTrial
@@ -145,7 +145,8 @@ class DifferenceLine:
 
     ``adjusted_p`` is Holm's over all parts that were tested, None where there was nothing to test;
     ``significant`` parts are there although so many were looked at. What is unaccounted is no
-    cause, and never significant.
+    cause, and never significant. ``a`` and ``b`` are the sides themselves, means over the same
+    blocks.
     """
 
     key: PartKey
@@ -155,6 +156,8 @@ class DifferenceLine:
     difference: MeanEstimate
     adjusted_p: float | None
     significant: bool
+    a: MeanEstimate | None = None
+    b: MeanEstimate | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,8 @@ class AccountDifferences:
     """Two accounts, B less A, over the ``blocks`` in which both have one: largest part first.
 
     ``latency`` is the sum of ``lines`` and ``unaccounted``. Parts that only one side measured are
-    in ``unaccounted``, and ``unknown`` has their titles.
+    in ``unaccounted``, and ``unknown`` has their titles. ``a_latency`` and ``b_latency`` are those
+    of the sides themselves.
     """
 
     blocks: tuple[int, ...]
@@ -170,6 +174,8 @@ class AccountDifferences:
     lines: tuple[DifferenceLine, ...]
     unaccounted: DifferenceLine
     unknown: tuple[str, ...]
+    a_latency: MeanEstimate | None = None
+    b_latency: MeanEstimate | None = None
 
 
 def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Account | None:
@@ -247,19 +253,24 @@ def differences(
             difference=_mean([_less(other, one) for one, other in of], confidence),
             adjusted_p=None,
             significant=False,
+            a=_mean([one for one, _ in of], confidence),
+            b=_mean([other for _, other in of], confidence),
         )
+
+    def latency(us: Sequence[float]) -> MeanEstimate:
+        return mean_estimate(us, confidence=confidence)
 
     lines = [line(key, [(one.parts[key], other.parts[key]) for one, other in pairs])
              for key in known]  # fmt: skip
     left = [(one.left(known), other.left(known)) for one, other in pairs]
     return AccountDifferences(
         blocks=tuple(one.block for one, _ in pairs),
-        latency=mean_estimate(
-            [other.latency_us - one.latency_us for one, other in pairs], confidence=confidence
-        ),
+        latency=latency([other.latency_us - one.latency_us for one, other in pairs]),
         lines=tuple(sorted(_marked(lines, alpha), key=lambda each: -abs(each.difference.mean))),
         unaccounted=line(UNACCOUNTED, left),
         unknown=tuple(title for key, title in PARTS.items() if key not in known),
+        a_latency=latency([one.latency_us for one, _ in pairs]),
+        b_latency=latency([other.latency_us for _, other in pairs]),
     )
 
 
@@ -396,18 +407,8 @@ def _marked(lines: Sequence[DifferenceLine], alpha: float) -> list[DifferenceLin
     p_values = [lines[number].difference.p_value or 0.0 for number in asked]
     adjusted = dict(zip(asked, holm(p_values), strict=True))
     return [
-        line if number not in adjusted else _with_p(line, adjusted[number], alpha)
+        line
+        if (p := adjusted.get(number)) is None
+        else replace(line, adjusted_p=p, significant=p <= alpha)
         for number, line in enumerate(lines)
     ]
-
-
-def _with_p(line: DifferenceLine, adjusted_p: float, alpha: float) -> DifferenceLine:
-    return DifferenceLine(
-        key=line.key,
-        title=line.title,
-        a_us=line.a_us,
-        b_us=line.b_us,
-        difference=line.difference,
-        adjusted_p=adjusted_p,
-        significant=adjusted_p <= alpha,
-    )

@@ -8,24 +8,19 @@ import click
 
 from millrace.analysis.explanation import Explanation, explain
 from millrace.errors import UserError, nearest
-from millrace.report.explain_html import FLAME_GRAPHS
 from millrace.report.explain_sentences import is_observed
 from millrace.store.records import Level, StoredRun
 
 
 def explanations_of_report(stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
-    """What a report of the run explains: each level of the compared factor against ``base``.
-
-    Nothing where nobody observed anything, or where it would be more than a page holds.
-    """
+    """What a report of the run explains: each level of the compared factor against ``base``;
+    nothing where nobody observed anything."""
     factor = str(stored.run.spec["compare"]["factor"])
     seen = any(attempt.observations for attempt in stored.attempts)
     if not seen or len(_factors(stored)[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})
-    if len(found) > FLAME_GRAPHS or not any(map(is_observed, found)):
-        return ()
-    return found
+    return tuple(filter(is_observed, found))
 
 
 def explain_levels(

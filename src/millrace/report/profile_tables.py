@@ -24,8 +24,7 @@ def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
     decimals = us_decimals(max(found.a_cpu_us, found.b_cpu_us))
     rows = []
     for group in found.groups:
-        tested = group.adjusted_p is not None
-        verdict = finding(group.significant, group.difference) if tested else None
+        verdict = finding(group.significant, group.adjusted_p, group.difference)
         cells = (
             group.title,
             fixed_text(group.a_us, decimals),
@@ -110,8 +109,8 @@ def trials_text(trials: int) -> str:
 
 def _function_row(each: FunctionDifference, decimals: int) -> Row:
     verdict = None
-    if each.shifted is None and each.adjusted_p is not None:
-        verdict = finding(each.significant, each.difference)
+    if each.shifted is None:
+        verdict = finding(each.significant, each.adjusted_p, each.difference)
     name = short_symbol(each.name)
     cells = (
         f"{name} ({each.shifted})" if each.shifted else name,
