@@ -37,6 +37,7 @@ from millrace.analysis.observed import FOREGROUND, ObservedTrial, Profile
 from millrace.stats import MeanEstimate, count_differences, holm, mean_estimate, mean_estimates
 
 SPINNING = "spinning"
+MOST_PATHS = 100
 FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs
 
 By = Literal["blocks", "samples"]
@@ -116,11 +117,25 @@ class GroupDifference:
 
 
 @dataclass(frozen=True)
+class PathDifference:
+    """A call path, from the kind of thread and the outermost function on: its last function's own
+    cost there in A and B, and B - A, in µs per operation; marked as functions are."""
+
+    path: tuple[str, ...]
+    a_us: float
+    b_us: float
+    difference: MeanEstimate
+    adjusted_p: float | None
+    significant: bool
+
+
+@dataclass(frozen=True)
 class ProfileComparison:
     """Two treatments' profiles over the ``blocks`` that both have.
 
     ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A.
-    Functions and groups are ordered by how much they differ.
+    Functions and groups are ordered by how much they differ, as are ``paths``, of which there are
+    the first so many.
     """
 
     blocks: tuple[int, ...]
@@ -131,6 +146,7 @@ class ProfileComparison:
     functions: tuple[FunctionDifference, ...]
     groups: tuple[GroupDifference, ...]
     tree: CallNode
+    paths: tuple[PathDifference, ...] = ()
 
     def group(self, name: str) -> GroupDifference | None:
         """The group of that name; None where neither side had a sample in it."""
@@ -193,6 +209,7 @@ def compare_profiles(
         functions=functions.differences(alpha),
         groups=functions.groups(alpha),
         tree=call_tree(sides[0].paths(), sides[1].paths()),
+        paths=_path_differences(*sides, alpha),
     )
 
 
@@ -394,6 +411,37 @@ class _Functions:
     def _compared(self, counts: Sequence[Sequence[Counter[Key]]]) -> _Compared:
         tables = [_table(side, self.keys) for side in counts]
         return _compared(tables[0], tables[1], self.a, self.b)
+
+
+def _path_differences(a: _Side, b: _Side, alpha: float) -> tuple[PathDifference, ...]:
+    """The call paths that differ most; those of which all frames are the same are the same."""
+    names: dict[tuple[Key, ...], tuple[str, ...]] = {}
+
+    def counted(trial: _Profiled) -> Counter[tuple[Key, ...]]:
+        found: Counter[tuple[Key, ...]] = Counter()
+        for path, count in trial.stacks:
+            key = tuple(map(key_of, path))
+            names.setdefault(key, tuple(f"{m}`{name}" if m else name for m, name in path))
+            found[key] += count
+        return found
+
+    of_a, of_b = ([counted(trial) for trial in side.trials] for side in (a, b))
+    keys = sorted(names)
+    compared = _compared(_table(of_a, keys), _table(of_b, keys), a, b)
+    seen = [sum(counts[key] for counts in (*of_a, *of_b)) for key in keys]
+    p_values = _adjusted(compared.differences, seen)
+    order = sorted(range(len(keys)), key=lambda n: -abs(compared.differences[n].mean))
+    return tuple(
+        PathDifference(
+            path=names[keys[n]],
+            a_us=float(compared.a_us[n]),
+            b_us=float(compared.b_us[n]),
+            difference=compared.differences[n],
+            adjusted_p=(p := p_values[n]),
+            significant=p is not None and p <= alpha,
+        )
+        for n in order[:MOST_PATHS]
+    )
 
 
 def _table(counts: Sequence[Counter[T]], keys: Sequence[T]) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import click
 
@@ -28,17 +29,32 @@ def explain_levels(
     base: str | None,
     candidates: Sequence[str],
     factor: str | None,
-    held: Mapping[str, Level],
+    held: Mapping[str, Sequence[Level]],
 ) -> tuple[Explanation, ...]:
-    """Each candidate against the base, group by group; UserError for levels that are not there."""
+    """Each candidate against the base, group by group, of those with one of the ``held`` levels of
+    each factor; UserError for levels that are not there."""
     name, against, others = _levels(stored, base, candidates, factor)
+    if name in held:
+        raise UserError(
+            f"{name} is what is compared here",
+            remedy=f"leave {_option(name)} out; --base and --candidate name levels of {name}",
+        )
     return tuple(
         explanation
         for candidate in others
+        for levels in product(*held.values())
         for explanation in explain(
-            stored, base=against, candidate=candidate, held=held, factor=name
+            stored,
+            base=against,
+            candidate=candidate,
+            held=dict(zip(held, levels, strict=True)),
+            factor=name,
         )
     )
+
+
+def _option(factor: str) -> str:
+    return "--workload (or --where)" if factor == "test" else "--where"
 
 
 def _levels(
@@ -70,8 +86,11 @@ def _levels(
     return factor, base, others
 
 
-def held_levels(stored: StoredRun, workload: str | None, where: Sequence[str]) -> dict[str, Level]:
-    """The levels of other factors that were asked for; a test is a level too, where tests vary."""
+def held_levels(
+    stored: StoredRun, workload: str | None, where: Sequence[str]
+) -> dict[str, list[Level]]:
+    """The levels of other factors that were asked for, any of them where there are several; a test
+    is a level too, where tests vary."""
     levels = _factors(stored)
     asked = [_assignment(text) for text in where]
     if workload is not None and "test" in levels:
@@ -79,12 +98,15 @@ def held_levels(stored: StoredRun, workload: str | None, where: Sequence[str]) -
     elif workload is not None and workload != stored.run.spec["workload"]["name"]:
         name = str(stored.run.spec["workload"]["name"])
         raise _unknown(workload, [name], f"run {stored.run.id} has no workload")
+    held: dict[str, list[Level]] = {}
     for name, level in asked:
         if name not in levels:
             raise _unknown(name, levels, f"run {stored.run.id} has no factor")
         if level not in levels[name]:
             raise _unknown(level, levels[name], f"the factor {name} has no level")
-    return dict(asked)
+        if level not in held.setdefault(name, []):
+            held[name].append(level)
+    return held
 
 
 def _assignment(text: str) -> tuple[str, str]:

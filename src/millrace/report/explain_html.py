@@ -16,6 +16,7 @@ from typing import Any
 from millrace.analysis.account import PARTS, UNACCOUNTED
 from millrace.analysis.explanation import Explanation
 from millrace.analysis.plans import PlanComparison
+from millrace.report.alignment import experiment_sentences
 from millrace.report.explain_doubts import NOT_SURE, doubts
 from millrace.report.explain_sentences import (
     account_notes,
@@ -38,7 +39,13 @@ from millrace.report.explain_tables import (
 from millrace.report.flame_graph import ROW_PX, FlameGraph, flame_graph
 from millrace.report.formatting import FINDING_GLYPHS, counted
 from millrace.report.pages import environment
-from millrace.report.profile_tables import flat_note, flat_table, functions_table, groups_table
+from millrace.report.profile_tables import (
+    flat_note,
+    flat_table,
+    functions_table,
+    groups_table,
+    paths_table,
+)
 from millrace.report.server_tables import access_text, digests_table, plan_table, waits_table
 from millrace.report.stacked_bars import StackedBars, stacked_bars
 from millrace.report.tables import Table
@@ -83,6 +90,7 @@ class ExplanationPart:
     command: str
     answer: tuple[str, ...]
     doubts: tuple[str, ...]
+    experiment: tuple[str, ...]
     account: Table | None
     account_chart: StackedBars | None
     account_notes: tuple[str, ...]
@@ -97,6 +105,7 @@ class ExplanationPart:
     plans: tuple[PlanPart, ...]
     groups: Table | None
     functions: Table | None
+    paths: Table | None
     flame_graph: FlameGraph | None
     flats: tuple[FlatPart, ...]
     disturbances: tuple[str, ...]
@@ -181,6 +190,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
         command=command(e),
         answer=tuple(answer(e)),
         doubts=tuple(doubts(e)),
+        experiment=experiment_sentences(e),
         account=account_table(found, labels, e.noun) if found is not None else None,
         account_chart=_account_chart(e),
         account_notes=tuple(account_notes(e)),
@@ -201,6 +211,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
         plans=tuple(_plan(plan, labels) for plan in e.plans if not plan.same),
         groups=groups_table(profile, labels, e.noun) if profile is not None else None,
         functions=functions_table(profile, labels, e.noun) if profile is not None else None,
+        paths=paths_table(profile, labels, e.noun) if profile is not None else None,
         flame_graph=comparison_graph(e) if graphs else None,
         flats=tuple(
             FlatPart(side.label, flat_note(side.flat), flat_table(side.flat, side.label))

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.explanation import Explanation
+from millrace.report.alignment import experiment_sentences
 from millrace.report.explain_doubts import NOT_SURE, ONE_BLOCK, doubts
 from millrace.report.explain_sentences import (
     account_notes,
@@ -86,6 +87,7 @@ def _show(e: Explanation, console: Console) -> None:
         console.print(Text(sentence, style="bold"), soft_wrap=False)
     _show_doubts(e, console)
     _show_suspects(e, console)
+    _show_experiment(e, console)
     shown = _Tables(console)
     if e.differences is not None:
         shown.add(account_table(e.differences, labels, e.noun))
@@ -135,6 +137,15 @@ def _show_suspects(e: Explanation, console: Console) -> None:
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
         for line in suspect.evidence:
             console.print(Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False)
+
+
+def _show_experiment(e: Explanation, console: Console) -> None:
+    lines = experiment_sentences(e)
+    if lines:
+        console.print()
+        console.print(Text("What an experiment showed", style="bold"), soft_wrap=False)
+    for line in lines:
+        console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
 
 
 @dataclass
