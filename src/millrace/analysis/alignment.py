@@ -1,5 +1,4 @@
-"""What aligned settings give back of a loss, from trials of both servers and of the worse one with
-settings of the better one.
+"""What aligned settings give back of a loss, from trials of A and B and of B with settings of A.
 
 Of each block x = value / value of the base, so that all shares are fractions of what the base does
 and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining =

@@ -209,7 +209,7 @@ def compare_profiles(
         functions=functions.differences(alpha),
         groups=functions.groups(alpha),
         tree=call_tree(sides[0].paths(), sides[1].paths()),
-        paths=_path_differences(*sides, alpha),
+        paths=_path_differences(sides[0], sides[1], alpha),
     )
 
 

@@ -102,7 +102,7 @@ def test_without_a_suspected_setting_there_is_nothing_to_align(
         alignments(suspects)
 
 
-def test_the_worse_server_is_measured_with_the_settings_of_the_better(tmp_path: Path) -> None:
+def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
     run = stored(tmp_path)
     base, candidate = run.treatments
     made = aligned_plan(

@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from millrace.analysis.explanation import Explanation, explain
-from millrace.analysis.waits import Coverage
 from millrace.report import explain_terminal
 from millrace.report.explain_doubts import NOT_SURE, ONE_BLOCK
 from millrace.report.explain_html import FLAME_GRAPHS, as_html
@@ -286,7 +285,7 @@ def test_the_sides_have_intervals_and_what_is_left_a_percentage(study: Explanati
 
 
 def test_one_block_is_told_as_what_it_is() -> None:
-    (found,) = explain(first_blocks(study_run(profiled=0), 1), base=A, candidate=B)
+    (found,) = explain(first_blocks(study_run(profiled=0), 1), factor="server", base=A, candidate=B)
     assert all("(one block: it may be chance)" in sentence for sentence in answer(found))
     assert found.differences is not None
     rows = account_table(found.differences, (A, B), "transaction").sections[0].rows
@@ -321,14 +320,18 @@ def test_what_holds_in_no_table_is_not_said(study: Explanation) -> None:
     assert "not corrected for the number of rows" in cpu
 
 
-def test_instruments_that_cover_more_than_all_say_why() -> None:
-    said = coverage_text(Coverage(190.0, 40.0, None))
+def test_instruments_that_cover_more_than_all_say_why(study: Explanation) -> None:
+    assert study.b.coverage is not None
+    more = replace(study.b.coverage, waits_us=190.0, blocked_us=40.0, spinning_us=None)
+    said = coverage_text(more)
     assert "more than all of 40 µs blocked" in said
     assert "%" not in said
 
 
 def test_clients_are_counted() -> None:
-    (found, *_) = explain(study_run(profiled=0, clients=(1, 16)), base=1, candidate=16)
+    (found, *_) = explain(
+        study_run(profiled=0, clients=(1, 16)), factor="clients", base=1, candidate=16
+    )
     said = " ".join(answer(found))
     assert "µs with 16 clients" in said
     assert "with 1 client" in said
