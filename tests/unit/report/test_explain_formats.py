@@ -243,7 +243,9 @@ def test_of_many_each_is_closed_with_its_answer_and_command(study: Explanation) 
     text = page(*[study] * 32)
     found = Page(text)
     assert found.open == []
-    assert text.count('<details class="comparison"><summary>') == 32
+    closed = re.findall(r'<details class="comparison"><summary>.*?</summary>', text)
+    assert len(closed) == 32
+    assert all("was disturbed" in text_of(each) for each in closed)
     assert f"millrace explain {study.run.id} --base {A} --candidate {B}" in text
     assert len(text) < 5_000_000
 
