@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from millrace.analysis import function_groups, renames
 from millrace.analysis.account import ALPHA
+from millrace.analysis.call_paths import CountedPaths, PathDifference
 from millrace.analysis.call_tree import (
     UNKNOWN,
     CallNode,
@@ -37,7 +38,6 @@ from millrace.analysis.observed import FOREGROUND, ObservedTrial, Profile
 from millrace.stats import MeanEstimate, count_differences, holm, mean_estimate, mean_estimates
 
 SPINNING = "spinning"
-MOST_PATHS = 100
 FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs
 
 By = Literal["blocks", "samples"]
@@ -114,19 +114,6 @@ class GroupDifference:
     difference: MeanEstimate
     adjusted_p: float | None = None
     significant: bool = False
-
-
-@dataclass(frozen=True)
-class PathDifference:
-    """A call path, from the kind of thread and the outermost function on: its last function's own
-    cost there in A and B, and B - A, in µs per operation; marked as functions are."""
-
-    path: tuple[str, ...]
-    a_us: float
-    b_us: float
-    difference: MeanEstimate
-    adjusted_p: float | None
-    significant: bool
 
 
 @dataclass(frozen=True)
@@ -414,34 +401,11 @@ class _Functions:
 
 
 def _path_differences(a: _Side, b: _Side, alpha: float) -> tuple[PathDifference, ...]:
-    """The call paths that differ most; those of which all frames are the same are the same."""
-    names: dict[tuple[Key, ...], tuple[str, ...]] = {}
-
-    def counted(trial: _Profiled) -> Counter[tuple[Key, ...]]:
-        found: Counter[tuple[Key, ...]] = Counter()
-        for path, count in trial.stacks:
-            key = tuple(map(key_of, path))
-            names.setdefault(key, tuple(f"{m}`{name}" if m else name for m, name in path))
-            found[key] += count
-        return found
-
-    of_a, of_b = ([counted(trial) for trial in side.trials] for side in (a, b))
-    keys = sorted(names)
-    compared = _compared(_table(of_a, keys), _table(of_b, keys), a, b)
-    seen = [sum(counts[key] for counts in (*of_a, *of_b)) for key in keys]
-    p_values = _adjusted(compared.differences, seen)
-    order = sorted(range(len(keys)), key=lambda n: -abs(compared.differences[n].mean))
-    return tuple(
-        PathDifference(
-            path=names[keys[n]],
-            a_us=float(compared.a_us[n]),
-            b_us=float(compared.b_us[n]),
-            difference=compared.differences[n],
-            adjusted_p=(p := p_values[n]),
-            significant=p is not None and p <= alpha,
-        )
-        for n in order[:MOST_PATHS]
-    )
+    """The call paths that differ most."""
+    counted = CountedPaths(*([trial.stacks for trial in side.trials] for side in (a, b)))
+    costs = _compared(_table(counted.a, counted.keys), _table(counted.b, counted.keys), a, b)
+    p_values = _adjusted(costs.differences, counted.samples())
+    return counted.differing(costs.a_us, costs.b_us, costs.differences, p_values, alpha)
 
 
 def _table(counts: Sequence[Counter[T]], keys: Sequence[T]) -> NDArray[np.float64]:

@@ -15,17 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from millrace.analysis.account import Account, AccountDifferences
 from millrace.analysis.alignment import GivenBack
 from millrace.analysis.blocked import BlockedComparison
+from millrace.analysis.call_paths import PathDifference
 from millrace.analysis.efficiency import EfficiencyRow
 from millrace.analysis.explanation import Disturbance, Lack
 from millrace.analysis.observed import Noun
 from millrace.analysis.plans import PlanComparison
-from millrace.analysis.profiles import (
-    By,
-    FlatProfile,
-    FunctionDifference,
-    GroupDifference,
-    PathDifference,
-)
+from millrace.analysis.profiles import By, FlatProfile, FunctionDifference, GroupDifference
 from millrace.analysis.statements import StatementComparison
 from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.variables import VariablesDiff
