@@ -152,7 +152,8 @@ class DifferenceLine:
 
     ``adjusted_p`` is Holm's over all parts that were tested, None where there was nothing to test;
     ``significant`` parts are there although so many were looked at. What is unaccounted is no
-    cause, and never significant.
+    cause, and never significant. ``a`` and ``b`` are the sides themselves, means over the same
+    blocks.
     """
 
     key: PartKey
@@ -162,6 +163,8 @@ class DifferenceLine:
     difference: MeanEstimate
     adjusted_p: float | None
     significant: bool
+    a: MeanEstimate | None = None
+    b: MeanEstimate | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,8 @@ class AccountDifferences:
     """Two accounts, B less A, over the ``blocks`` in which both have one: largest part first.
 
     ``latency`` is the sum of ``lines`` and ``unaccounted``. Parts that only one side measured are
-    in ``unaccounted``, and ``unknown`` has their titles.
+    in ``unaccounted``, and ``unknown`` has their titles. ``a_latency`` and ``b_latency`` are those
+    of the sides themselves.
     """
 
     blocks: tuple[int, ...]
@@ -177,6 +181,8 @@ class AccountDifferences:
     lines: tuple[DifferenceLine, ...]
     unaccounted: DifferenceLine
     unknown: tuple[str, ...]
+    a_latency: MeanEstimate | None = None
+    b_latency: MeanEstimate | None = None
 
 
 def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Account | None:
@@ -257,19 +263,24 @@ def differences(
             difference=_mean([_less(other, one) for one, other in of], confidence),
             adjusted_p=None,
             significant=False,
+            a=_mean([one for one, _ in of], confidence),
+            b=_mean([other for _, other in of], confidence),
         )
+
+    def latency(us: Sequence[float]) -> MeanEstimate:
+        return mean_estimate(us, confidence=confidence)
 
     lines = [line(key, [(one.parts[key], other.parts[key]) for one, other in pairs])
              for key in known]  # fmt: skip
     left = [(one.left(known), other.left(known)) for one, other in pairs]
     return AccountDifferences(
         blocks=tuple(one.block for one, _ in pairs),
-        latency=mean_estimate(
-            [other.latency_us - one.latency_us for one, other in pairs], confidence=confidence
-        ),
+        latency=latency([other.latency_us - one.latency_us for one, other in pairs]),
         lines=tuple(sorted(_marked(lines, alpha), key=lambda each: -abs(each.difference.mean))),
         unaccounted=line(UNACCOUNTED, left),
         unknown=tuple(title for key, title in PARTS.items() if key not in known),
+        a_latency=latency([one.latency_us for one, _ in pairs]),
+        b_latency=latency([other.latency_us for _, other in pairs]),
     )
 
 

@@ -1,5 +1,4 @@
-"""What aligned settings give back of a loss, from trials of both servers and of the worse one with
-settings of the better one.
+"""What aligned settings give back of a loss, from trials of A and B and of B with settings of A.
 
 Of each block x = value / value of the base, so that all shares are fractions of what the base does
 and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining =
@@ -30,12 +29,27 @@ class GivenBack:
 @dataclass(frozen=True)
 class Alignments:
     """The loss of B against A, what alignments give back of it, and what remains with the last of
-    them, which is the one of all settings. Fractions of the base's value; a gain is negative."""
+    them, which is the one of all settings. Fractions of the base's value; a gain is negative.
+
+    ``run_id`` is the run that showed it; ``left_out`` says what is suspected and was not aligned.
+    """
 
     metric: Metric
     loss: MeanEstimate
     given_back: tuple[GivenBack, ...]
     remaining: MeanEstimate
+    run_id: str = ""
+    left_out: tuple[str, ...] = ()
+
+    def shows(self, name: str) -> bool:
+        """Whether this alignment alone gave back some of the loss for certain."""
+        return any(
+            each.name == name
+            and each.share.low is not None
+            and each.share.high is not None
+            and (each.share.low > 0 if self.loss.mean > 0 else each.share.high < 0)
+            for each in self.given_back
+        )
 
 
 def given_back(

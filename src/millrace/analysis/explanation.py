@@ -13,6 +13,7 @@ from typing import Literal
 
 from millrace.analysis import variables
 from millrace.analysis.account import Account, AccountDifferences, account, differences
+from millrace.analysis.alignment import Alignments
 from millrace.analysis.blocked import BlockedComparison, compare_blocked
 from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
 from millrace.analysis.model import level_text
@@ -103,7 +104,7 @@ class Explanation:
     ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
     several, and ``held`` all of those. ``unequal`` says in which way the two did not do the same
     work, and is empty where they did. ``differences`` and ``profile`` are None where no block has
-    both. ``suspects`` are the likeliest first.
+    both. ``suspects`` are the likeliest first; ``experiment`` is what was measured of them.
     """
 
     run: RunRecord
@@ -127,6 +128,7 @@ class Explanation:
     disturbances: tuple[Disturbance, ...]
     missing: tuple[Lack, ...]
     suspects: tuple[Suspect, ...] = ()
+    experiment: Alignments | None = None
 
     @property
     def base(self) -> str:
@@ -135,6 +137,14 @@ class Explanation:
     @property
     def candidate(self) -> str:
         return self.b.label
+
+
+def with_experiment(explanation: Explanation, found: Alignments) -> Explanation:
+    """The explanation with what an experiment found; suspects that it showed are marked."""
+    suspects = tuple(
+        replace(each, shown=each.shown or found.shows(each.about)) for each in explanation.suspects
+    )
+    return replace(explanation, suspects=suspects, experiment=found)
 
 
 def explain(

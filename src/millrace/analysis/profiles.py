@@ -25,6 +25,7 @@ import numpy as np
 
 from millrace.analysis import function_groups, renames
 from millrace.analysis.account import ALPHA
+from millrace.analysis.call_paths import CountedPaths, PathDifference
 from millrace.analysis.call_tree import (
     UNKNOWN,
     CallNode,
@@ -135,7 +136,8 @@ class ProfileComparison:
 
     ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A,
     in the trials that were measured (``user_only``: in user code, the kernel was not sampled).
-    Functions and groups are ordered by how much they differ.
+    Functions and groups are ordered by how much they differ, as are ``paths``, of which there are
+    the first so many.
     """
 
     blocks: tuple[int, ...]
@@ -147,6 +149,7 @@ class ProfileComparison:
     functions: tuple[FunctionDifference, ...]
     groups: tuple[GroupDifference, ...]
     tree: CallNode
+    paths: tuple[PathDifference, ...] = ()
 
     def group(self, name: str) -> GroupDifference | None:
         """The group of that name; None where neither side had a sample in it."""
@@ -230,6 +233,7 @@ def compare_profiles(
         functions=functions.differences(alpha),
         groups=functions.groups(alpha),
         tree=call_tree(sides[0].paths(), sides[1].paths()),
+        paths=_path_differences(sides[0], sides[1], alpha),
     )
 
 
@@ -375,3 +379,11 @@ class _Functions:
     def _compared(self, counts: Sequence[Sequence[Counter[Key]]]) -> Compared:
         tables = [table(side, self.keys) for side in counts]
         return compared(tables[0], tables[1], self.a, self.b)
+
+
+def _path_differences(a: Side, b: Side, alpha: float) -> tuple[PathDifference, ...]:
+    """The call paths that differ most."""
+    counted = CountedPaths(*([trial.stacks for trial in side.trials] for side in (a, b)))
+    costs = compared(table(counted.a, counted.keys), table(counted.b, counted.keys), a, b)
+    marked = marks(costs.differences, counted.samples(), alpha)
+    return counted.differing(costs.a_us, costs.b_us, costs.differences, marked)

@@ -35,7 +35,8 @@ _OF_SESSIONS = (
 
 @dataclass(frozen=True)
 class Amount:
-    """So often and so long in a trial, on average, and in µs of one operation."""
+    """So often and so long in a trial, on average, and in µs of one operation: the seconds of all
+    trials by their operations."""
 
     count: float
     seconds: float
@@ -186,14 +187,17 @@ def _amounts(
     told = [
         (trial.observed, found) for trial in trials if (found := events(trial.observed)) is not None
     ]
+    operations = math.fsum(observed.operations for observed, _ in told)
     sums: dict[str, list[float]] = {}
-    for observed, found in told:
+    for _, found in told:
         for event in found:
-            amount = sums.setdefault(str(event["name"]), [0.0, 0.0, 0.0])
+            amount = sums.setdefault(str(event["name"]), [0.0, 0.0])
             amount[0] += event["count"]
             amount[1] += event["wait_s"]
-            amount[2] += observed.us(event["wait_s"])
-    return {name: Amount(*(value / len(told) for value in amount)) for name, amount in sums.items()}
+    return {
+        name: Amount(count / len(told), seconds / len(told), US_PER_S * seconds / operations)
+        for name, (count, seconds) in sums.items()
+    }
 
 
 def _compare(

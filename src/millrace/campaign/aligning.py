@@ -1,11 +1,13 @@
-"""The experiment that shows whether suspected settings made a difference: the worse server again,
-with the values that they have on the better one.
+"""The experiment that shows whether suspected settings made a difference: B again, with the values
+that they have in A, whichever of the two is the better one.
 
     A, B                 as they were measured
     B with X as in A     for each suspected setting
     B with all as in A   where there are several
 
-All of them in the same blocks, so that each gain is measured against the loss beside it.
+All of them in the same blocks, so that each gain is measured against the loss beside it. Options
+and factors (TLS, transport, protocol, numbers of clients) can be aligned; how a server was built,
+its memory allocator with it, and what else the host did cannot, and are named as left out.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ from millrace.store.records import StoredRun, TreatmentRecord
 _MOST = 3
 _MAX_NAME_LENGTH = 64
 
+_ELSEWHERE: Mapping[str, str] = {
+    "build": "of the build, which no setting changes",
+    "environment": "of the host or the experiment, which no setting changes",
+}
+_OF_BUILDS = ("version_",)
+
 # Bare switches, which take no value.
 _SWITCHES = ("log_bin",)
 
@@ -38,6 +46,15 @@ class Alignment:
 
 
 @dataclass(frozen=True)
+class Aligning:
+    """What is aligned, the one of all settings last, and what of the suspects is not and why, a
+    clause each."""
+
+    alignments: tuple[Alignment, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class AlignedPlan:
     """``plan`` runs treatments ``base``, ``candidate`` and ``aligned`` (by the alignments' names),
     which are their ids."""
@@ -48,26 +65,44 @@ class AlignedPlan:
     aligned: Mapping[str, str]
 
 
-def alignments(suspects: Sequence[Suspect]) -> tuple[Alignment, ...]:
-    """What can be aligned of the likeliest suspects, each alone and all together.
+def alignments(suspects: Sequence[Suspect]) -> Aligning:
+    """What can be aligned of the likeliest suspects, each alone and all together, and what not.
 
-    Raises UserError where there is nothing of the kind.
+    Raises UserError where there is nothing that can.
     """
-    found = []
+    found: list[Alignment] = []
+    left_out: list[str] = []
     for suspect in suspects:
-        settings = {name: a for name, (a, _) in suspect.settings.items() if a}
-        if suspect.kind == "option" and settings:
+        if suspect.kind in _ELSEWHERE:
+            left_out.append(f"{suspect.about}: {_ELSEWHERE[suspect.kind]}")
+        if suspect.kind != "option":
+            continue
+        reasons = {name: _why_not(name, a) for name, (a, _) in suspect.settings.items()}
+        left_out += [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+        settings = {name: a for name, (a, _) in suspect.settings.items() if a and not reasons[name]}
+        if settings and len(found) == _MOST:
+            left_out.append(f"{suspect.about}: {_MOST} likelier suspects are tested")
+        elif settings:
             found.append(Alignment(suspect.about, settings))
     if not found:
+        why = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(
-            "no suspect is a setting that could be the same for both",
+            f"no suspect is a setting that could be the same for both{why}",
             remedy="`millrace explain` without --test-suspects shows what was found",
         )
-    found = found[:_MOST]
-    if len(found) == 1:
-        return tuple(found)
-    together = {name: value for each in reversed(found) for name, value in each.settings.items()}
-    return (*found, Alignment(ALL, together))
+    if len(found) > 1:
+        together = {k: value for each in reversed(found) for k, value in each.settings.items()}
+        found.append(Alignment(ALL, together))
+    return Aligning(tuple(found), tuple(left_out))
+
+
+def _why_not(name: str, a: str | None) -> str:
+    """Why a setting with the value ``a`` in A cannot be given to B; empty where it can."""
+    if name.startswith(_OF_BUILDS):
+        return _ELSEWHERE["build"]
+    if a is None:
+        return "not there in A"
+    return "" if a else "empty in A"
 
 
 def aligned_plan(
@@ -85,7 +120,7 @@ def aligned_plan(
     levels: dict[str, dict[str, Level]] = {}
     for alignment in wanted:
         levels[alignment.name] = _aligned(candidate, base, alignment, configurations)
-        if levels[alignment.name] == base.levels:
+        if alignment.name != ALL and levels[alignment.name] == base.levels:
             raise UserError(
                 f"{', '.join(alignment.settings)} is all that the two differ in",
                 remedy="their comparison is the test already: see `millrace report`",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import secrets
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
-from millrace.analysis.alignment import given_back
+from millrace.analysis.alignment import Alignments, given_back
 from millrace.analysis.explanation import Explained, Explanation
 from millrace.analysis.metrics import read_metrics
 from millrace.campaign.aligning import aligned_plan, alignments
 from millrace.cli.carrying_out import carry_out, new_run
-from millrace.cli.console import err, out
+from millrace.cli.console import err
 from millrace.cli.quiet_host import quiet_host
 from millrace.errors import TrialFailed
-from millrace.report.alignment import sentences
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 
@@ -23,8 +23,8 @@ _SEEDS = 1 << 31
 
 def measure_aligned(
     path: Path, stored: StoredRun, explanation: Explanation, *, blocks: int | None
-) -> None:
-    """Measure B again with the suspected settings as in A, and print what that gives back.
+) -> Alignments:
+    """Measure B again with the suspected settings as in A, and return what that gives back.
 
     Raises UserError where no setting is suspected, and TrialFailed where no block has all trials.
     """
@@ -33,13 +33,16 @@ def measure_aligned(
         stored,
         base=_treatment(stored, explanation.a),
         candidate=_treatment(stored, explanation.b),
-        wanted=wanted,
+        wanted=wanted.alignments,
         blocks=blocks or stored.run.blocks,
         seed=secrets.randbelow(_SEEDS),
     )
-    for alignment in wanted:
+    for alignment in wanted.alignments:
         settings = ", ".join(f"{name} = {value}" for name, value in alignment.settings.items())
         err.print(f"{explanation.candidate} with {alignment.name}: {settings}", markup=False)
+    left_out = tuple(f"not aligned: {each}" for each in wanted.left_out)
+    for line in left_out:
+        err.print(line, markup=False)
     chosen = new_run(aligned.plan)
     with ExitStack() as stack:
         stack.enter_context(quiet_host(f"run {aligned.plan.experiment.name}"))
@@ -58,8 +61,7 @@ def measure_aligned(
             f"no block of run {chosen.run.id} has a result of every treatment",
             remedy=f"`millrace results show {chosen.run.id}` has each reason",
         )
-    for line in sentences(found, base=explanation.base, candidate=explanation.candidate):
-        out.print(line, markup=False)
+    return replace(found, run_id=chosen.run.id, left_out=left_out)
 
 
 def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from millrace.analysis.call_tree import CallNode
-from millrace.analysis.explanation import Explanation
+from millrace.analysis.explanation import Explanation, with_experiment
 from millrace.cli.aligning import measure_aligned
 from millrace.cli.console import err, out
 from millrace.cli.explaining import explain_levels, held_levels
@@ -21,7 +21,7 @@ from millrace.report.explain_sentences import is_observed, title
 from millrace.report.flame_graph import as_svg
 from millrace.report.folded import as_differential, as_folded
 from millrace.report.speedscope import as_speedscope
-from millrace.report.write import write_text
+from millrace.report.write import refuse_place, write_text
 from millrace.store.store import Store
 
 _SHOWN = 8
@@ -45,7 +45,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--where",
     metavar="FACTOR=LEVEL",
     multiple=True,
-    help="Only where another factor has this level; may be repeated.",
+    help="Only where another factor has this level, or, of one factor, one of those named; may be "
+    "repeated.",
 )
 @click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
 @click.option("--html", type=_FILE, help="Write a page to FILE.")
@@ -92,6 +93,19 @@ def command(
     observers and the profiler saw while the run was carried out. Only --test-suspects starts
     servers: it shows in a run of its own how much of a difference settings make.
     """
+    _refuse_alone("--side", side, "--folded", folded)
+    _refuse_alone("--blocks", blocks, "--test-suspects", test_wanted or None)
+    files = {
+        option: path
+        for option, path in (
+            ("--html", html),
+            ("--flame-graph", flame_graph),
+            ("--speedscope", speedscope),
+            ("--folded", folded),
+        )
+        if path is not None
+    }
+    _refuse_places(files)
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
     found = explain_levels(stored, base, candidates, factor, held_levels(stored, workload, where))
@@ -101,21 +115,41 @@ def command(
             remedy="measure it anew with observers, and a few blocks with a profiler: "
             "`millrace run FILE --new --observers all --profile-blocks 3`",
         )
-    _write(html, lambda: explain_html.as_html(found, stored.run))
-    _write(flame_graph, lambda: _flame_graph(found))
-    _write(speedscope, lambda: _speedscope(found))
-    _write(folded, lambda: _folded(found, side))
+    if files.keys() - {"--html"}:
+        _profiled(found)
     if test_wanted:
-        measure_aligned(store, stored, _only(found), blocks=blocks)
-    elif json_wanted:
+        explanation = _only(found)
+        tested = measure_aligned(store, stored, explanation, blocks=blocks)
+        found = (with_experiment(explanation, tested),)
+    texts: dict[str, Callable[[], str]] = {
+        "--html": lambda: explain_html.as_html(found, stored.run),
+        "--flame-graph": lambda: _flame_graph(found),
+        "--speedscope": lambda: _speedscope(found),
+        "--folded": lambda: _folded(found, side),
+    }
+    for option, path in files.items():
+        err.print(f"wrote {write_text(path, texts[option](), option=option)}", markup=False)
+    if json_wanted:
         click.echo(as_json(found, stored.run), nl=False)
-    elif not any((html, flame_graph, speedscope, folded)):
+    elif not files:
         explain_terminal.show(found, out)
 
 
-def _write(path: Path | None, text: Callable[[], str]) -> None:
-    if path is not None:
-        err.print(f"wrote {write_text(path, text())}", markup=False)
+def _refuse_alone(option: str, value: object, needed: str, given: object) -> None:
+    if value is not None and given is None:
+        raise UserError(f"{option} is of use with {needed} only", remedy=f"add {needed}")
+
+
+def _refuse_places(files: Mapping[str, Path]) -> None:
+    """Raise UserError where a file cannot be written, or two options name the same."""
+    options: dict[Path, str] = {}
+    for option, path in files.items():
+        other = options.setdefault(path.resolve(), option)
+        if other != option:
+            raise UserError(
+                f"{other} and {option} both write {path}", remedy="name a file of its own for each"
+            )
+        refuse_place(path, option)
 
 
 def _flame_graph(found: Sequence[Explanation]) -> str:

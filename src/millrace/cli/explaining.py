@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import click
 
 from millrace.analysis.explanation import Explanation, explain
 from millrace.errors import UserError, nearest
-from millrace.report.explain_html import FLAME_GRAPHS
 from millrace.report.explain_sentences import is_observed
 from millrace.store.records import Level, StoredRun
 
 
 def explanations_of_report(stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
-    """What a report of the run explains: each level of the compared factor against ``base``.
-
-    Nothing where nobody observed anything, or where it would be more than a page holds.
-    """
+    """What a report of the run explains: each level of the compared factor against ``base``;
+    nothing where nobody observed anything."""
     factor = str(stored.run.spec["compare"]["factor"])
     seen = any(attempt.observations for attempt in stored.attempts)
     if not seen or len(_factors(stored)[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})
-    if len(found) > FLAME_GRAPHS or not any(map(is_observed, found)):
-        return ()
-    return found
+    return tuple(filter(is_observed, found))
 
 
 def explain_levels(
@@ -33,17 +29,32 @@ def explain_levels(
     base: str | None,
     candidates: Sequence[str],
     factor: str | None,
-    held: Mapping[str, Level],
+    held: Mapping[str, Sequence[Level]],
 ) -> tuple[Explanation, ...]:
-    """Each candidate against the base, group by group; UserError for levels that are not there."""
+    """Each candidate against the base, group by group, of those with one of the ``held`` levels of
+    each factor; UserError for levels that are not there."""
     name, against, others = _levels(stored, base, candidates, factor)
+    if name in held:
+        raise UserError(
+            f"{name} is what is compared here",
+            remedy=f"leave {_option(name)} out; --base and --candidate name levels of {name}",
+        )
     return tuple(
         explanation
         for candidate in others
+        for levels in product(*held.values())
         for explanation in explain(
-            stored, factor=name, base=against, candidate=candidate, held=held
+            stored,
+            factor=name,
+            base=against,
+            candidate=candidate,
+            held=dict(zip(held, levels, strict=True)),
         )
     )
+
+
+def _option(factor: str) -> str:
+    return "--workload (or --where)" if factor == "test" else "--where"
 
 
 def _levels(
@@ -75,8 +86,11 @@ def _levels(
     return factor, base, others
 
 
-def held_levels(stored: StoredRun, workload: str | None, where: Sequence[str]) -> dict[str, Level]:
-    """The levels of other factors that were asked for; a test is a level too, where tests vary."""
+def held_levels(
+    stored: StoredRun, workload: str | None, where: Sequence[str]
+) -> dict[str, list[Level]]:
+    """The levels of other factors that were asked for, any of them where there are several; a test
+    is a level too, where tests vary."""
     levels = _factors(stored)
     asked = [_assignment(text) for text in where]
     if workload is not None and "test" in levels:
@@ -84,12 +98,15 @@ def held_levels(stored: StoredRun, workload: str | None, where: Sequence[str]) -
     elif workload is not None and workload != stored.run.spec["workload"]["name"]:
         name = str(stored.run.spec["workload"]["name"])
         raise _unknown(workload, [name], f"run {stored.run.id} has no workload")
+    held: dict[str, list[Level]] = {}
     for name, level in asked:
         if name not in levels:
             raise _unknown(name, levels, f"run {stored.run.id} has no factor")
         if level not in levels[name]:
             raise _unknown(level, levels[name], f"the factor {name} has no level")
-    return dict(asked)
+        if level not in held.setdefault(name, []):
+            held[name].append(level)
+    return held
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millrace.analysis.alignment import ALL, Alignments
+from millrace.analysis.explanation import Explanation
 from millrace.stats import MeanEstimate
 
 
 def sentences(found: Alignments, *, base: str, candidate: str) -> tuple[str, ...]:
     """The answer in a sentence, then a line for each part with its interval."""
     return tuple(_sentences(found, base, candidate))
+
+
+def experiment_sentences(explanation: Explanation) -> tuple[str, ...]:
+    """The same of the experiment of an explanation; nothing where there was none."""
+    found = explanation.experiment
+    if found is None:
+        return ()
+    said = sentences(found, base=explanation.base, candidate=explanation.candidate)
+    return (*said, f"measured by run {found.run_id}", *found.left_out)
 
 
 def _sentences(found: Alignments, base: str, candidate: str) -> Iterator[str]:

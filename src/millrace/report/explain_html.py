@@ -16,9 +16,12 @@ from typing import Any
 from millrace.analysis.account import PARTS, UNACCOUNTED
 from millrace.analysis.explanation import Explanation
 from millrace.analysis.plans import PlanComparison
+from millrace.report.alignment import experiment_sentences
+from millrace.report.explain_doubts import NOT_SURE, doubts
 from millrace.report.explain_sentences import (
     account_notes,
     answer,
+    command,
     coverage_text,
     disturbance_texts,
     missing_rows,
@@ -36,24 +39,33 @@ from millrace.report.explain_tables import (
 from millrace.report.flame_graph import ROW_PX, FlameGraph, flame_graph
 from millrace.report.formatting import FINDING_GLYPHS, counted
 from millrace.report.pages import environment
-from millrace.report.profile_tables import flat_note, flat_table, functions_table, groups_table
-from millrace.report.server_tables import digests_table, plan_table, waits_table
+from millrace.report.profile_tables import (
+    flat_note,
+    flat_table,
+    functions_table,
+    groups_table,
+    paths_table,
+)
+from millrace.report.server_tables import access_text, digests_table, plan_table, waits_table
 from millrace.report.stacked_bars import StackedBars, stacked_bars
 from millrace.report.tables import Table
 from millrace.report.write import write_text
 from millrace.store.records import RunRecord
 
+_OPEN = 4  # comparisons; of more, each is closed until it is asked for
 FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
 
 
 @dataclass(frozen=True)
 class PlanPart:
-    """A statement whose plans differ: in which ways, and both as the servers gave them."""
+    """A statement whose plans differ, in which ways, or that one side alone has: the plans as the
+    servers gave them."""
 
     statement: str
     sql: str
     different: tuple[str, ...]
     tables: tuple[Table, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,10 @@ class ExplanationPart:
     prefix: str
     explanation: Explanation
     title: str
+    command: str
     answer: tuple[str, ...]
+    doubts: tuple[str, ...]
+    experiment: tuple[str, ...]
     account: Table | None
     account_chart: StackedBars | None
     account_notes: tuple[str, ...]
@@ -90,6 +105,7 @@ class ExplanationPart:
     plans: tuple[PlanPart, ...]
     groups: Table | None
     functions: Table | None
+    paths: Table | None
     flame_graph: FlameGraph | None
     flats: tuple[FlatPart, ...]
     disturbances: tuple[str, ...]
@@ -128,6 +144,8 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
         "flame_script_hash": f"sha256-{digest}",
         "flame_row": ROW_PX,
         "finding_glyphs": FINDING_GLYPHS,
+        "not_sure": NOT_SURE,
+        "collapsed": len(parts) > _OPEN,
         "counted": counted,
     }
 
@@ -169,7 +187,10 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
         prefix=f"explanation-{number}-",
         explanation=e,
         title=title(e),
+        command=command(e),
         answer=tuple(answer(e)),
+        doubts=tuple(doubts(e)),
+        experiment=experiment_sentences(e),
         account=account_table(found, labels, e.noun) if found is not None else None,
         account_chart=_account_chart(e),
         account_notes=tuple(account_notes(e)),
@@ -187,9 +208,10 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
             for side in (e.a, e.b)
             if side.coverage is not None
         ),
-        plans=tuple(_plan(plan, labels) for plan in e.plans if plan.same is False),
+        plans=tuple(_plan(plan, labels) for plan in e.plans if not plan.same),
         groups=groups_table(profile, labels, e.noun) if profile is not None else None,
         functions=functions_table(profile, labels, e.noun) if profile is not None else None,
+        paths=paths_table(profile, labels, e.noun) if profile is not None else None,
         flame_graph=comparison_graph(e) if graphs else None,
         flats=tuple(
             FlatPart(side.label, flat_note(side.flat), flat_table(side.flat, side.label))
@@ -212,10 +234,15 @@ def _account_chart(e: Explanation) -> StackedBars | None:
 
 
 def _plan(plan: PlanComparison, labels: Labels) -> PlanPart:
-    sides = [(side, label) for side, label in zip((plan.a, plan.b), labels, strict=True) if side]
+    sides = list(zip((plan.a, plan.b), labels, strict=True))
     return PlanPart(
         statement=plan.statement,
-        sql=sides[0][0].sql if sides else "",
+        sql=next((side.sql for side, _ in sides if side), ""),
         different=plan.different,
-        tables=tuple(plan_table(side, label) for side, label in sides),
+        tables=tuple(plan_table(side, label) for side, label in sides if side and side.rows),
+        notes=tuple(
+            f"{label}: {access_text(side) if side else 'no plan of it is known'}"
+            for side, label in sides
+            if not (side and side.rows)
+        ),
     )

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from millrace.analysis.explanation import Explained, Explanation
 from millrace.analysis.profiles import ProfileComparison
+from millrace.report.alignment import experiment_sentences
+from millrace.report.explain_doubts import doubts
 from millrace.report.explain_schema import (
     VERSION,
+    ExperimentPart,
     ExplanationDocument,
     ExplanationPart,
     ProfilePart,
@@ -38,6 +41,7 @@ def _explanation(e: Explanation) -> ExplanationPart:
     return ExplanationPart(
         title=title(e),
         answer=answer(e),
+        doubts=doubts(e),
         factor=e.factor,
         held=dict(e.held),
         noun=e.noun,
@@ -45,6 +49,7 @@ def _explanation(e: Explanation) -> ExplanationPart:
         b=_side(e.b),
         unequal=e.unequal or None,
         suspects=list(e.suspects),
+        experiment=_experiment(e),
         account=e.differences,
         blocked=list(e.blocked),
         efficiency=list(e.efficiency),
@@ -57,6 +62,20 @@ def _explanation(e: Explanation) -> ExplanationPart:
         variables=e.variables,
         disturbances=list(e.disturbances),
         missing=list(e.missing),
+    )
+
+
+def _experiment(e: Explanation) -> ExperimentPart | None:
+    found = e.experiment
+    if found is None:
+        return None
+    return ExperimentPart(
+        run=found.run_id,
+        metric=found.metric.name,
+        answer=list(experiment_sentences(e)),
+        loss=found.loss,
+        given_back=list(found.given_back),
+        remaining=found.remaining,
     )
 
 
@@ -81,4 +100,5 @@ def _profile(found: ProfileComparison) -> ProfilePart:
         cpu=found.cpu,
         groups=list(found.groups),
         functions=list(found.functions),
+        call_paths=list(found.paths),
     )

@@ -13,7 +13,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from millrace.analysis.account import Account, AccountDifferences
+from millrace.analysis.alignment import GivenBack
 from millrace.analysis.blocked import BlockedComparison
+from millrace.analysis.call_paths import PathDifference
 from millrace.analysis.efficiency import EfficiencyRow
 from millrace.analysis.explanation import Disturbance, Lack
 from millrace.analysis.observed import Noun
@@ -50,7 +52,7 @@ class SidePart(_Part):
 
 class ProfilePart(_Part):
     """What the profiled trials differ in, in µs of CPU time per operation; `by` says what the
-    intervals are of. Call paths are exported in other formats."""
+    intervals are of. `call_paths` are those that differ most; other formats have all of them."""
 
     blocks: list[int]
     by: By
@@ -59,18 +61,33 @@ class ProfilePart(_Part):
     cpu: MeanEstimate
     groups: list[GroupDifference]
     functions: list[FunctionDifference]
+    call_paths: list[PathDifference]
+
+
+class ExperimentPart(_Part):
+    """What aligned settings gave back of a loss, as fractions of the base's value of `metric`, in
+    the trials of the run `run`; `answer` says so in words."""
+
+    run: str
+    metric: str
+    answer: list[str]
+    loss: MeanEstimate
+    given_back: list[GivenBack]
+    remaining: MeanEstimate
 
 
 class ExplanationPart(_Part):
     """The base (A) against a candidate (B) of one group; all differences are B - A.
 
     `factor` is what they differ in, `held` are the levels of all others. `noun` is what one
-    operation is. `answer` says the difference in words. `unequal` says in which way the two did not
-    do the same work, and is null where they did.
+    operation is. `answer` says the difference in words, `doubts` what speaks against it. `unequal`
+    says in which way the two did not do the same work, and is null where they did. `experiment` is
+    what `--test-suspects` measured, and null without it.
     """
 
     title: str
     answer: list[str]
+    doubts: list[str]
     factor: str
     held: dict[str, Level]
     noun: Noun
@@ -78,6 +95,7 @@ class ExplanationPart(_Part):
     b: SidePart
     unequal: str | None
     suspects: list[Suspect]
+    experiment: ExperimentPart | None
     account: AccountDifferences | None
     blocked: list[BlockedComparison]
     efficiency: list[EfficiencyRow]

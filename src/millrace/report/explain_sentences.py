@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Sequence
 
 from millrace.analysis.account import DifferenceLine
-from millrace.analysis.explanation import Disturbance, Explanation, Lack
+from millrace.analysis.explanation import Disturbance, Explained, Explanation, Lack
 from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.waits import Coverage
-from millrace.report.explain_tables import latencies_us
+from millrace.report.explain_tables import is_sure, latencies_us
 from millrace.report.formatting import counted, figure_text, fixed_text, percent_text, us_decimals
 from millrace.stats import MeanEstimate
 
 _MATTERS = 0.05  # of a difference; smaller parts of it are summed up
 _MOST = 5  # parts that a sentence names
+_UNCORRECTED = "; the interval is not corrected for the number of rows looked at"
 _UNEXPLAINED = frozenset(("other", "kernel_other", "unnamed"))  # groups that explain nothing
 
 
@@ -24,6 +26,19 @@ def title(explanation: Explanation) -> str:
     return f"{explanation.candidate} against {explanation.base}{held}"
 
 
+def command(explanation: Explanation) -> str:
+    """The command that explains this comparison alone."""
+    factors = {factor["name"]: factor["levels"] for factor in explanation.run.spec["factors"]}
+    words = ["millrace", "explain", explanation.run.id]
+    if explanation.factor != explanation.run.spec["compare"]["factor"]:
+        words += ["--factor", explanation.factor]
+    words += ["--base", str(explanation.a.level), "--candidate", str(explanation.b.level)]
+    for name, level in explanation.held.items():
+        if len(factors[name]) > 1:
+            words += ["--where", f"{name}={level}"]
+    return shlex.join(words)
+
+
 def answer(explanation: Explanation) -> list[str]:
     """What is different, a sentence each: first the one that says more about the other."""
     latency, cpu = _latency(explanation), _cpu(explanation)
@@ -31,9 +46,7 @@ def answer(explanation: Explanation) -> list[str]:
     found = [sentence for sentence in sentences if sentence]
     if explanation.unequal:
         found.append(f"The two did not do the same work: {explanation.unequal}.")
-    return found or [
-        f"Nothing that was observed tells {explanation.candidate} from {explanation.base}."
-    ]
+    return found or [_nothing(explanation)]
 
 
 def account_notes(explanation: Explanation) -> list[str]:
@@ -58,6 +71,11 @@ def coverage_text(coverage: Coverage) -> str:
     if coverage.spinning_us is not None:
         whole += f" and {figure_text(coverage.spinning_us)} µs spinning"
     waits = figure_text(coverage.waits_us)
+    if share > 1:
+        return (
+            f"instrumented waits, {waits} µs, are more than all of {whole}: timers also run while "
+            f"threads have no CPU, and waits enclose others"
+        )
     return f"instrumented waits, {waits} µs, cover {percent_text(share)} of {whole}"
 
 
@@ -92,22 +110,41 @@ def is_observed(explanation: Explanation) -> bool:
     return seen or bool(explanation.a.profiled or explanation.b.profiled)
 
 
+def _nothing(explanation: Explanation) -> str:
+    """Why there is nothing to say: no block has both, or nothing of use was seen."""
+    sides = (explanation.a, explanation.b)
+    blocks = [{trial.block + 1 for trial in (*side.trials, *side.profiled)} for side in sides]
+    if blocks[0] & blocks[1]:
+        return f"Nothing that was observed tells {explanation.candidate} from {explanation.base}."
+    there = "; ".join(
+        f"{side.label}: {_blocks(of)}" for side, of in zip(sides, blocks, strict=True)
+    )
+    return f"Not compared: no block has both ({there}); `millrace run` with the same file goes on."
+
+
+def _blocks(numbers: Collection[int]) -> str:
+    if not numbers:
+        return "no block"
+    noun = "block" if len(numbers) == 1 else "blocks"
+    return f"{noun} {', '.join(map(str, sorted(numbers)))}"
+
+
 def _latency(explanation: Explanation) -> str:
     found = explanation.differences
     if found is None:
         return ""
     a_us, b_us = latencies_us(found)
     decimals = us_decimals(max(a_us, b_us))
-    subject = f"A {explanation.noun} takes {fixed_text(b_us, decimals)} µs in "
-    subject += f"{explanation.candidate}, "
-    if not _is_sure(found.latency):
+    in_b, in_a = (_within(e, explanation.factor) for e in (explanation.b, explanation.a))
+    subject = f"A {explanation.noun} takes {fixed_text(b_us, decimals)} µs {in_b}, "
+    if not is_sure(found.latency):
         return (
-            f"{subject}no longer or shorter than in {explanation.base} as far as these blocks "
+            f"{subject}no longer or shorter than {in_a} as far as these blocks "
             f"can tell: {_with_interval(found.latency, decimals)} µs."
         )
     text = (
         f"{subject}{_amount(found.latency.mean, decimals)} µs {_longer(found.latency.mean)} than "
-        f"in {explanation.base}"
+        f"{in_a}{_by_chance(found.latency)}"
     )
     parts = _parts([(line.title, line.difference.mean, _doubt(line)) for line in found.lines],
                    found.latency.mean, decimals)  # fmt: skip
@@ -124,15 +161,21 @@ def _cpu(explanation: Explanation) -> str:
         return ""
     sizes = [side.mean for side in (row.a, row.b) if side is not None] if row is not None else []
     decimals = us_decimals(max([*sizes, abs(total.mean)]))
-    subject = f"{explanation.candidate} needs "
-    if not _is_sure(total):
+    base, subject = explanation.base, f"{explanation.candidate} needs "
+    if not isinstance(explanation.b.level, str):
+        base = _within(explanation.a, explanation.factor)
+        within = _within(explanation.b, explanation.factor)
+        subject = f"{within[:1].upper()}{within[1:]} the server needs "
+    tested = row is not None and row.adjusted_p is not None
+    if not is_sure(total) or (tested and row is not None and not row.significant):
+        doubt = _UNCORRECTED if is_sure(total) else ""
         return (
-            f"{subject}no more or less server CPU per {explanation.noun} than {explanation.base} "
-            f"as far as these blocks can tell: {_with_interval(total, decimals)} µs."
+            f"{subject}no more or less server CPU per {explanation.noun} than {base} "
+            f"as far as these blocks can tell: {_with_interval(total, decimals)} µs{doubt}."
         )
     text = (
         f"{subject}{_amount(total.mean, decimals)} µs {_more(total.mean)} of server CPU per "
-        f"{explanation.noun} than {explanation.base}"
+        f"{explanation.noun} than {base}{_by_chance(total)}"
     )
     if profile is None:
         return f"{text}; without profiles of both it is not known in which functions."
@@ -175,11 +218,17 @@ def _group_doubt(group: GroupDifference) -> str:
     return "" if group.significant or group.adjusted_p is None else " (not sure)"
 
 
-def _is_sure(estimate: MeanEstimate) -> bool:
-    """Whether the interval leaves out 0; a single block has none, and is told as it is."""
-    if estimate.low is None or estimate.high is None:
-        return True
-    return not estimate.low <= 0 <= estimate.high
+def _by_chance(estimate: MeanEstimate) -> str:
+    return " (one block: it may be chance)" if estimate.low is None else ""
+
+
+def _within(side: Explained, factor: str) -> str:
+    """``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``."""
+    if isinstance(side.level, str):
+        return f"in {side.label}"
+    if factor == "clients":
+        return f"with {counted(int(side.level), 'client')}"
+    return f"with {side.label}"
 
 
 def _with_interval(estimate: MeanEstimate, decimals: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from millrace.analysis.account import Account, AccountDifferences, DifferenceLine
 from millrace.analysis.blocked import BlockedComparison
@@ -14,11 +15,14 @@ from millrace.report.formatting import (
     fixed_text,
     ratio_text,
     us_decimals,
+    whole_percent_text,
 )
 from millrace.report.tables import Column, Row, Section, Table
 from millrace.stats import MeanEstimate, RatioEstimate
 
 Labels = tuple[str, str]  # of A and B
+
+UNTESTED = "?"  # a difference of one block: nobody can tell
 
 _PLACES = 12  # that threads were blocked in longest
 _ANYTHING = 1000  # an interval of ratios that is wider says nothing
@@ -41,17 +45,23 @@ def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table
         for line in found.lines
         if line.a_us or line.b_us
     ]
-    rows.append(_difference_row(found.unaccounted, decimals, None))
+    left = replace(found.unaccounted, title=_left_title(found))
+    rows.append(_difference_row(left, decimals, None))
+    # Nothing else was asked of the latency, so there is nothing to correct for.
+    total = finding(is_sure(found.latency), found.latency.p_value, found.latency)
     cells = (
         f"latency of the {noun}",
-        *(fixed_text(us, decimals) for us in (latency_a, latency_b)),
+        fixed_text(latency_a, decimals),
+        _half_width(found.a_latency, decimals),
+        fixed_text(latency_b, decimals),
+        _half_width(found.b_latency, decimals),
         *estimate_cells(found.latency, decimals),
-        "",
+        total or "",
     )
     return Table(
         f"Where the time of the {noun} goes",
-        difference_columns(f"µs per {noun}", labels, found.latency),
-        (Section("", (*rows, Row(cells, is_total=True))),),
+        _with_half_widths(difference_columns(f"µs per {noun}", labels, found.latency)),
+        (Section("", (*rows, Row(cells, total, is_total=True))),),
     )
 
 
@@ -134,6 +144,14 @@ def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) 
     )
 
 
+def sources_note(found: Sequence[EfficiencyRow]) -> str:
+    """``told by threads: server CPU, reads; by status: fsyncs``; empty without rows."""
+    by_source: dict[str, list[str]] = {}
+    for row in found:
+        by_source.setdefault(row.source, []).append(row.title)
+    return "; ".join(f"told by {source}: {', '.join(of)}" for source, of in by_source.items())
+
+
 def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Table | None:
     """Each statement's latency by the clients' clock and by the server's; None without any."""
     if not found:
@@ -160,9 +178,23 @@ def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Ta
     return Table("Latency of each statement", columns, (Section("", tuple(rows)),))
 
 
-def finding(significant: bool, difference: MeanEstimate | None) -> str | None:
-    """``more``, ``less`` or ``not sure``; None where nothing could be tested."""
-    if difference is None or difference.p_value is None:
+def is_sure(estimate: MeanEstimate) -> bool:
+    """Whether the interval leaves out 0; a single block has none, and is told as it is."""
+    if estimate.low is None or estimate.high is None:
+        return True
+    return not estimate.low <= 0 <= estimate.high
+
+
+def finding(
+    significant: bool, adjusted_p: float | None, difference: MeanEstimate | None
+) -> str | None:
+    """``more``, ``less`` or ``not sure``, all after correction for the number of rows; ``?`` of one
+    block alone; None where nothing could be tested."""
+    if difference is None:
+        return None
+    if difference.low is None:
+        return UNTESTED
+    if adjusted_p is None:
         return None
     if not significant:
         return "not sure"
@@ -197,14 +229,46 @@ def estimate_cells(estimate: MeanEstimate | None, decimals: int) -> tuple[str, s
 
 
 def _finding(line: DifferenceLine) -> str | None:
-    return finding(line.significant, line.difference) if line.adjusted_p is not None else None
+    if not (line.a_us or line.b_us):
+        return None
+    return finding(line.significant, line.adjusted_p, line.difference)
+
+
+def _left_title(found: AccountDifferences) -> str:
+    """``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
+    a, b = left_shares(found)
+    return f"{found.unaccounted.title} ({whole_percent_text(a)} and {whole_percent_text(b)})"
+
+
+def left_shares(found: AccountDifferences) -> tuple[float, float]:
+    """What is unaccounted of the latency of A and of B, as a fraction with its sign."""
+    left = (found.unaccounted.a_us, found.unaccounted.b_us)
+    of_a, of_b = (us / whole if whole else 0.0
+                  for us, whole in zip(left, latencies_us(found), strict=True))  # fmt: skip
+    return of_a, of_b
+
+
+def _with_half_widths(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with one behind A and one behind B for half of the interval of each."""
+    first, a, b, *others = columns
+    half_width = Column("±", drop=2)
+    return (first, a, half_width, b, half_width, *others)
+
+
+def _half_width(estimate: MeanEstimate | None, decimals: int) -> str:
+    """Half of an interval; missing for a single block."""
+    if estimate is None or estimate.high is None:
+        return MISSING
+    return fixed_text(estimate.high - estimate.mean, decimals)
 
 
 def _difference_row(line: DifferenceLine, decimals: int, verdict: str | None) -> Row:
     cells = (
         line.title,
         fixed_text(line.a_us, decimals),
+        _half_width(line.a, decimals),
         fixed_text(line.b_us, decimals),
+        _half_width(line.b, decimals),
         *estimate_cells(line.difference, decimals),
         verdict or "",
     )
@@ -216,7 +280,7 @@ def _mean(estimate: MeanEstimate | None, decimals: int) -> str:
 
 
 def _efficiency_row(row: EfficiencyRow) -> Row:
-    verdict = finding(row.significant, row.difference) if row.adjusted_p is not None else None
+    verdict = finding(row.significant, row.adjusted_p, row.difference)
     relative = row.relative
     cells = (
         f"{row.title}, {row.unit}" if row.unit else row.title,

@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.explanation import Explanation
+from millrace.report.alignment import experiment_sentences
+from millrace.report.explain_doubts import NOT_SURE, ONE_BLOCK, doubts
 from millrace.report.explain_sentences import (
     account_notes,
     answer,
+    command,
     coverage_text,
     disturbance_texts,
     missing_rows,
     title,
 )
-from millrace.report.explain_tables import account_table, blocked_table, efficiency_table
+from millrace.report.explain_tables import (
+    UNTESTED,
+    account_table,
+    background_table,
+    blocked_table,
+    efficiency_table,
+    sources_note,
+)
 from millrace.report.profile_tables import functions_table, groups_table
-from millrace.report.server_tables import waits_table
+from millrace.report.server_tables import access_text, waits_table
 from millrace.report.tables import Table
 from millrace.report.terminal_table import show_table
 
 _FUNCTIONS = 12
 _PLACES = 6  # that threads were blocked in
+_LATENCY = (
+    "latency is the mean of the trials; that of the report is of their merged histograms, in which "
+    "trials with more operations count for more"
+)
 _MOST = 4  # explanations that are shown in full
 
 
@@ -56,9 +70,11 @@ def _show_answers(explanations: Sequence[Explanation], console: Console) -> None
         console.print(Text(title(explanation), style="bold"), soft_wrap=False)
         for sentence in answer(explanation):
             console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
+        _show_doubts(explanation, console)
     console.print()
-    more = "one of them in full: --candidate LEVEL, --workload TEST, --where FACTOR=LEVEL"
+    more = "one of them in full: --candidate LEVEL, --workload TEST, --where FACTOR=LEVEL, as in"
     console.print(Text(more, style="dim"), soft_wrap=False)
+    console.print(Text(command(explanations[0]), style="dim"), soft_wrap=True)
 
 
 def _show(e: Explanation, console: Console) -> None:
@@ -69,27 +85,46 @@ def _show(e: Explanation, console: Console) -> None:
     for sentence in answer(e):
         console.print()
         console.print(Text(sentence, style="bold"), soft_wrap=False)
+    _show_doubts(e, console)
     _show_suspects(e, console)
+    _show_experiment(e, console)
+    shown = _Tables(console)
     if e.differences is not None:
-        _show_table(account_table(e.differences, labels, e.noun), console)
-        _show_notes(account_notes(e), console)
+        shown.add(account_table(e.differences, labels, e.noun))
+        _show_notes([_LATENCY, *account_notes(e)], console)
     blocked = blocked_table(e.blocked, labels, e.noun)
     if blocked is not None:
-        _show_table(_first(blocked, _PLACES), console)
+        shown.add(_first(blocked, _PLACES))
+    if e.a.account is not None and e.b.account is not None:
+        shown.add(background_table(e.a.account, e.b.account, labels))
     if e.efficiency:
-        _show_table(efficiency_table(e.efficiency, labels, e.noun), console)
-    waits = waits_table(e.waits, labels, noun=e.noun, title="Largest waits that servers timed")
-    if waits is not None:
-        _show_table(waits, console)
+        shown.add(efficiency_table(e.efficiency, labels, e.noun))
+        _show_notes([sources_note(e.efficiency)], console)
+    shown.add(waits_table(e.waits, labels, noun=e.noun, title="Largest waits that servers timed"))
     coverages = [(side.label, side.coverage) for side in (e.a, e.b)]
     _show_notes([f"{label}: {coverage_text(c)}" for label, c in coverages if c], console)
-    for plan in e.plans:
-        if plan.different:
-            _show_notes([f"plan of {plan.statement}: {each}" for each in plan.different], console)
+    _show_plans(e, console)
     if e.profile is not None:
-        _show_table(groups_table(e.profile, labels, e.noun), console)
-        _show_table(_first(functions_table(e.profile, labels, e.noun), _FUNCTIONS), console)
+        shown.add(groups_table(e.profile, labels, e.noun))
+        shown.add(_first(functions_table(e.profile, labels, e.noun), _FUNCTIONS))
     _show_footnotes(e, console)
+
+
+def _show_doubts(e: Explanation, console: Console) -> None:
+    for sentence in doubts(e):
+        console.print()
+        console.print(Text(sentence, style="bold yellow"), soft_wrap=False)
+
+
+def _show_plans(e: Explanation, console: Console) -> None:
+    differing = [plan for plan in e.plans if not plan.same]
+    if differing:
+        console.print()
+        console.print(Text("Plans that are not the same", style="bold"), soft_wrap=False)
+    for plan in differing:
+        for label, side in ((e.base, plan.a), (e.candidate, plan.b)):
+            if side is not None:
+                _show_notes([f"{plan.statement} in {label}: {access_text(side)}"], console)
 
 
 def _show_suspects(e: Explanation, console: Console) -> None:
@@ -104,10 +139,34 @@ def _show_suspects(e: Explanation, console: Console) -> None:
             console.print(Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False)
 
 
-def _show_table(table: Table, console: Console) -> None:
-    console.print()
-    console.print(Text(table.title, style="bold"), soft_wrap=False)
-    show_table(table, console)
+def _show_experiment(e: Explanation, console: Console) -> None:
+    lines = experiment_sentences(e)
+    if lines:
+        console.print()
+        console.print(Text("What an experiment showed", style="bold"), soft_wrap=False)
+    for line in lines:
+        console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
+
+
+@dataclass
+class _Tables:
+    """Tables as they are printed; what their last column means is said under the first that has
+    it."""
+
+    console: Console
+    told: set[str] = field(default_factory=set)
+
+    def add(self, table: Table | None) -> None:
+        if table is None:
+            return
+        self.console.print()
+        self.console.print(Text(table.title, style="bold"), soft_wrap=False)
+        show_table(table, self.console)
+        verdicts = {row.verdict for section in table.sections for row in section.rows}
+        notes = {"not sure": NOT_SURE, UNTESTED: ONE_BLOCK}
+        new = [name for name in notes if name in verdicts - self.told]
+        self.told.update(new)
+        _show_notes([notes[name] for name in new], self.console)
 
 
 def _show_notes(notes: Sequence[str], console: Console) -> None:

@@ -7,6 +7,7 @@ import math
 from millrace.analysis.metrics import Metric
 
 MISSING = "–"
+_NEXT_TO_NOTHING = 1e-6
 
 # Verdicts are told by a sign as well as by a colour.
 GLYPHS = {
@@ -20,7 +21,7 @@ GLYPHS = {
 }
 
 # The same for differences of an explanation: B takes more than A, less, or nobody can tell.
-FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?"}
+FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?", "?": ""}
 
 
 def ratio_text(ratio: float) -> str:
@@ -34,6 +35,12 @@ def percent_text(fraction: float, *, signed: bool = False) -> str:
     percent = round(fraction * 100, 1)
     sign = ("−" if percent < 0 else "+" if percent > 0 else "±") if signed else ""
     return f"{sign}{abs(percent) if signed else percent + 0.0:,.1f} %"
+
+
+def whole_percent_text(fraction: float) -> str:
+    """``24 %``, ``−3 %``; never ``−0 %``."""
+    percent = round(fraction * 100)
+    return f"{'−' if percent < 0 else ''}{abs(percent)} %"
 
 
 def percent_of_base_text(ratio: float) -> str:
@@ -74,11 +81,19 @@ def latency_text(seconds: float) -> str:
 
 def figure_text(value: float, *, signed: bool = False) -> str:
     """``14.2``, ``0.83``, ``1,203``: three digits, more only before the point; ``+2.2``, ``−0.3``
-    or ``±0`` when signed; ``≈0`` for what is next to nothing."""
+    or ``±0`` when signed; ``0.00031``, ``≈0`` below a millionth."""
     size = abs(value)
     if size < 0.0005:
-        return "≈0" if size > 0 else "±0" if signed else "0"
+        return _small_text(value, signed=signed)
     digits = f"{size:,.0f}" if size >= 999.5 else f"{float(f'{size:.3g}'):g}"
+    return ("−" if value < 0 else "+" if signed else "") + digits
+
+
+def _small_text(value: float, *, signed: bool) -> str:
+    size = abs(value)
+    if size < _NEXT_TO_NOTHING:
+        return "≈0" if size > 0 else "±0" if signed else "0"
+    digits = f"{size:.{1 - math.floor(math.log10(size))}f}".rstrip("0")
     return ("−" if value < 0 else "+" if signed else "") + digits
 
 

@@ -17,6 +17,8 @@ from millrace.report.tables import Column, Row, Section, Table
 
 FUNCTIONS = 25  # in the table; more of them hardly differ
 FLAT_LINES = 40
+PATHS = 20
+_INNERMOST = 6  # functions of a call path that are shown
 
 
 def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
@@ -24,8 +26,7 @@ def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
     decimals = us_decimals(max(found.a_cpu_us, found.b_cpu_us))
     rows = []
     for group in found.groups:
-        tested = group.adjusted_p is not None
-        verdict = finding(group.significant, group.difference) if tested else None
+        verdict = finding(group.significant, group.adjusted_p, group.difference)
         cells = (
             group.title,
             fixed_text(group.a_us, decimals),
@@ -60,6 +61,39 @@ def functions_table(found: ProfileComparison, labels: Labels, noun: str) -> Tabl
          columns[-1]),
         (Section("", tuple(_function_row(each, decimals) for each in shown)),),
     )  # fmt: skip
+
+
+def paths_table(found: ProfileComparison, labels: Labels, noun: str) -> Table | None:
+    """The call paths that differ most; None without any."""
+    shown = found.paths[:PATHS]
+    if not shown:
+        return None
+    decimals = us_decimals(max(max(path.a_us, path.b_us) for path in shown))
+    rows = []
+    for each in shown:
+        verdict = finding(each.significant, each.adjusted_p, each.difference)
+        cells = (
+            _path_text(each.path),
+            fixed_text(each.a_us, decimals),
+            fixed_text(each.b_us, decimals),
+            *estimate_cells(each.difference, decimals),
+            verdict or "",
+        )
+        rows.append(Row(cells, verdict))
+    return Table(
+        "Call paths that differ most",
+        difference_columns(f"last function's own CPU time, µs per {noun}", labels, found.cpu),
+        (Section("", tuple(rows)),),
+    )
+
+
+def _path_text(path: Sequence[str]) -> str:
+    """The kind of thread and the innermost functions, which tell paths apart."""
+    kind, *frames = path
+    names = [short_symbol(frame.partition("`")[2] or frame) for frame in frames]
+    if len(names) > _INNERMOST:
+        names = ["…", *names[-_INNERMOST:]]
+    return " > ".join((kind.replace("_", " "), *names))
 
 
 def flat_table(flat: FlatProfile, label: str) -> Table:
@@ -110,8 +144,8 @@ def trials_text(trials: int) -> str:
 
 def _function_row(each: FunctionDifference, decimals: int) -> Row:
     verdict = None
-    if each.shifted is None and each.adjusted_p is not None:
-        verdict = finding(each.significant, each.difference)
+    if each.shifted is None:
+        verdict = finding(each.significant, each.adjusted_p, each.difference)
     name = short_symbol(each.name)
     cells = (
         f"{name} ({each.shifted})" if each.shifted else name,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from millrace.analysis.plans import PlanSide
 from millrace.analysis.waits import Amount, DigestComparison, DigestSide, WaitComparison
@@ -28,8 +29,8 @@ def waits_table(
     for label in labels:
         columns += [
             Column(f"{label}, µs per {noun}"),
-            Column(f"{label}, s", drop=1),
-            Column(f"{label}, calls", drop=2),
+            Column(f"{label}, s in a trial", drop=1),
+            Column(f"{label}, calls in a trial", drop=2),
         ]
     return Table(title, tuple(columns), (Section("", tuple(rows)),))
 
@@ -88,6 +89,25 @@ def plan_table(side: PlanSide, label: str) -> Table:
         tuple(Column(name, numeric=False) for name in columns),
         (Section("", rows),),
     )
+
+
+def access_text(side: PlanSide) -> str:
+    """``ref of sbtest1 by k_1, 3 rows, Using index; then ...``: how a plan gets at its rows."""
+    if side.error is not None:
+        return f"no plan: {side.error}"
+    steps = [_step_text(row) for row in side.rows]
+    return "; then ".join(steps) or "no plan"
+
+
+def _step_text(row: Mapping[str, Any]) -> str:
+    said = {name.lower(): value for name, value in row.items() if value not in (None, "")}
+    how = str(said.get("type") or said.get("select_type") or "a step")
+    text = f"{how} of {said['table']}" if "table" in said else how
+    if "key" in said:
+        text += f" by {said['key']}"
+    if "rows" in said:
+        text += f", {said['rows']} rows"
+    return f"{text}, {said['extra']}" if "extra" in said else text
 
 
 def _amounts(amount: Amount | None) -> tuple[str, str, str]:

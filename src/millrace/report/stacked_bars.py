@@ -12,7 +12,10 @@ from itertools import accumulate
 from millrace.report.axis import Tick, linear_ticks
 from millrace.report.formatting import figure_text
 
+EXCESS = "counted twice"
+
 _LABELLED = 9.0  # percent of the width that has room for a title
+_VISIBLE = 0.3  # percent of the width
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,19 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bar:
-    """One side; ``total_at`` is where the whole ends, which parts that were measured may exceed."""
+    """One side; ``total_at`` is where the whole ends. ``excess`` is by how much the parts that were
+    measured exceed it, None where they do not, or by no more than could be seen."""
 
     label: str
     total_us: float
     total_at: float
     segments: tuple[Segment, ...]
+    excess: Segment | None
 
     @property
     def description(self) -> str:
-        parts = ", ".join(segment.description for segment in self.segments)
+        shown = (*self.segments, *((self.excess,) if self.excess is not None else ()))
+        parts = ", ".join(segment.description for segment in shown)
         return f"{self.label}, {figure_text(self.total_us)} µs: {parts}"
 
 
@@ -67,6 +73,11 @@ class StackedBars:
     ticks: tuple[Tick, ...]
     legend: tuple[tuple[str, str], ...]
 
+    @property
+    def exceeds(self) -> bool:
+        """Whether the parts of either exceed the whole."""
+        return any(bar.excess is not None for bar in self.bars)
+
 
 def stacked_bars(
     labels: tuple[str, str],
@@ -76,7 +87,8 @@ def stacked_bars(
 ) -> StackedBars | None:
     """The bars of A and B from parts (key, µs of A, µs of B), drawn in that order.
 
-    A part that is negative, which noise can make it, is not drawn. None where nothing is left.
+    A part that is negative, which noise can make it, is not drawn; by how much the others exceed
+    the whole then is. None where nothing is left.
     """
     shown = [(key, max(0.0, a), max(0.0, b)) for key, a, b in parts_us if a > 0 or b > 0]
     widest = max(sum(a for _, a, _ in shown), sum(b for _, _, b in shown), *totals_us)
@@ -86,7 +98,13 @@ def stacked_bars(
     sides = [[a for _, a, _ in shown], [b for _, _, b in shown]]
     names = [(key, titles[key]) for key, _, _ in shown]
     bars = [
-        Bar(label, total, percent * total, _segments(names, us, percent))
+        Bar(
+            label,
+            total,
+            percent * total,
+            _segments(names, us, percent),
+            _excess(total, sum(us), percent),
+        )
         for label, total, us in zip(labels, totals_us, sides, strict=True)
     ]
     return StackedBars(
@@ -105,6 +123,13 @@ def _segments(
         Segment(key, title, percent * at, percent * us, us)
         for (key, title), us, at in zip(names, parts_us, starts, strict=False)
     )
+
+
+def _excess(total_us: float, told_us: float, percent: float) -> Segment | None:
+    us = told_us - total_us
+    if percent * us < _VISIBLE:
+        return None
+    return Segment("excess", EXCESS, percent * total_us, percent * us, us)
 
 
 def _link(a: Segment, b: Segment) -> Link:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -10,34 +11,49 @@ from pathlib import Path
 from millrace import whole_file
 from millrace.errors import HostProblem, UserError
 
+_OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
-def write_text(path: Path, text: str, *, make_directory: bool = False) -> Path:
-    """Write ``text`` to ``path`` and return it.
+
+def write_text(
+    path: Path, text: str, *, make_directory: bool = False, option: str = "--output"
+) -> Path:
+    """Write ``text`` to ``path``, which ``option`` named, and return it.
 
     A file, or what a symbolic link leads to, is written in one step: where that fails, what was
     there before is still there. A device, a pipe and our own standard output are written to.
-    Raises UserError where its directory is missing, unless that is to be made, and HostProblem
-    where it cannot be written.
+    Raises UserError where it can be no file's place, unless its directory is to be made, and
+    HostProblem where the host fails to write there.
     """
+    if not make_directory:
+        refuse_place(path, option)
     try:
         if _is_stream(path):
             # A reader that has gone (`| head`) has what it wanted.
             with suppress(BrokenPipeError), path.open("a", encoding="utf-8", newline="") as stream:
                 stream.write(text)
             return path
-        target = Path(os.path.realpath(path))
-        if not make_directory and not target.parent.is_dir():
-            raise UserError(
-                f"cannot write the report {path}: there is no directory {target.parent}",
-                remedy="make it first, or name another place with --output",
-            )
-        whole_file.write_text(target, text)
+        whole_file.write_text(Path(os.path.realpath(path)), text)
     except OSError as cause:
-        raise HostProblem(
-            f"cannot write the report {path}: {cause.strerror or cause}",
-            remedy="name another place with --output",
+        problem = HostProblem if cause.errno in _OF_THE_HOST or make_directory else UserError
+        raise problem(
+            f"cannot write {_asked(option)} {path}: {cause.strerror or cause}",
+            remedy=f"name another place with {option}",
         ) from cause
     return path
+
+
+def refuse_place(path: Path, option: str) -> None:
+    """Raise UserError where ``path``, which ``option`` named, has no directory to be written in."""
+    target = Path(os.path.realpath(path))
+    if not _is_stream(path) and not target.parent.is_dir():
+        raise UserError(
+            f"cannot write {_asked(option)} {path}: there is no directory {target.parent}",
+            remedy=f"make it first, or name another place with {option}",
+        )
+
+
+def _asked(option: str) -> str:
+    return "the report" if option == "--output" else f"what {option} asks for to"
 
 
 def _is_stream(path: Path) -> bool:

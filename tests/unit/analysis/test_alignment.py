@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.alignment import ALL, Alignments, given_back
+from millrace.analysis.alignment import ALL, Alignments, GivenBack, given_back
 from millrace.analysis.metrics import Metric
+from millrace.stats import MeanEstimate
 from millrace.store.records import MeasurementRecord, StoredAttempt, StoredRun, TrialRecord
 from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
 
@@ -106,3 +107,21 @@ def test_the_interval_of_a_loss_holds_its_rate() -> None:
         assert share.high is not None
         held += share.low <= 0.09 <= share.high
     assert 365 <= held <= 394  # 380 expected of 400, within 3 standard deviations
+
+
+def test_a_setting_is_shown_where_its_share_is_certain_and_of_the_losss_sign() -> None:
+    def share(mean: float, half: float | None = 0.02) -> MeanEstimate:
+        if half is None:
+            return MeanEstimate(mean, None, None, 1, 0.95, None)
+        return MeanEstimate(mean, mean - half, mean + half, 5, 0.95, 0.01)
+
+    def shows(loss: float, given: MeanEstimate) -> bool:
+        parts = (GivenBack("binary log", given),)
+        return Alignments(RATE, share(loss), parts, share(0.0)).shows("binary log")
+
+    assert shows(0.14, share(0.09))
+    assert not shows(0.14, share(0.01))
+    assert not shows(0.14, share(-0.09))
+    assert not shows(0.14, share(0.09, None))
+    assert shows(-0.14, share(-0.09))
+    assert not Alignments(RATE, share(0.1), (), share(0.1)).shows("binary log")

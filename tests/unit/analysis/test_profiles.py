@@ -169,6 +169,24 @@ def test_a_flat_profile_is_as_profilers_print_it() -> None:
     assert flat_profile([Scene().trial(ALONE)]) is None
 
 
+def test_call_paths_are_told_apart_and_add_up_to_the_cpu_time() -> None:
+    """Where a function is called from two places, only the one that costs more differs."""
+    spun = f"{ROOT};mysqld`mysql_insert;mysqld`ha_innobase::write_row;mysqld`ut_delay"
+    source = np.random.default_rng(7)
+    dearer = {**INSERT, spun: 6.0}
+    sides = [[trial(costs, block, source=source) for block in range(4)]
+             for costs in (INSERT, dearer)]  # fmt: skip
+    found = compared(*sides)
+    first, *others = found.paths
+    assert ";".join(first.path) == spun
+    assert first.difference.mean == pytest.approx(4, abs=0.3)
+    assert first.significant
+    assert not any(each.significant for each in others if "ut_delay" in each.path[-1])
+    for side in ("a_us", "b_us"):
+        total = math.fsum(getattr(each, side) for each in found.paths)
+        assert total == pytest.approx(getattr(found, side.replace("_us", "_cpu_us")))
+
+
 def test_one_block_has_the_interval_of_its_samples_and_marks_nothing() -> None:
     found = compared([trial(INSERT)], [trial(with_costs(MYSQLparse=8.0))])
     assert found.by == "samples"

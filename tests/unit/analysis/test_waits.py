@@ -62,6 +62,18 @@ def test_a_wait_that_one_trial_lacks_was_not_there() -> None:
     assert row.a.us == pytest.approx(25)
 
 
+def test_a_rate_is_all_seconds_by_all_operations() -> None:
+    """A slow trial has fewer operations, and the columns of one table have to tie out."""
+    slow = SCENE.trial(
+        TRUTH.times(4), 1, {**SCENE.document(TRUTH.times(4)), "waits": waiting(event(FILE, 6.0))}
+    )
+    fast = trial(waits=waiting(event(FILE, 2.0)))
+    (row,) = compare_waits([fast, slow], [])
+    assert row.a is not None
+    operations = fast.observed.operations + slow.observed.operations
+    assert row.a.us == pytest.approx(1e6 * 2 * row.a.seconds / operations)
+
+
 def test_trials_that_measured_no_waits_say_nothing_about_them() -> None:
     off = {"enabled": False, "why": "performance_schema is off", "events": []}
     (row,) = compare_waits([trial(0, waits=off), trial(1, waits=waiting(event(MUTEX, 50)))], [])

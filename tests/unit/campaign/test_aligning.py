@@ -8,7 +8,7 @@ import pytest
 
 from millrace.analysis.alignment import ALL
 from millrace.analysis.suspects.model import Kind, Suspect
-from millrace.campaign.aligning import Alignment, aligned_plan, alignments
+from millrace.campaign.aligning import Aligning, Alignment, aligned_plan, alignments
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
 from millrace.runner.run import experiment_spec
@@ -58,12 +58,40 @@ def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> N
         )
     )
     together = Alignment(ALL, {**CHECKSUMS.settings, **BINARY_LOG.settings})
-    assert found == (BINARY_LOG, CHECKSUMS, together)
+    assert found.alignments == (BINARY_LOG, CHECKSUMS, together)
+    assert found.left_out == (
+        "other processes: of the host or the experiment, which no setting changes",
+        "innodb_flush_method: not there in A",
+    )
 
 
 def test_one_setting_is_all_of_them() -> None:
     only = (suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),)
-    assert alignments(only) == (BINARY_LOG,)
+    assert alignments(only) == Aligning((BINARY_LOG,), ())
+
+
+def test_what_cannot_be_aligned_is_named() -> None:
+    found = alignments(
+        (
+            suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),
+            suspect("TLS", tls=("false", "true"), version_ssl_library=("1", "3")),
+            suspect("flush method", innodb_flush_method=("", "O_DIRECT")),
+            *(suspect(f"topic {n}", "option", **{f"option_{n}": ("0", "1")}) for n in range(3)),
+        )
+    )
+    assert [each.name for each in found.alignments] == ["TLS", "topic 0", "topic 1", ALL]
+    assert found.alignments[0].settings == {"tls": "false"}
+    assert found.left_out == (
+        "memory allocator: of the build, which no setting changes",
+        "version_ssl_library: of the build, which no setting changes",
+        "innodb_flush_method: empty in A",
+        "topic 2: 3 likelier suspects are tested",
+    )
+
+
+def test_without_anything_to_align_the_error_says_what_there_is() -> None:
+    with pytest.raises(UserError, match="memory allocator: of the build"):
+        alignments((suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),))
 
 
 @pytest.mark.parametrize("suspects", [(), (suspect("parsing", "cpu"),)])
@@ -74,7 +102,7 @@ def test_without_a_suspected_setting_there_is_nothing_to_align(
         alignments(suspects)
 
 
-def test_the_worse_server_is_measured_with_the_settings_of_the_better(tmp_path: Path) -> None:
+def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
     run = stored(tmp_path)
     base, candidate = run.treatments
     made = aligned_plan(

@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from millrace.analysis.alignment import Alignments, GivenBack
+from millrace.analysis.metrics import Metric
+from millrace.cli import explain
 from millrace.cli.explain import command
 from millrace.cli.explaining import explanations_of_report
 from millrace.cli.report import command as report
 from millrace.errors import UserError
+from millrace.stats import MeanEstimate
 from millrace.store.records import AttemptResult, StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER
-from tests.unit.report.explained import study_run, unobserved
+from tests.unit.report.explained import SUSPECTS, explained_study, study_run, unobserved
 from tests.unit.report.test_formats import Page
 
 
@@ -128,6 +132,79 @@ def test_mistakes_name_what_there_is(
     assert remedy in (error.remedy or "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--html", "same", "--folded", "same"), "--html and --folded both write"),
+        (("--html", "page", "--side", "A"), "--side is of use with --folded only"),
+        (("--html", "page", "--blocks", "2"), "--blocks is of use with --test-suspects only"),
+        (("--html", "page", "--flame-graph", "x.svg"), "2 comparisons have profiles"),
+        (("--html", "page", "--test-suspects"), "one comparison at a time"),
+        (("--html", "page", "--folded", "none/x"), "cannot write what --folded asks for to none/x"),
+        (("--html", "/proc/x.html"), "cannot write what --html asks for to /proc/x.html"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(
+    store: Path,
+    arguments: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = run(store, *arguments).exception
+    assert isinstance(error, UserError)
+    assert said in error.message
+    assert "--output" not in (error.remedy or "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_levels_of_a_factor_are_any_of_them(store: Path) -> None:
+    text = done(run(store, "--where", "clients=1", "--where", "clients=16")).stdout
+    assert "(clients 16)" in text
+    assert "(clients 1)" in text
+
+
+def test_a_test_that_is_compared_is_not_held(store: Path) -> None:
+    error = run(store, "--factor", "clients", "--where", "clients=1").exception
+    assert isinstance(error, UserError)
+    assert error.message == "clients is what is compared here"
+    assert "leave --where out" in (error.remedy or "")
+
+
+def test_what_an_experiment_showed_is_in_every_output(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def share(mean: float) -> MeanEstimate:
+        return MeanEstimate(mean, mean - 0.01, mean + 0.01, 5, 0.95, 0.001)
+
+    rate = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)
+    tested = Alignments(
+        rate,
+        share(0.14),
+        (GivenBack(SUSPECTS[0].about, share(0.09)),),
+        share(0.05),
+        run_id="suspects-1",
+        left_out=("not aligned: compiler: of the build, which no setting changes",),
+    )
+    explained = [replace(explained_study(), suspects=SUSPECTS[:2])]
+    monkeypatch.setattr(explain, "explain_levels", lambda *_: explained)
+    monkeypatch.setattr(explain, "measure_aligned", lambda *_, **__: tested)
+    page = tmp_path / "page.html"
+    text = done(run(store, "--test-suspects")).stdout
+    told = " ".join(text.split())
+    assert "of the 14 % loss of mysql-9.7.4 against mysql-5.6.24" in told
+    assert "not aligned: compiler" in told
+    assert told.count("(shown by an experiment)") == 1
+    result = done(run(store, "--test-suspects", "--json", "--html", str(page)))
+    (document,) = json.loads(result.stdout)["explanations"]
+    assert document["experiment"]["run"] == "suspects-1"
+    assert [suspect["shown"] for suspect in document["suspects"]] == [True, False]
+    html = page.read_text("utf-8")
+    assert 'id="explanation-1-experiment"' in html
+    assert html.count('<span class="shown">') == 1
+
+
 def test_a_level_without_a_factor_is_a_usage_error(store: Path) -> None:
     assert run(store, "--where", "clients").exit_code == 2
 
@@ -157,6 +234,23 @@ def test_a_report_explains_what_was_observed(store: Path, tmp_path: Path) -> Non
     assert page.open == []
     assert "explanation-2-account" in page.sections
     assert page.sections.index("explanation-1-answer") < page.sections.index("options")
+
+
+def test_a_report_of_many_comparisons_explains_each(tmp_path: Path) -> None:
+    clients = tuple(range(1, 11))
+    store = keep(study_run(profiled=1, clients=clients), tmp_path / "results.sqlite")
+    path = tmp_path / "report.html"
+    done(
+        CliRunner().invoke(
+            report, ["--store", str(store), "--format", "html", "--output", str(path)]
+        )
+    )
+    text = path.read_text("utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert "explanation-10-account" in page.sections
+    assert 'class="flame-graph"' not in text
+    assert "--where clients=10" in text
 
 
 def test_a_report_of_a_run_that_nobody_observed_explains_nothing(tmp_path: Path) -> None:

@@ -67,6 +67,14 @@ def unobserved() -> StoredRun:
     return replace(stored, attempts=attempts)
 
 
+def first_blocks(stored: StoredRun, number: int) -> StoredRun:
+    """The run as it was after so many blocks."""
+    trials = tuple(trial for trial in stored.trials if trial.block < number)
+    ids = {trial.id for trial in trials}
+    attempts = tuple(each for each in stored.attempts if each.trial_id in ids)
+    return replace(stored, trials=trials, attempts=attempts)
+
+
 def _told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
     new = server == B
     missing = {

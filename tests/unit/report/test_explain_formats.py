@@ -15,12 +15,26 @@ from rich.console import Console
 
 from millrace.analysis.explanation import Explanation, explain
 from millrace.report import explain_terminal
+from millrace.report.explain_doubts import NOT_SURE, ONE_BLOCK
 from millrace.report.explain_html import FLAME_GRAPHS, as_html
 from millrace.report.explain_json import as_json
 from millrace.report.explain_schema import ExplanationDocument, schema
-from millrace.report.explain_sentences import account_notes, answer, is_observed, missing_rows
+from millrace.report.explain_sentences import (
+    account_notes,
+    answer,
+    coverage_text,
+    is_observed,
+    missing_rows,
+)
+from millrace.report.explain_tables import account_table
 from tests.unit.analysis.observations import A, B
-from tests.unit.report.explained import explained_study, study_run, unobserved, unprofiled
+from tests.unit.report.explained import (
+    explained_study,
+    first_blocks,
+    study_run,
+    unobserved,
+    unprofiled,
+)
 from tests.unit.report.test_formats import Page
 
 SECTIONS = [
@@ -223,3 +237,104 @@ def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -
 def test_the_schema_file_is_up_to_date() -> None:
     file = resources.files("millrace.report") / "schema" / "explanation-1.schema.json"
     assert json.loads(file.read_text("utf-8")) == schema()
+
+
+def test_of_many_each_is_closed_with_its_answer_and_command(study: Explanation) -> None:
+    text = page(*[study] * 32)
+    found = Page(text)
+    assert found.open == []
+    closed = re.findall(r'<details class="comparison"><summary>.*?</summary>', text)
+    assert len(closed) == 32
+    assert all("was disturbed" in text_of(each) for each in closed)
+    assert f"millrace explain {study.run.id} --base {A} --candidate {B}" in text
+    assert len(text) < 5_000_000
+
+
+def test_the_terminal_tells_background_sources_and_plans(study: Explanation) -> None:
+    text = " ".join(explain_terminal.as_text([study]).split())
+    assert "CPU time of background threads" in text
+    assert "told by threads that serve clients: server CPU, foreground" in text
+    assert f"insert_next in {A}: ref of sbtest1 by k_1, 3 rows" in text
+    assert f"insert_next in {B}: ALL of sbtest1, 20000 rows" in text
+
+
+def test_plans_of_different_statements_are_shown_both(study: Explanation) -> None:
+    (plan,) = study.plans
+    apart = (
+        replace(plan, statement="one", b=None, same=None, different=()),
+        replace(plan, statement="two", a=None, same=None, different=()),
+    )
+    text = text_of(page(replace(study, plans=apart)))
+    assert f"Plan of {A}" in text
+    assert f"Plan of {B}" in text
+    assert "no plan of it is known" in text
+
+
+def test_not_sure_is_explained_once_in_the_terminal(study: Explanation) -> None:
+    text = explain_terminal.as_text([study])
+    assert "not sure" in text
+    assert text.count(NOT_SURE) == 1
+
+
+def test_the_sides_have_intervals_and_what_is_left_a_percentage(study: Explanation) -> None:
+    assert study.differences is not None
+    table = account_table(study.differences, (A, B), "transaction")
+    assert [column.title for column in table.columns[1:5]] == [A, "±", B, "±"]
+    *_, left, latency = table.sections[0].rows
+    assert re.fullmatch(r"unaccounted \(−?\d+ % and −?\d+ %\)", left.cells[0])
+    assert float(latency.cells[2]) > 0
+    assert latency.verdict == "more"
+
+
+def test_one_block_is_told_as_what_it_is() -> None:
+    (found,) = explain(first_blocks(study_run(profiled=0), 1), factor="server", base=A, candidate=B)
+    assert all("(one block: it may be chance)" in sentence for sentence in answer(found))
+    assert found.differences is not None
+    rows = account_table(found.differences, (A, B), "transaction").sections[0].rows
+    assert {row.verdict for row in rows[:-2]} == {"?"}
+    assert ONE_BLOCK in explain_terminal.as_text([found])
+    assert Page(page(found)).open == []
+
+
+def test_what_has_no_block_in_common_is_not_compared(study: Explanation) -> None:
+    a, b = study.a, study.b
+    apart = replace(
+        study,
+        a=replace(a, trials=a.trials[:2], profiled=()),
+        b=replace(b, trials=b.trials[2:3], profiled=()),
+        differences=None,
+        profile=None,
+        efficiency=(),
+    )
+    (sentence,) = answer(apart)
+    assert f"({A}: blocks 1, 2; {B}: block 3)" in sentence
+    assert "`millrace run` with the same file goes on" in sentence
+
+
+def test_what_holds_in_no_table_is_not_said(study: Explanation) -> None:
+    """The table corrects for its rows, and the sentence says what the table says."""
+    rows = tuple(
+        replace(row, significant=False) if row.key == "cpu_server" else row
+        for row in study.efficiency
+    )
+    cpu = next(s for s in answer(replace(study, efficiency=rows)) if "server CPU" in s)
+    assert "needs no more or less server CPU" in cpu
+    assert "not corrected for the number of rows" in cpu
+
+
+def test_instruments_that_cover_more_than_all_say_why(study: Explanation) -> None:
+    assert study.b.coverage is not None
+    more = replace(study.b.coverage, waits_us=190.0, blocked_us=40.0, spinning_us=None)
+    said = coverage_text(more)
+    assert "more than all of 40 µs blocked" in said
+    assert "%" not in said
+
+
+def test_clients_are_counted() -> None:
+    (found, *_) = explain(
+        study_run(profiled=0, clients=(1, 16)), factor="clients", base=1, candidate=16
+    )
+    said = " ".join(answer(found))
+    assert "µs with 16 clients" in said
+    assert "with 1 client" in said
+    assert "in clients" not in said

@@ -142,7 +142,7 @@ class Page(HTMLParser):
         if "href" in given and not str(given["href"]).startswith(("#", "data:")):
             self.loads.append(str(given["href"]))
         self.bars += tag == "rect" and "bar" in (given.get("class") or "").split()
-        if tag not in ("meta", "link", "br"):
+        if tag not in ("meta", "link", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

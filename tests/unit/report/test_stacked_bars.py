@@ -41,4 +41,10 @@ def test_negative_parts_are_not_drawn() -> None:
     assert chart is not None
     assert [segment.title for segment in chart.bars[0].segments] == ["running"]
     assert chart.bars[0].total_at == pytest.approx(75), "the whole ends before its parts"
-    assert chart.bars[0].description == "A, 9 µs: running: 10 µs"
+    excess = chart.bars[0].excess
+    assert excess is not None
+    assert excess.at == pytest.approx(75)
+    assert excess.width == pytest.approx(100 / 12)
+    assert chart.bars[0].description == "A, 9 µs: running: 10 µs, counted twice: 1 µs"
+    assert chart.bars[1].excess is None
+    assert chart.exceeds
