@@ -22,14 +22,23 @@ from millrace.stats import MeanEstimate, RatioEstimate
 
 Labels = tuple[str, str]  # of A and B
 
+MORE, LESS = "more", "less"
 UNTESTED = "?"  # a difference of one block: nobody can tell
 
 _PLACES = 12  # that threads were blocked in longest
 _ANYTHING = 1000  # an interval of ratios that is wider says nothing
 
+_KINDS = {"observer": "sessions of millrace"}  # others are called what they are
+
 # The rows of the efficiency table under headings of their own.
 _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
-    "CPU time": ("cpu_foreground", "cpu_background", "cpu_server", "cpu_client"),
+    "CPU time": (
+        "cpu_foreground",
+        "cpu_background",
+        "cpu_observers",
+        "cpu_server",
+        "cpu_client",
+    ),
     "Context switches": ("voluntary_switches", "involuntary_switches"),
     "Reads and writes": ("reads", "read_kb", "write_kb", "fsyncs", "flushes", "redo_bytes"),
     "Work": ("rows_examined", "pool_misses"),
@@ -111,7 +120,7 @@ def background_table(a: Account, b: Account, labels: Labels) -> Table | None:
     sides = [[side.background.get(kind) for kind in kinds] for side in (a, b)]
     decimals = us_decimals(max(each.mean for side in sides for each in side if each))
     rows = [
-        Row((kind.replace("_", " "), *(_mean(each, decimals) for each in pair)))
+        Row((_KINDS.get(kind, kind.replace("_", " ")), *(_mean(each, decimals) for each in pair)))
         for kind, *pair in zip(kinds, *sides, strict=True)
     ]
     return Table(
@@ -198,7 +207,7 @@ def finding(
         return None
     if not significant:
         return "not sure"
-    return "more" if difference.mean > 0 else "less"
+    return MORE if difference.mean > 0 else LESS
 
 
 def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False) -> str:
@@ -280,8 +289,10 @@ def _mean(estimate: MeanEstimate | None, decimals: int) -> str:
 
 
 def _efficiency_row(row: EfficiencyRow) -> Row:
-    verdict = finding(row.significant, row.adjusted_p, row.difference)
     relative = row.relative
+    verdict = finding(row.significant, row.adjusted_p, row.difference)
+    if verdict in (MORE, LESS) and relative is not None:
+        verdict = MORE if relative.ratio > 1 else LESS  # which is what was tested
     cells = (
         f"{row.title}, {row.unit}" if row.unit else row.title,
         *(MISSING if side is None else figure_text(side.mean) for side in (row.a, row.b)),

@@ -44,7 +44,11 @@ def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
     )
     return Table(
         "CPU time by what it is for",
-        difference_columns(f"server CPU, µs per {noun}", labels, found.cpu),
+        difference_columns(
+            f"server CPU{' in user code' if found.user_only else ''}, µs per {noun}",
+            labels,
+            found.cpu,
+        ),
         (Section("", (*rows, Row(total, is_total=True))),),
     )
 
@@ -129,6 +133,8 @@ def flat_note(flat: FlatProfile) -> str:
         f"{flat.samples:,} samples of {flat.event} in {trials_text(flat.trials)}, "
         f"{figure_text(flat.cpu_us)} µs of CPU time"
     )
+    if flat.user_only:
+        text += " in user code only, the kernel could not be sampled"
     if flat.lost:
         text += f"; {flat.lost:,} samples lost"
     rest: Sequence[object] = flat.lines[FLAT_LINES:]
