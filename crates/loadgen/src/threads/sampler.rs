@@ -14,11 +14,13 @@ use super::thread::{Seen, Thread};
 /// Threads that have begun are looked for so often.
 const LISTED_EVERY: Duration = Duration::from_millis(500);
 
-/// So many of the threads that were ever seen running are looked at in a tick, and so many of the
-/// others. All of them would take so long that those looked at last are seen as they are later, when
-/// whoever was to give them work has been kept from its CPU: they would wait for it too often.
-const BUSY: usize = 4;
-const QUIET: usize = 1;
+/// So many threads are looked at in a tick at most. All of many would take so long that the last ones
+/// are seen as they are later, when whoever was to give them work has been kept from its CPU: they
+/// would wait for it too often.
+const LOOKS: usize = 10;
+
+/// The golden ratio's share of one: its multiples fall evenly into any interval.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 /// Looks at the threads of a process and counts what they do.
 pub struct Sampler {
@@ -31,9 +33,10 @@ pub struct Sampler {
     /// The threads whose turn it is at this tick, and what they do; None where they have ended.
     seen: Vec<(usize, Option<Seen>)>,
     ticks: u64,
-    /// Whose turn it is next, of those seen running and of the others.
-    next_busy: usize,
-    next_quiet: usize,
+    /// The threads in the order of their turns, and whose turn it is next. Those that began one after
+    /// the other, as those of all clients do, are far apart in it.
+    order: Vec<usize>,
+    next: usize,
     listed: Instant,
 }
 
@@ -47,8 +50,8 @@ impl Sampler {
             ended: Vec::new(),
             seen: Vec::new(),
             ticks: 0,
-            next_busy: 0,
-            next_quiet: 0,
+            order: Vec::new(),
+            next: 0,
             listed: Instant::now(),
         };
         sampler.list()?;
@@ -112,12 +115,24 @@ impl Sampler {
     /// Fills in what those threads do whose turn it is.
     fn look(&mut self, now: Instant) {
         self.seen.clear();
-        let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);
-        let quiet = turn(&self.threads, false, QUIET, &mut self.next_quiet);
-        for index in busy.into_iter().chain(quiet) {
+        for index in self.turn() {
             let seen = self.threads[index].look(&mut self.targets, now);
             self.seen.push((index, seen));
         }
+    }
+
+    /// The threads whose turn it is: each has it equally often. Those that were ever seen running are
+    /// the first, since the last ones are looked at late.
+    fn turn(&mut self) -> Vec<usize> {
+        let count = self.order.len();
+        let looks = count.min(LOOKS);
+        let places = (self.next..self.next + looks).map(|place| place % count);
+        let mut turn: Vec<usize> = places.map(|place| self.order[place]).collect();
+        turn.sort_by_key(|&index| !self.threads[index].has_run);
+        // Where all are looked at each time, another one is the first.
+        let step = if looks == count { 1 } else { looks };
+        self.next = (self.next + step).checked_rem(count).unwrap_or(0);
+        turn
     }
 
     /// Whether a thread whose turn it is not makes a log durable, of those that were seen to.
@@ -148,6 +163,7 @@ impl Sampler {
                 }
             }
         }
+        self.order = spread(self.threads.len());
         Ok(())
     }
 
@@ -156,6 +172,7 @@ impl Sampler {
         let gone = self.threads.extract_if(.., |thread| !is_kept(thread));
         self.ended
             .extend(gone.filter(|thread| thread.tally.ticks() > 0));
+        self.order = spread(self.threads.len());
     }
 
     pub fn ticks(&self) -> u64 {
@@ -178,17 +195,13 @@ impl Sampler {
     }
 }
 
-/// The indices of up to so many threads whose turn it is, of those that have been seen running or of
-/// those that have not. Where that is all of them, each is the first in turn, since the last ones are
-/// looked at late.
-fn turn(threads: &[Thread], running: bool, most: usize, next: &mut usize) -> Vec<usize> {
-    let all = (0..threads.len()).filter(|&index| threads[index].has_run == running);
-    let all: Vec<usize> = all.collect();
-    let first = all.partition_point(|&index| index < *next);
-    let turn: Vec<usize> = all[first..].iter().chain(&all[..first]).copied().collect();
-    let step = if turn.len() <= most { 1 } else { most };
-    *next = turn.get(step - 1).map_or(0, |&last| last + 1);
-    turn.into_iter().take(most).collect()
+/// All indices below `count`, neighbours far apart.
+#[allow(clippy::cast_precision_loss)] // threads are few
+fn spread(count: usize) -> Vec<usize> {
+    let place = |index: usize| ((index + 1) as f64 * GOLDEN).fract();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|&one, &other| place(one).total_cmp(&place(other)));
+    order
 }
 
 /// The ids of the threads that a process has, in order; none where there is no such process.
@@ -228,5 +241,30 @@ fn refused(pid: u32, source: io::Error) -> ThreadsError {
             context: format!("cannot look at the threads of process {pid}"),
             source,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn threads_of_clients_are_never_many_in_a_turn(
+            others in 15..40usize,
+            clients in 1..60usize,
+            first: usize,
+        ) {
+            let count = others + clients;
+            let order = spread(count);
+            let mut all = order.clone();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..count).collect::<Vec<_>>());
+            let turn = (first % count..).take(LOOKS.min(count)).map(|place| order[place % count]);
+            let of_clients = turn.filter(|&index| index >= others).count();
+            let share = clients as f64 / count as f64;
+            prop_assert!((of_clients as f64 - share * LOOKS as f64).abs() <= 3.0);
+        }
     }
 }
