@@ -90,8 +90,8 @@ class States:
 
     threads: int
     samples: int
-    counts: Mapping[str, int]
-    places: Mapping[Place, int]
+    counts: Mapping[str, float]
+    places: Mapping[Place, float]
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Observed:
         """An amount of the window, of one operation, in the amount's unit."""
         return amount / self.operations
 
-    def sampled_us(self, count: int) -> float:
+    def sampled_us(self, count: float) -> float:
         """How long threads were in a state of an operation's time, by its samples: µs."""
         assert self.states is not None
         threads_us = US_PER_S * self.states.threads * self.work.duration_s / self.work.operations

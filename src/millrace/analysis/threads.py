@@ -8,7 +8,8 @@ clients, those found are not all, and nothing is said of any.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -139,19 +140,28 @@ def _running(thread: Mapping[str, Any]) -> int:
 
 
 def _states(threads: Sequence[Mapping[str, Any]], clients: int | None) -> States | None:
-    counts: Counter[str] = Counter()
-    places: Counter[Place] = Counter()
-    for thread in threads:
-        for state in thread["states"]:
-            # A thread of a pool may have nothing to do, whoever flushes meanwhile.
-            is_flush = state["class"] == "lock" and clients is not None
-            flushing = state["during_sync"] if is_flush else 0
-            for name, count in ((state["class"], state["count"] - flushing), (_FLUSH, flushing)):
-                counts[name] += count
-                if count and name not in _NOT_BLOCKED:
-                    stack = state.get("stack") or state["wchan"]
-                    places[Place(name, state["syscall"], state["target"], stack)] += count
-    samples = counts.total()
-    if not samples:
+    """The samples of the threads. A sample counts for as much as it stands for: a thread is looked
+    at more often while it works much, and the time since is another each time."""
+    states = [state for thread in threads for state in thread["states"]]
+    samples = sum(int(state["count"]) for state in states)
+    seconds = math.fsum(map(_weight, states))
+    if not samples or not seconds:
         return None
+    counts: defaultdict[str, float] = defaultdict(float)
+    places: defaultdict[Place, float] = defaultdict(float)
+    for state in states:
+        count = samples * _weight(state) / seconds
+        # A thread of a pool may have nothing to do, whoever flushes meanwhile.
+        is_flush = state["class"] == "lock" and clients is not None
+        flushing = count * state["during_sync"] / state["count"] if is_flush else 0.0
+        for name, part in ((state["class"], count - flushing), (_FLUSH, flushing)):
+            counts[name] += part
+            if part and name not in _NOT_BLOCKED:
+                stack = state.get("stack") or state["wchan"]
+                places[Place(name, state["syscall"], state["target"], stack)] += part
     return States(len(threads) if clients is None else clients, samples, dict(counts), dict(places))
+
+
+def _weight(state: Mapping[str, Any]) -> float:
+    """What the samples of a state stand for, in seconds; all the same where that was not kept."""
+    return float(state.get("seconds", state["count"]))

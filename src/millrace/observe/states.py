@@ -13,7 +13,7 @@ import select
 import subprocess
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,14 +208,21 @@ def _states(raw: Collection[Mapping[str, Any]], around: Surroundings) -> list[di
     """The states by class, the most frequent first; those that are the same now are one."""
     count: Counter[tuple[str | None, ...]] = Counter()
     during_sync: Counter[tuple[str | None, ...]] = Counter()
+    seconds: defaultdict[tuple[str | None, ...], float] = defaultdict(float)
     for state in raw:
         did = state_classes.doing(State(state["state"], state["syscall"], state["target"]), around)
         key = (did.state_class, did.syscall, did.target, state["wchan"], state["stack"])
         count[key] += state["count"]
         during_sync[key] += state["during_sync"]
+        seconds[key] += state["seconds"]
     names = ("class", "syscall", "target", "wchan", "stack")
     return [
-        {**dict(zip(names, key, strict=True)), "count": n, "during_sync": during_sync[key]}
+        {
+            **dict(zip(names, key, strict=True)),
+            "count": n,
+            "seconds": seconds[key],
+            "during_sync": during_sync[key],
+        }
         for key, n in count.most_common()
     ]
 

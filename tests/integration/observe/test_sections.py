@@ -73,10 +73,11 @@ def test_states_agree_with_clocks(seen: Observed) -> None:
     clocks = {thread["tid"]: thread for thread in of_kind(seen, "threads", "connection")}
     sampled = of_kind(seen, "states", "connection")
     assert {thread["tid"] for thread in sampled} == set(clocks)
-    ticks = sum(thread["ticks"] for thread in sampled)
-    running = sum(count(thread, "running") for thread in sampled)
+    told_s = sum(state["seconds"] for thread in sampled for state in thread["states"])
+    assert told_s == pytest.approx(CLIENTS * seen.window_s, rel=0.1)
+    running_s = sum(seconds(thread, "running") for thread in sampled)
     busy_s = sum(thread["cpu_s"] + thread["runnable_s"] for thread in clocks.values())
-    assert running / ticks == pytest.approx(busy_s / seen.window_s / CLIENTS, abs=0.15)
+    assert running_s / told_s == pytest.approx(busy_s / seen.window_s / CLIENTS, abs=0.15)
     assert section["ticks"] > 20
     assert 0 < section["cpu_s"] < 0.1 * seen.window_s
     for thread in section["threads"]:
@@ -125,3 +126,7 @@ def test_neither_server_nor_load_generator_nor_pollers_are_others(seen: Observed
 
 def count(thread: dict[str, Any], state_class: str) -> int:
     return sum(state["count"] for state in thread["states"] if state["class"] == state_class)
+
+
+def seconds(thread: dict[str, Any], state_class: str) -> float:
+    return float(sum(s["seconds"] for s in thread["states"] if s["class"] == state_class))

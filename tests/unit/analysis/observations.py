@@ -164,6 +164,7 @@ class Scene:
                 "wchan": None,
                 "stack": self.stacks.get(name),
                 "count": int(count),
+                "seconds": int(count) / self.rate_hz,
                 "during_sync": round(count * self.during_sync) if name == "lock" else 0,
             }
             for name, count in zip(STATES, counts, strict=True)

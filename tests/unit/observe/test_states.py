@@ -25,7 +25,14 @@ FUTEX, FSYNC, POLL, IO_GETEVENTS = 202, 74, 7, 208
 
 
 def state(count: int, letter: str = "S", call: int | None = None, **more: Any) -> dict[str, Any]:
-    known = {"target": None, "wchan": None, "stack": None, "during_sync": 0, **more}
+    known = {
+        "target": None,
+        "wchan": None,
+        "stack": None,
+        "during_sync": 0,
+        "seconds": 0.01 * count,
+        **more,
+    }
     return {"state": letter, "syscall": call, "count": count, **known}
 
 
@@ -80,6 +87,7 @@ def test_the_section() -> None:
         "wchan": "jbd2_log_wait_commit",
         "stack": None,
         "count": 35,
+        "seconds": pytest.approx(0.35),
         "during_sync": 0,
     }
     assert lock["during_sync"] == 25

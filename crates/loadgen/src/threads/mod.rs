@@ -6,8 +6,9 @@
 //! descriptor what is behind it (`targets`): a lock, a client's socket, a log, a data file. Looking
 //! (`thread`) disturbs the process no more than any other that wants a CPU for some microseconds.
 //!
-//! At a tick (`sampler`) a few threads in turn are looked at, one right after the other, and only then
-//! counted (`tally`): so it is known who waited while another thread made a log durable. Ticks come at
+//! At a tick (`sampler`) a few threads in turn are looked at, one right after the other, those that work
+//! much first and more often, and only then counted (`tally`), each for the time since it was looked at
+//! before. So it is known who waited while another thread made a log durable. Ticks come at
 //! random intervals, so that nothing periodic is seen in step, and so rarely that they cost a small
 //! share of a CPU at most (`pace`); they come on CPUs that are none of the threads' own (`place`). A
 //! command says when to begin and when to end (`orders`, `session`).

@@ -43,6 +43,7 @@ struct StateReport {
     wchan: Option<String>,
     stack: Option<String>,
     count: u64,
+    seconds: f64,
     during_sync: u64,
 }
 
@@ -108,6 +109,7 @@ impl StateReport {
             wchan: state.wchan.map(text),
             stack: state.stack.map(text),
             count: counted.times,
+            seconds: counted.seconds,
             during_sync: counted.during_sync,
         }
     }

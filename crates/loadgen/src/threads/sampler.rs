@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::ThreadsError;
 use super::names::Names;
-use super::tally::Tally;
 use super::targets::Targets;
 use super::text;
 use super::thread::{Seen, Thread};
@@ -14,13 +13,14 @@ use super::thread::{Seen, Thread};
 /// Threads that have begun are looked for so often.
 const LISTED_EVERY: Duration = Duration::from_millis(500);
 
-/// So many threads are looked at in a tick at most. All of many would take so long that the last ones
-/// are seen as they are later, when whoever was to give them work has been kept from its CPU: they
-/// would wait for it too often.
-const LOOKS: usize = 10;
+/// So many of the threads that work much are looked at in a tick, and then so many of the others. All
+/// of many would take so long that the last ones are seen as they are later, when whoever was to give
+/// them work, or to do some for them, has been kept from its CPU: they would wait for it too often.
+const BUSY: usize = 2;
+const OTHERS: usize = 2;
 
-/// The golden ratio's share of one: its multiples fall evenly into any interval.
-const GOLDEN: f64 = 0.618_033_988_749_894_9;
+/// A thread works much that was on a CPU for this part of the time that the busiest one was.
+const PART: u64 = 10;
 
 /// Looks at the threads of a process and counts what they do.
 pub struct Sampler {
@@ -33,10 +33,9 @@ pub struct Sampler {
     /// The threads whose turn it is at this tick, and what they do; None where they have ended.
     seen: Vec<(usize, Option<Seen>)>,
     ticks: u64,
-    /// The threads in the order of their turns, and whose turn it is next. Those that began one after
-    /// the other, as those of all clients do, are far apart in it.
-    order: Vec<usize>,
-    next: usize,
+    /// Whose turn it is next.
+    next_busy: usize,
+    next_other: usize,
     listed: Instant,
 }
 
@@ -50,8 +49,8 @@ impl Sampler {
             ended: Vec::new(),
             seen: Vec::new(),
             ticks: 0,
-            order: Vec::new(),
-            next: 0,
+            next_busy: 0,
+            next_other: 0,
             listed: Instant::now(),
         };
         sampler.list()?;
@@ -74,10 +73,10 @@ impl Sampler {
     pub fn begin(&mut self) -> Result<(), ThreadsError> {
         self.ticks = 0;
         self.ended.clear();
-        for thread in &mut self.threads {
-            thread.tally = Tally::default();
-        }
         self.list()?;
+        for thread in &mut self.threads {
+            thread.begin(self.listed);
+        }
         if self.threads.is_empty() {
             return Err(ThreadsError::Gone(self.pid));
         }
@@ -97,7 +96,7 @@ impl Sampler {
         for &(index, seen) in &self.seen {
             if let Some(seen) = seen {
                 let others = here > usize::from(seen.syncs_log) || elsewhere;
-                self.threads[index].count(seen, others);
+                self.threads[index].count(seen, now, others);
             }
         }
         self.ticks += u64::from(self.seen.iter().any(|(_, seen)| seen.is_some()));
@@ -115,24 +114,12 @@ impl Sampler {
     /// Fills in what those threads do whose turn it is.
     fn look(&mut self, now: Instant) {
         self.seen.clear();
-        for index in self.turn() {
+        let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);
+        let others = turn(&self.threads, false, OTHERS, &mut self.next_other);
+        for index in busy.into_iter().chain(others) {
             let seen = self.threads[index].look(&mut self.targets, now);
             self.seen.push((index, seen));
         }
-    }
-
-    /// The threads whose turn it is: each has it equally often. Those that were ever seen running are
-    /// the first, since the last ones are looked at late.
-    fn turn(&mut self) -> Vec<usize> {
-        let count = self.order.len();
-        let looks = count.min(LOOKS);
-        let places = (self.next..self.next + looks).map(|place| place % count);
-        let mut turn: Vec<usize> = places.map(|place| self.order[place]).collect();
-        turn.sort_by_key(|&index| !self.threads[index].has_run);
-        // Where all are looked at each time, another one is the first.
-        let step = if looks == count { 1 } else { looks };
-        self.next = (self.next + step).checked_rem(count).unwrap_or(0);
-        turn
     }
 
     /// Whether a thread whose turn it is not makes a log durable, of those that were seen to.
@@ -163,8 +150,17 @@ impl Sampler {
                 }
             }
         }
-        self.order = spread(self.threads.len());
+        self.rank();
         Ok(())
+    }
+
+    /// Finds out which threads work much now.
+    fn rank(&mut self) {
+        let ran_ns: Vec<u64> = self.threads.iter_mut().map(Thread::ran_ns).collect();
+        let most_ns = ran_ns.iter().max().copied().unwrap_or(0);
+        for (thread, ran_ns) in self.threads.iter_mut().zip(ran_ns) {
+            thread.is_busy = ran_ns > 0 && ran_ns.saturating_mul(PART) >= most_ns;
+        }
     }
 
     /// Puts those aside that are not to be kept.
@@ -172,7 +168,6 @@ impl Sampler {
         let gone = self.threads.extract_if(.., |thread| !is_kept(thread));
         self.ended
             .extend(gone.filter(|thread| thread.tally.ticks() > 0));
-        self.order = spread(self.threads.len());
     }
 
     pub fn ticks(&self) -> u64 {
@@ -195,13 +190,15 @@ impl Sampler {
     }
 }
 
-/// All indices below `count`, neighbours far apart.
-#[allow(clippy::cast_precision_loss)] // threads are few
-fn spread(count: usize) -> Vec<usize> {
-    let place = |index: usize| ((index + 1) as f64 * GOLDEN).fract();
-    let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by(|&one, &other| place(one).total_cmp(&place(other)));
-    order
+/// The indices of up to so many threads whose turn it is, of those that work much or of those that do
+/// not. Where that is all of them, another one is the first each time.
+fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<usize> {
+    let all = (0..threads.len()).filter(|&index| threads[index].is_busy == busy);
+    let (before, after): (Vec<usize>, Vec<usize>) = all.partition(|index| index < next);
+    let turn: Vec<usize> = after.into_iter().chain(before).collect();
+    let step = if turn.len() <= most { 1 } else { most };
+    *next = turn.get(step - 1).map_or(0, |&last| last + 1);
+    turn.into_iter().take(most).collect()
 }
 
 /// The ids of the threads that a process has, in order; none where there is no such process.
@@ -241,35 +238,5 @@ fn refused(pid: u32, source: io::Error) -> ThreadsError {
             context: format!("cannot look at the threads of process {pid}"),
             source,
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[allow(clippy::cast_precision_loss)] // threads are few
-    fn share(part: usize, whole: usize) -> f64 {
-        part as f64 / whole as f64
-    }
-
-    proptest! {
-        #[test]
-        fn threads_of_clients_are_never_many_in_a_turn(
-            others in 15..40usize,
-            clients in 1..60usize,
-            first: usize,
-        ) {
-            let count = others + clients;
-            let order = spread(count);
-            let mut all = order.clone();
-            all.sort_unstable();
-            prop_assert_eq!(all, (0..count).collect::<Vec<_>>());
-            let turn = (first % count..).take(LOOKS.min(count)).map(|place| order[place % count]);
-            let of_clients = turn.filter(|&index| index >= others).count();
-            let expected = share(clients, count);
-            prop_assert!((share(of_clients, LOOKS) - expected).abs() <= 0.3);
-        }
     }
 }

@@ -29,10 +29,12 @@ impl State {
 }
 
 /// How often a state was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     pub state: State,
     pub times: u64,
+    /// For how long: each time stands for the time since the one before.
+    pub seconds: f64,
     /// At so many of these ticks another thread was making a log durable.
     pub during_sync: u64,
 }
@@ -42,16 +44,18 @@ pub struct Counted {
 pub struct Tally(Vec<Counted>);
 
 impl Tally {
-    pub fn add(&mut self, state: State, during_sync: bool) {
+    pub fn add(&mut self, state: State, seconds: f64, during_sync: bool) {
         let during_sync = u64::from(during_sync);
         match self.0.iter_mut().find(|counted| counted.state == state) {
             Some(counted) => {
                 counted.times += 1;
+                counted.seconds += seconds;
                 counted.during_sync += during_sync;
             }
             None => self.0.push(Counted {
                 state,
                 times: 1,
+                seconds,
                 during_sync,
             }),
         }
@@ -81,14 +85,18 @@ mod tests {
             let mut tally = Tally::default();
             for &(number, during_sync) in &seen {
                 let state = State { letter: 'S', syscall: Some(number.into()), ..State::RUNNING };
-                tally.add(state, during_sync);
+                tally.add(state, 0.5, during_sync);
             }
             prop_assert_eq!(tally.ticks(), seen.len() as u64);
             let counts = tally.counts();
             prop_assert!(counts.is_sorted_by_key(|counted| u64::MAX - counted.times));
             for counted in counts {
                 let same = seen.iter().filter(|(number, _)| counted.state.syscall == Some((*number).into()));
-                prop_assert_eq!(counted.times, same.clone().count() as u64);
+                let times = same.clone().count();
+                prop_assert_eq!(counted.times, times as u64);
+                #[allow(clippy::cast_precision_loss)]
+                let seconds = 0.5 * times as f64;
+                prop_assert!((counted.seconds - seconds).abs() < 1e-9);
                 prop_assert_eq!(counted.during_sync, same.filter(|(_, during)| *during).count() as u64);
             }
         }

@@ -43,6 +43,11 @@ pub fn state(text: &[u8]) -> Option<char> {
     }
 }
 
+/// How long a thread was on a CPU, the first number of `/proc/PID/task/TID/schedstat`.
+pub fn ran_ns(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text).ok()?.split(' ').next()?.parse().ok()
+}
+
 /// The functions of `/proc/PID/task/TID/stack`, the outermost first and joined by semicolons; None
 /// where the innermost is another than `wchan`, since the thread has gone on then.
 pub fn stack(text: &str, wchan: &str) -> Option<String> {
@@ -101,6 +106,12 @@ mod tests {
     }
 
     #[test]
+    fn the_time_on_a_cpu() {
+        assert_eq!(ran_ns(b"123456789 42 7\n"), Some(123_456_789));
+        assert_eq!(ran_ns(b""), None);
+    }
+
+    #[test]
     fn a_stack_is_that_of_what_it_is_blocked_in() {
         let text = "[<0>] jbd2_log_wait_commit+0xdc/0x140 [jbd2]\n\
                     [<0>] do_fsync.part.0+0x38/0x70\n\
@@ -137,6 +148,7 @@ mod tests {
         fn anything_is_read_or_refused(text: Vec<u8>) {
             let _ = doing(&text);
             let _ = state(&text);
+            let _ = ran_ns(&text);
             stack(&String::from_utf8_lossy(&text), "a");
             writes_through(&String::from_utf8_lossy(&text));
         }

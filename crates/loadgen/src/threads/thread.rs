@@ -29,9 +29,14 @@ pub struct Thread {
     wchan: Option<File>,
     stack: Option<File>,
     pub tally: Tally,
-    /// It was ever seen running, or making a log durable.
-    pub has_run: bool,
+    /// How long it had been on a CPU when that was last asked.
+    ran_ns: u64,
+    /// It works much, so that it is looked at first.
+    pub is_busy: bool,
+    /// It was ever seen making a log durable.
     pub has_synced: bool,
+    /// When it was last looked at, or could have been.
+    since: Instant,
 }
 
 /// A thread as it was seen.
@@ -61,8 +66,10 @@ impl Thread {
             wchan: None,
             stack: None,
             tally: Tally::default(),
-            has_run: false,
+            ran_ns: 0,
+            is_busy: false,
             has_synced: false,
+            since: Instant::now(),
         };
         thread.rename();
         Ok(thread.letter().map(|_| thread))
@@ -152,11 +159,27 @@ impl Thread {
         }
     }
 
+    /// Counts from nothing on.
+    pub fn begin(&mut self, now: Instant) {
+        self.tally = Tally::default();
+        self.since = now;
+    }
+
     /// Counts what it was seen to do, while another thread made a log durable or not.
-    pub fn count(&mut self, seen: Seen, during_sync: bool) {
-        self.has_run |= seen.state == State::RUNNING;
+    pub fn count(&mut self, seen: Seen, now: Instant, during_sync: bool) {
         self.has_synced |= seen.syncs_log;
-        self.tally.add(seen.state, during_sync);
+        let seconds = (now - self.since).as_secs_f64();
+        self.tally.add(seen.state, seconds, during_sync);
+        self.since = now;
+    }
+
+    /// How long it was on a CPU since this was last asked; 0 where the kernel does not tell.
+    pub fn ran_ns(&mut self) -> u64 {
+        let text = fs::read(self.directory.join("schedstat"));
+        let ran_ns = text.ok().and_then(|text| text::ran_ns(&text));
+        let before = self.ran_ns;
+        self.ran_ns = ran_ns.unwrap_or(before);
+        self.ran_ns.saturating_sub(before)
     }
 
     /// The letter of its state; None where it has ended, waited for by another process or not.
