@@ -8,7 +8,7 @@ use super::ThreadsError;
 use super::names::Names;
 use super::targets::Targets;
 use super::text;
-use super::thread::{Seen, Thread};
+use super::thread::{Said, Seen, Thread};
 
 /// Threads that have begun are looked for so often.
 const LISTED_EVERY: Duration = Duration::from_millis(500);
@@ -30,7 +30,11 @@ pub struct Sampler {
     threads: Vec<Thread>,
     /// Threads that have ended and had been seen.
     ended: Vec<Thread>,
-    /// The threads whose turn it is at this tick, and what they do; None where they have ended.
+    /// The threads whose turn it is at the next tick.
+    turn: Vec<usize>,
+    /// What the kernel said about them.
+    said: Vec<(usize, Said)>,
+    /// The same at this tick, and what they do; None where they have ended.
     seen: Vec<(usize, Option<Seen>)>,
     ticks: u64,
     /// Whose turn it is next.
@@ -49,6 +53,8 @@ impl Sampler {
             ended: Vec::new(),
             seen: Vec::new(),
             ticks: 0,
+            turn: Vec::new(),
+            said: Vec::new(),
             next_busy: 0,
             next_other: 0,
             listed: Instant::now(),
@@ -77,6 +83,7 @@ impl Sampler {
         for thread in &mut self.threads {
             thread.begin(self.listed);
         }
+        self.prepare();
         if self.threads.is_empty() {
             return Err(ThreadsError::Gone(self.pid));
         }
@@ -85,10 +92,11 @@ impl Sampler {
 
     /// Looks at those whose turn it is and counts what they do; false where no thread is left.
     pub fn tick(&mut self) -> Result<bool, ThreadsError> {
+        // Before all else: whoever needs the CPU that this takes is kept from it, and others wait.
+        let threads = &self.threads;
+        let asked = self.turn.iter().map(|&index| (index, threads[index].ask()));
+        self.said.extend(asked);
         let now = Instant::now();
-        if now - self.listed >= LISTED_EVERY {
-            self.list()?;
-        }
         self.look(now);
         let here = self.seen.iter().filter_map(|(_, seen)| *seen);
         let here = here.filter(|seen| seen.syncs_log).count();
@@ -105,19 +113,27 @@ impl Sampler {
         if !ended.is_empty() {
             self.retire(|thread| !ended.contains(&thread.tid));
         }
-        if self.threads.is_empty() {
-            self.list()?; // others may have begun since
+        // Where none is left, others may have begun since.
+        if self.threads.is_empty() || now - self.listed >= LISTED_EVERY {
+            self.list()?;
         }
+        self.prepare();
         Ok(!self.threads.is_empty())
+    }
+
+    /// Decides whose turn it is at the next tick.
+    fn prepare(&mut self) {
+        self.turn.clear();
+        let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);
+        let others = turn(&self.threads, false, OTHERS, &mut self.next_other);
+        self.turn.extend(busy.into_iter().chain(others));
     }
 
     /// Fills in what those threads do whose turn it is.
     fn look(&mut self, now: Instant) {
         self.seen.clear();
-        let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);
-        let others = turn(&self.threads, false, OTHERS, &mut self.next_other);
-        for index in busy.into_iter().chain(others) {
-            let seen = self.threads[index].look(&mut self.targets, now);
+        for (index, said) in self.said.drain(..) {
+            let seen = self.threads[index].look(&said, &mut self.targets, now);
             self.seen.push((index, seen));
         }
     }
@@ -133,7 +149,9 @@ impl Sampler {
         threads.iter_mut().enumerate().any(|(index, thread)| {
             thread.has_synced
                 && !seen.iter().any(|&(looked_at, _)| looked_at == index)
-                && thread.look(targets, now).is_some_and(|now| now.syncs_log)
+                && thread
+                    .look(&thread.ask(), targets, now)
+                    .is_some_and(|now| now.syncs_log)
         })
     }
 

@@ -39,6 +39,13 @@ pub struct Thread {
     since: Instant,
 }
 
+/// The kernel's words about a thread.
+#[derive(Clone, Copy)]
+pub struct Said {
+    text: [u8; TEXT_BYTES],
+    length: usize,
+}
+
 /// A thread as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -96,11 +103,16 @@ impl Thread {
         }
     }
 
-    /// What it does now. None where it has ended.
-    pub fn look(&mut self, targets: &mut Targets, now: Instant) -> Option<Seen> {
+    /// What the kernel says about it now, to be understood later; empty where it has ended.
+    pub fn ask(&self) -> Said {
         let mut text = [0; TEXT_BYTES];
-        let length = self.doing.read_at(&mut text, 0).ok()?;
-        match text::doing(&text[..length])? {
+        let length = self.doing.read_at(&mut text, 0).unwrap_or(0);
+        Said { text, length }
+    }
+
+    /// What it does, as the kernel has just said. None where it has ended.
+    pub fn look(&mut self, said: &Said, targets: &mut Targets, now: Instant) -> Option<Seen> {
+        match text::doing(&said.text[..said.length])? {
             Doing::Running => Some(Seen {
                 state: State::RUNNING,
                 syncs_log: false,
