@@ -74,7 +74,7 @@ def main() -> None:
 
 def _attribute(arguments: argparse.Namespace) -> None:
     causes = [c for c in (*CAUSES, NOTHING) if not arguments.cause or c.name in arguments.cause]
-    size = Size(3, 3.0, 0.5, 1.5) if arguments.quick else Size(5, 8.0, 2.0, 30.0)
+    size = Size(5, 2.0, 0.5, 1.5) if arguments.quick else Size(5, 8.0, 2.0, 30.0)
     found: list[Named] = []
     with ExitStack() as opened:
         opened.enter_context(quiet_host("attribution of known causes"))
@@ -114,7 +114,7 @@ def _arguments() -> argparse.Namespace:
         choices=[cause.name for cause in (*CAUSES, NOTHING)],
         help="may be repeated [all of them]",
     )
-    parser.add_argument("--quick", action="store_true", help="3 blocks of 3 s instead of 5 of 8 s")
+    parser.add_argument("--quick", action="store_true", help="5 blocks of 2 s instead of 8 s")
     parser.add_argument("--store", type=Path, metavar="FILE", help="keep what was measured there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
     return parser.parse_args()

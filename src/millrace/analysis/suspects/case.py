@@ -27,7 +27,7 @@ from millrace.store.records import InstanceRecord, Level
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
 
-_SEVERAL = 6  # blocks in which a part that did not move has the same sign once in 64 times
+_LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
 
 # Parts as they stand in sentences, where that is not as in tables.
 _IN_SENTENCES: Mapping[PartKey, str] = {
@@ -159,19 +159,29 @@ class Case:
     @cached_property
     def moved(self) -> Mapping[PartKey, float]:
         """The parts that are larger on the worse side, and by how much: significantly among all
-        parts, or in every block of many. That there is a difference is known, where it is is asked,
-        of so many parts that one of them would often differ by chance."""
+        parts, or alone by a large part of the difference. That there is one is known, it is asked
+        where."""
         return {
             line.key: abs(line.difference.mean)
             for line in self.differences.lines
             if self.sign * line.difference.mean > 0
-            and (line.significant or self._in_every_block(line.key))
+            and (line.significant or self._is_large(line.key, line.difference.mean))
         }
 
-    def _in_every_block(self, key: PartKey) -> bool:
-        pairs = [(a.parts[key].us, b.parts[key].us) for a, b in self._pairs
-                 if key in a.parts and key in b.parts]  # fmt: skip
-        return len(pairs) >= _SEVERAL and all(self.sign * (b - a) > 0 for a, b in pairs)
+    def _is_large(self, key: PartKey, us: float) -> bool:
+        """Whether a part makes much of the difference, by more than chance. It is compared with the
+        latencies of its block, of which all parts grow where something disturbs it."""
+        if abs(us) < _LARGE * self.size_us:
+            return False
+        pairs = [(a, b) for a, b in self._pairs if key in a.parts and key in b.parts]
+        wholes = [a.latency_us + b.latency_us for a, b in pairs]
+        moves = [(b.parts[key].us - a.parts[key].us) / whole
+                 for (a, b), whole in zip(pairs, wholes, strict=True)]  # fmt: skip
+        errors = [math.hypot(a.parts[key].error_us, b.parts[key].error_us) / whole
+                  for (a, b), whole in zip(pairs, wholes, strict=True)]  # fmt: skip
+        return bool(pairs) and is_there(
+            mean_estimate(moves, least_error=math.hypot(*errors) / len(pairs))
+        )
 
     @cached_property
     def moved_groups(self) -> Mapping[str, float]:
