@@ -114,7 +114,8 @@ class Disk:
 class Profile:
     """CPU samples of the server: ``stacks`` are ``KIND;module`symbol;...``, the root first.
 
-    ``with_kernel`` says whether the kernel was sampled too, None where that is not known.
+    ``with_kernel`` says whether the kernel was sampled too, None where that is not known; ``runs``
+    how often the measured part was repeated for them, with the first time.
     """
 
     event: str
@@ -124,6 +125,7 @@ class Profile:
     samples: int
     lost: int
     seconds: float
+    runs: int
     stacks: Mapping[str, int]
 
 

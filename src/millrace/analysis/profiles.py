@@ -70,13 +70,15 @@ class FlatLine:
 
 @dataclass(frozen=True)
 class FlatProfile:
-    """All samples of a treatment's profiled trials, the largest function first.
+    """All samples of a treatment's profiled trials, the largest function first; ``runs`` says how
+    often these did what they measure, since short loads are repeated for their profile.
 
     ``cpu_us`` is the server's CPU time of an operation, a mean over the trials that were measured
     (``user_only``: in user code, the kernel was not sampled); ``lost`` samples could not be kept.
     """
 
     trials: int
+    runs: int
     event: str
     call_graph: str
     user_only: bool
@@ -174,6 +176,7 @@ def flat_profile(
     samples = counts.total()
     return FlatProfile(
         trials=len(found),
+        runs=sum(each.profile.runs for each in found),
         event=found[0].profile.event,
         call_graph=found[0].profile.call_graph,
         user_only=found[0].user_only,

@@ -176,6 +176,7 @@ def _profile(told: Mapping[str, Any]) -> Profile | None:
         samples=sum(stacks.values()),
         lost=int(told.get("lost") or 0),
         seconds=float(told.get("seconds") or 0),
+        runs=int(told.get("runs") or 1),  # nothing was repeated before it was told
         stacks=stacks,
     )
 

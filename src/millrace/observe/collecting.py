@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pymysql
 
 from millrace.errors import MillraceError
-from millrace.observe.model import Observer, Target, Unavailable
+from millrace.observe.model import Observer, Repeatable, Target, Unavailable
 from millrace.observe.thread_kinds import agreed
 
 VERSION = 1
@@ -65,6 +65,7 @@ class Collector:
         self._began: float | None = None
         self._window_s: float | None = None
         self._late_s: dict[str, float] = {}
+        self._looking_again: tuple[str, ...] = ()
 
     def open(self, name: str, make: Make, target: Target, opened: ExitStack) -> None:
         """Have an observer take part; it is closed with ``opened``."""
@@ -85,6 +86,21 @@ class Collector:
         elif edge == "end" and self._began is not None and self._window_s is None:
             self._window_s = time.monotonic() - self._began
             self._each(lambda _, observer: observer.end(), in_reverse=True)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the measured part is over, and some observer saw too little of it."""
+        return self._window_s is not None and bool(self._unsated())
+
+    def see_again(self, event: Mapping[str, Any]) -> None:
+        """Take an event of a repetition of the measured part, at which only those look who saw too
+        little: all others keep what they saw the first time."""
+        edge = self._window.edge(event)
+        if edge == "begin":
+            self._looking_again = self._unsated()
+            self._each(lambda _, observer: observer.begin(), of=self._looking_again)
+        elif edge == "end":
+            self._each(lambda _, observer: observer.end(), of=self._looking_again, in_reverse=True)
 
     def document(self) -> dict[str, Any]:
         """What was observed, empty where the measured part had no end. ``late_s`` of a section is
@@ -114,14 +130,25 @@ class Collector:
         # It reads for a while: the middle of that is when.
         self._late_s[name] = (before + time.monotonic()) / 2 - self._began
 
+    def _unsated(self) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name, observer in self._observers.items()
+            if isinstance(observer, Repeatable) and observer.wants_more
+        )
+
     def _each(
-        self, ask: Callable[[str, Observer], Any], *, in_reverse: bool = False
+        self,
+        ask: Callable[[str, Observer], Any],
+        *,
+        of: Collection[str] | None = None,
+        in_reverse: bool = False,
     ) -> dict[str, Any]:
-        """Ask every observer; one that cannot answer is left out from then on, and closed when all
-        were asked, so that nothing of it works on."""
+        """Ask every observer (``of``: of these); one that cannot answer is left out from then on,
+        and closed when all were asked, so that nothing of it works on."""
         answers = {}
         failed = []
-        names = list(self._observers)
+        names = [name for name in self._observers if of is None or name in of]
         for name in reversed(names) if in_reverse else names:
             try:
                 answers[name] = ask(name, self._observers[name])

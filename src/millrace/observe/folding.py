@@ -9,6 +9,9 @@ names (see function_names).
 Before the function that a thread begins with come frames of the C library. Every version of it
 names them otherwise, or not at all, and unwinding may find some more that never were. One frame
 stands for them all, and shows that a stack goes back to where its thread began.
+
+A session that loads a table comes and goes between the marks: its thread is gone at both, or waits
+there for connections to come, which is nothing to tell it by. Its calls tell it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.observe.function_names import short
+from millrace.observe.thread_kinds import BACKGROUND, CONNECTION
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
@@ -40,6 +44,11 @@ _PROGRAM_STARTS = frozenset(
 _STARTS = _PROGRAM_STARTS | {
     "start_thread", "clone", "clone3", "__clone", "__clone3", "__clone_internal", "thread_start",
 }  # fmt: skip
+# What a thread runs from a client's log-in to its end; compilers put some into their callers.
+_OF_SESSIONS = frozenset((
+    "handle_connection", "handle_one_connection", "do_handle_one_connection", "do_command",
+    "dispatch_command",
+))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,9 +111,14 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Lost]:
         yield Sample(*thread, tuple(reversed(frames)))
 
 
-def fold(seen: Iterable[Sample | Lost], kinds: Mapping[int, str]) -> Folded:
-    """Count stacks, each under the kind of its thread, or under its name where that is unknown."""
-    stacks: Counter[str] = Counter()
+def fold(
+    seen: Iterable[Sample | Lost], kinds: Mapping[int, str], serving: str = CONNECTION
+) -> Folded:
+    """Count stacks, each under the kind of its thread, or under its name where that is unknown.
+
+    A thread of no known purpose that carried out what a client asked is ``serving``.
+    """
+    seen_of: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
     unnamed: Counter[str] = Counter()
     samples = lost = rooted = kernel = unnamed_kernel = 0
     for each in seen:
@@ -119,7 +133,14 @@ def fold(seen: Iterable[Sample | Lost], kinds: Mapping[int, str]) -> Folded:
         unnamed_kernel += len(user) < len(calls) and _is_unnamed(calls[-1])
         if user and _is_unnamed(user[-1]):
             unnamed[_module(user[-1])] += 1
-        stacks[";".join((_plain(kinds.get(each.tid, each.comm)), *calls))] += 1
+        seen_of[each.tid, each.comm, calls] += 1
+    sessions = {tid for tid, _, calls in seen_of if _is_of_session(calls)}
+    stacks: Counter[str] = Counter()
+    for (tid, comm, calls), count in seen_of.items():
+        kind = kinds.get(tid)
+        if tid in sessions and kind in (None, BACKGROUND):
+            kind = serving
+        stacks[";".join((_plain(kind or comm), *calls))] += count
     return Folded(stacks, samples, lost, rooted, unnamed, kernel, unnamed_kernel)
 
 
@@ -164,6 +185,10 @@ def _symbol(call: str) -> str:
 
 def _is_kernel(call: str) -> bool:
     return call.startswith(KERNEL)
+
+
+def _is_of_session(calls: tuple[str, ...]) -> bool:
+    return any(_symbol(call) in _OF_SESSIONS for call in calls)
 
 
 def _is_unnamed(call: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from millrace.errors import MillraceError
 from millrace.servers.attached import AttachedInstance
@@ -54,3 +54,12 @@ class Observer(Protocol):
 
     def close(self) -> None:
         """Leave nothing behind, whatever happened before; may be called twice."""
+
+
+@runtime_checkable
+class Repeatable(Protocol):
+    """An observer that adds to what it saw when the measured part comes again."""
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it has seen too little, and another time would help."""

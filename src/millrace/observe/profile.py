@@ -40,6 +40,11 @@ _FP_HZ = (997, 499, 251, 127, 61)
 
 _NOTICEABLE_SHARE = 0.02
 
+# What is shorter is to be seen again, until it was recorded for so long: of 0.1 s there are at most
+# twenty samples of each CPU.
+ENOUGH_S = 2.0
+MOST_RUNS = 20
+
 
 def observer(target: Target) -> Profile:
     """A profile of the target's process, made ready. Raises Unavailable where perf cannot sample
@@ -70,10 +75,18 @@ class Profile:
         self._recording = recording
         self._settings = settings
         self._watch = watch
+        self._runs = 0
+
+    @property
+    def wants_more(self) -> bool:
+        """See observe.model.Repeatable."""
+        recording = self._recording
+        return self._runs < MOST_RUNS and recording.seconds < ENOUGH_S and recording.may_resume
 
     def begin(self) -> None:
         self._watch.look()
         self._recording.begin()
+        self._runs += 1
 
     def end(self) -> None:
         self._recording.end()
@@ -81,7 +94,9 @@ class Profile:
 
     def told(self) -> Mapping[str, Any]:
         granted = self._recording.granted()
-        folded = folding.fold(folding.parse(self._recording.lines()), self._watch.kinds())
+        folded = folding.fold(
+            folding.parse(self._recording.lines()), self._watch.kinds(), self._watch.serving
+        )
         lacks = list(missing(granted, folded, self._settings))
         if self._recording.was_cut:
             lacks.append(
@@ -100,6 +115,7 @@ class Profile:
                 "samples": folded.samples,
                 "lost": folded.lost,
                 "seconds": self._recording.seconds,
+                "runs": self._runs,
                 "stacks": dict(folded.stacks),
             },
             "missing": lacks,

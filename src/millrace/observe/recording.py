@@ -98,7 +98,7 @@ class Granted:
 
 
 class Recording:
-    """A recording of one process, from ``begin`` to ``end``; ``seconds`` is how long.
+    """A recording of one process, from each ``begin`` to its ``end``; ``seconds`` is how long.
 
     ``was_cut`` says that perf ended by itself before that, because it had recorded so much. Every
     method raises Unavailable, with what perf said, where it cannot go on.
@@ -120,6 +120,12 @@ class Recording:
             self._way = self._first_permitted()
             self._opened = opened.pop_all()
 
+    @property
+    def may_resume(self) -> bool:
+        """Whether another ``begin`` adds to what is recorded: a perf that cannot be told starts
+        anew, and one that has recorded so much is gone."""
+        return self._perf.is_told and not self._running().has_ended_well()
+
     def begin(self) -> None:
         if self._perf.is_told:
             self._running().tell("enable", _CONTROL_LIMIT_S)
@@ -129,7 +135,7 @@ class Recording:
 
     def end(self) -> None:
         """Stop sampling."""
-        self.seconds = time.monotonic() - self._began_s
+        self.seconds += time.monotonic() - self._began_s
         if self._running().has_ended_well():
             self.was_cut = True
             self.seconds -= time.time() - os.fstat(self._memory).st_mtime

@@ -124,6 +124,11 @@ class ThreadWatch:
         """The sockets that are not clients', as known until now."""
         return Sockets(self._listening, self._own)
 
+    @property
+    def serving(self) -> str:
+        """The kind of the threads that serve clients."""
+        return POOL if self._has_pool else CONNECTION
+
     def kinds(self, seen: Mapping[int, Seen] | None = None) -> Mapping[int, str]:
         """The kind of each thread that was there at a mark or was seen in between. To be asked
         while the threads are there: workers of a pool begin when they are needed."""

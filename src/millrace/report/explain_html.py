@@ -40,6 +40,7 @@ from millrace.report.flame_graph import ROW_PX, FlameGraph, flame_graph
 from millrace.report.formatting import FINDING_GLYPHS, counted
 from millrace.report.pages import environment
 from millrace.report.profile_tables import (
+    few_samples_note,
     flat_note,
     flat_table,
     functions_table,
@@ -105,6 +106,7 @@ class ExplanationPart:
     plans: tuple[PlanPart, ...]
     groups: Table | None
     functions: Table | None
+    few_samples: str | None
     paths: Table | None
     flame_graph: FlameGraph | None
     flats: tuple[FlatPart, ...]
@@ -211,6 +213,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
         plans=tuple(_plan(plan, labels) for plan in e.plans if not plan.same),
         groups=groups_table(profile, labels, e.noun) if profile is not None else None,
         functions=functions_table(profile, labels, e.noun) if profile is not None else None,
+        few_samples=few_samples_note([(side.label, side.flat) for side in (e.a, e.b)]),
         paths=paths_table(profile, labels, e.noun) if profile is not None else None,
         flame_graph=comparison_graph(e) if graphs else None,
         flats=tuple(

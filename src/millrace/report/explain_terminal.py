@@ -30,7 +30,7 @@ from millrace.report.explain_tables import (
     efficiency_table,
     sources_note,
 )
-from millrace.report.profile_tables import functions_table, groups_table
+from millrace.report.profile_tables import few_samples_note, functions_table, groups_table
 from millrace.report.server_tables import access_text, waits_table
 from millrace.report.tables import Table
 from millrace.report.terminal_table import show_table
@@ -107,6 +107,8 @@ def _show(e: Explanation, console: Console) -> None:
     if e.profile is not None:
         shown.add(groups_table(e.profile, labels, e.noun))
         shown.add(_first(functions_table(e.profile, labels, e.noun), _FUNCTIONS))
+        few = few_samples_note([(side.label, side.flat) for side in (e.a, e.b)])
+        _show_notes([few] if few else [], console)
     _show_footnotes(e, console)
 
 

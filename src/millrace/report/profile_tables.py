@@ -18,6 +18,7 @@ from millrace.report.tables import Column, Row, Section, Table
 FUNCTIONS = 25  # in the table; more of them hardly differ
 FLAT_LINES = 40
 PATHS = 20
+FEW_SAMPLES = 1_000
 _INNERMOST = 6  # functions of a call path that are shown
 
 
@@ -129,8 +130,9 @@ def flat_table(flat: FlatProfile, label: str) -> Table:
 
 def flat_note(flat: FlatProfile) -> str:
     """How a profile was taken, and what its table leaves out."""
+    runs = f" of {flat.runs} runs" if flat.runs > flat.trials else ""
     text = (
-        f"{flat.samples:,} samples of {flat.event} in {trials_text(flat.trials)}, "
+        f"{flat.samples:,} samples of {flat.event} in {trials_text(flat.trials)}{runs}, "
         f"{figure_text(flat.cpu_us)} µs of CPU time"
     )
     if flat.user_only:
@@ -142,6 +144,16 @@ def flat_note(flat: FlatProfile) -> str:
         percent = sum(line.percent for line in flat.lines[FLAT_LINES:])
         text += f"; {len(rest):,} further functions have {percent:.1f} % of them"
     return text
+
+
+def few_samples_note(flats: Sequence[tuple[str, FlatProfile | None]]) -> str | None:
+    """What sides have too few samples to tell small functions apart; None where none has."""
+    few = [
+        f"{flat.samples:,} in {label}"
+        for label, flat in flats
+        if flat is not None and flat.samples < FEW_SAMPLES
+    ]
+    return f"few samples: {', '.join(few)}; more --profile-blocks give more" if few else None
 
 
 def trials_text(trials: int) -> str:

@@ -17,11 +17,12 @@ from millrace.runner import cpu_wakeup, limits, phases, yields
 from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
-from millrace.runner.observing import TELL_LIMIT_S, observed, target_of
+from millrace.runner.observing import TELL_LIMIT_S, observed, target_of, until_measured
 from millrace.runner.placement import Placement
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
 from millrace.servers import families
+from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, LeftOut, Option, Server, as_data
@@ -101,10 +102,18 @@ class Listener:
         self.watch()
 
 
-def run_phases(run_spec: RunSpec, listener: Listener, limit_s: float) -> load.LoadResult:
-    """Carry out phases that are not measured."""
+def run_phases(
+    run_spec: RunSpec, listener: Listener, limit_s: float, see: See | None = None
+) -> load.LoadResult:
+    """Carry out phases that are not measured; ``see`` gets their events first."""
+
+    def hear(event: Mapping[str, Any]) -> None:
+        if see is not None:
+            see(event)
+        listener.hear(event)
+
     try:
-        return load.run(run_spec, on_event=listener.hear, limit_s=limit_s)
+        return load.run(run_spec, on_event=hear, limit_s=limit_s)
     except TrialFailed:
         _let_the_server_explain(listener.watch)
         raise
@@ -163,8 +172,10 @@ def measure(
     data_file: DataFile | None = None,
 ) -> Sequence[StepRecord]:
     """Carry out the phases that are measured, and keep what they yielded, also when they could not
-    go on. Observers look on, and while clients are driven the server's counters are read."""
+    go on. Observers look on, and while clients are driven the server's counters are read. Loads are
+    repeated for an observer that saw too little of them, of which nothing else is kept."""
     work = given.work
+    deadline = time.monotonic() + limit_s - TELL_LIMIT_S
     run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
     with ExitStack() as opened:
         counters = None
@@ -177,6 +188,12 @@ def measure(
         with cpu_wakeup.in_force(given.control) as awake:
             watchers = [*(() if counters is None else (counters.see,)), *placed, collector.see]
             result = _measured(run_spec, found, listener, watchers, limit_s=limit_s - TELL_LIMIT_S)
+            if not work.workload.drives:
+                again = phases.spec(until_measured(work), work, connection, data_file)
+                while collector.wants_more:
+                    _make_empty(instance, database)
+                    write_back(data_file)
+                    run_phases(again, listener, deadline - time.monotonic(), collector.see_again)
         found.observations = collector.document()
     if given.control is not None:
         note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
@@ -190,6 +207,12 @@ def measure(
         found.measurements.extend(counters.measurements())
         driving.judge(*counters.pool)
     return yields.step_records(result)
+
+
+def _make_empty(instance: Instance | AttachedInstance, database: str) -> None:
+    """The trial's database as it was before anything was loaded."""
+    for statement in ("DROP DATABASE", "CREATE DATABASE"):
+        instance.query(f"{statement} {database}", limit_s=ASK_LIMIT_S)
 
 
 def _placed(

@@ -63,3 +63,9 @@ def window(work: Work) -> Window:
     }
     names = [phase.name for phase in phases if phase.name in timed]
     return Window(names[0], names[-1], drives=False)
+
+
+def until_measured(work: Work) -> tuple[Phase, ...]:
+    """The phases to the end of the part that is measured: what follows them only looks at it."""
+    names = [phase.name for phase in work.measuring]
+    return work.measuring[: names.index(window(work).last) + 1]

@@ -166,6 +166,7 @@ def test_a_flat_profile_is_as_profilers_print_it() -> None:
     assert first.percent == pytest.approx(100 * 6 / 28)
     assert first.us == pytest.approx(6)
     assert sum(line.percent for line in found.lines) == pytest.approx(100)
+    assert found.runs == 2  # a document that does not tell is of one run
     assert flat_profile([Scene().trial(ALONE)]) is None
 
 

@@ -203,6 +203,72 @@ def test_sections_of_amounts_tell_how_late_they_began(
     assert "late_s" not in found["plans"]
 
 
+@dataclass
+class Unsated(Recorded):
+    """An observer that has to see the measured part so often."""
+
+    wanted: int = 3
+
+    @property
+    def wants_more(self) -> bool:
+        return self.asked.count("begin") < self.wanted
+
+
+def repeated(makers: Mapping[str, Make], target: Target) -> tuple[int, dict[str, Any]]:
+    """How often a load was repeated until nobody wanted more, and what was seen."""
+    times = 0
+    with collecting(makers, list(makers), target, LOADING) as collector:
+        for event in (started("load"), ended("load", "load_data"), started("finish")):
+            collector.see(event)
+            assert not collector.wants_more
+        collector.see(ended("finish"))
+        while collector.wants_more:
+            times += 1
+            for event in (started("create"), started("load"), ended("finish"), ended("count")):
+                collector.see_again(event)
+        return times, collector.document()
+
+
+def test_only_who_saw_too_little_looks_again(target: Target) -> None:
+    sated, unsated = Recorded(), Unsated(section="profile")
+    makers = {"one": maker(sated), "profile": maker(unsated)}
+    times, found = repeated(makers, target)
+    assert times == 2
+    assert unsated.asked == [*["begin", "end"] * 3, "told", "close"]
+    assert sated.asked == ["begin", "end", "told", "close"]
+    assert found["observers"] == ["one", "profile"]
+
+
+def test_the_window_is_that_of_the_first_time(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("millrace.observe.collecting.time", clock)
+    observer = Unsated(section="profile", clock=clock)
+    _, found = repeated({"profile": maker(observer)}, target)
+    assert found["window_s"] == 1.0  # its begin took
+    assert found["profile"]["late_s"] == 0.5
+
+
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_nothing_is_repeated_for_who_saw_enough(target: Target, wanted: int) -> None:
+    times, _ = repeated({"profile": maker(Unsated(section="profile", wanted=wanted))}, target)
+    assert times == 0
+
+
+def test_who_fails_when_looking_again_is_missed_and_ends_the_repetition(target: Target) -> None:
+    class Tires(Unsated):
+        def _ask(self, what: str) -> None:
+            super()._ask(what)
+            if self.asked.count("begin") == 2:
+                raise Unavailable("perf is gone")
+
+    times, found = repeated({"profile": maker(Tires(section="profile"))}, target)
+    assert times == 1
+    assert found["observers"] == []
+    assert [each["what"] for each in found["missing"]] == ["perf is gone"]
+
+
 def test_samplers_work_while_nobody_else_looks() -> None:
     assert list(OBSERVERS)[-3:] == ["threads", "states", PROFILE]
 

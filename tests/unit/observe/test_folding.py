@@ -157,6 +157,31 @@ SAMPLES = st.lists(
 )  # fmt: skip
 
 
+def asking(tid: int, function: str, comm: str = "mysqld") -> list[Sample]:
+    """A thread in the function of a session, and elsewhere."""
+    start = ("libc.so`start_thread", "mysqld`pfs_spawn_thread")
+    return [Sample(comm, tid, (*start, f"mysqld`{function}")), Sample(comm, tid, start)]
+
+
+@pytest.mark.parametrize(
+    "function", ["handle_connection", "do_handle_one_connection", "do_command", "dispatch_command"]
+)
+def test_a_session_between_the_marks_is_known_by_its_calls(function: str) -> None:
+    """1 and 2 ended before the second mark, 3 waits there for connections to come."""
+    samples = [*asking(1, function), *asking(2, function), *asking(3, function)]
+    folded = fold(samples, {3: "background"})
+    assert {stack.partition(";")[0] for stack in folded.stacks} == {"connection"}
+    assert sorted(folded.stacks.values()) == [3, 3]
+    pooled = fold(samples, {3: "background"}, serving="pool")
+    assert {stack.partition(";")[0] for stack in pooled.stacks} == {"pool"}
+
+
+def test_calls_do_not_outrank_what_a_thread_is_known_for() -> None:
+    samples = [*asking(1, "do_command"), *asking(2, "log_writer"), *asking(3, "io_handler", "io")]
+    folded = fold(samples, {1: "observer", 2: "background"})
+    assert {stack.partition(";")[0] for stack in folded.stacks} == {"observer", "background", "io"}
+
+
 @given(SAMPLES)
 def test_every_sample_is_in_one_stack(samples: list[Sample]) -> None:
     folded = fold(samples, {1: "connection"})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from millrace.observe import perf, recording
 from millrace.observe.folding import Folded
 from millrace.observe.model import Unavailable
 from millrace.observe.perf import Perf
-from millrace.observe.profile import choose, missing
+from millrace.observe.profile import ENOUGH_S, MOST_RUNS, Profile, choose, missing
 from millrace.observe.recording import Granted, Settings
 
 # As perf prints them for a guest without counters, and for a processor with two kinds of cores.
@@ -60,6 +62,44 @@ def test_a_refusal_says_why_and_what_to_do() -> None:
     assert gone.remedy is None
     assert perf.refused("").message == "perf cannot record: it ended without a word"
     assert perf.setting("no_such_setting") == "unknown"
+
+
+class Took:
+    """A recording that is as long as it says each time, and a watch of threads."""
+
+    def __init__(self, each_s: float, *, may_resume: bool = True) -> None:
+        self.seconds = 0.0
+        self.may_resume = may_resume
+        self.looks = 0
+        self._each_s = each_s
+
+    def look(self) -> None:
+        self.looks += 1
+
+    def begin(self) -> None:
+        assert self.looks % 2 == 1
+
+    def end(self) -> None:
+        self.seconds += self._each_s
+
+
+@pytest.mark.parametrize(
+    ("took", "runs"),
+    [
+        (Took(3 * ENOUGH_S), 1),
+        (Took(ENOUGH_S / 2.5), 3),
+        (Took(ENOUGH_S / 1000), MOST_RUNS),
+        (Took(ENOUGH_S / 1000, may_resume=False), 1),
+    ],
+)
+def test_what_is_short_is_seen_again_until_there_is_enough(took: Any, runs: int) -> None:
+    profile = Profile(took, DWARF, took)
+    counted = 0
+    while counted == 0 or profile.wants_more:
+        counted += 1
+        profile.begin()
+        profile.end()
+    assert counted == runs
 
 
 def folded(**different: object) -> Folded:

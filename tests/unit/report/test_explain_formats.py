@@ -258,6 +258,16 @@ def test_the_terminal_tells_background_sources_and_plans(study: Explanation) -> 
     assert f"insert_next in {B}: ALL of sbtest1, 20000 rows" in text
 
 
+def test_few_samples_are_told_beside_the_tables_of_functions(study: Explanation) -> None:
+    assert "few samples" not in explain_terminal.as_text([study])
+    assert "few samples" not in text_of(page(study))
+    assert study.b.flat is not None
+    few = replace(study, b=replace(study.b, flat=replace(study.b.flat, samples=412)))
+    said = f"few samples: 412 in {study.b.label}; more --profile-blocks give more"
+    assert said in " ".join(explain_terminal.as_text([few]).split())
+    assert text_of(page(few)).count(said) == 2  # by purpose, and by function
+
+
 def test_plans_of_different_statements_are_shown_both(study: Explanation) -> None:
     (plan,) = study.plans
     apart = (
