@@ -142,6 +142,7 @@ CAUSES = (
         title="performance_schema with all instruments",
         factors='test = ["point-query"]',
         compared=_CONFIGURATIONS,
+        options="performance_schema = 0",
         b_options="""performance_schema = 1
 performance_schema_instrument = "%=ON"
 performance_schema_consumer_events_waits_current = 1
