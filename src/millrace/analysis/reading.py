@@ -26,12 +26,14 @@ def observed_trials(
     purpose: Literal["measure", "profile"] = "measure",
 ) -> tuple[ObservedTrial, ...]:
     """The finished trials of a treatment that did any work, in the order of their blocks."""
-    clients, loaders = _clients(stored, treatment), _loaders(stored, treatment)
+    chosen = {**(stored.run.spec.get("parameters") or {}), **treatment.levels}
+    clients = int(chosen.get("clients") or 1)
+    connections = loaders(stored.run.spec.get("workload") or {}, chosen)
     last = stored.last_attempts()
     found = []
     for trial in sorted(stored.trials, key=lambda trial: trial.block):
         if trial.treatment_id == treatment.id and trial.purpose == purpose:
-            told = _trial(trial, last.get(trial.id), clients, loaders)
+            told = _trial(trial, last.get(trial.id), clients, connections)
             found += [told] if told is not None else []
     return tuple(found)
 
@@ -45,16 +47,32 @@ def _trial(
     return None if told is None else ObservedTrial(trial.id, trial.block, attempt, told)
 
 
-def _clients(stored: StoredRun, treatment: TreatmentRecord) -> int:
-    parameters = stored.run.spec.get("parameters") or {}
-    return int(treatment.levels.get("clients") or parameters.get("clients") or 1)
+def loaders(workload: Mapping[str, Any], chosen: Mapping[str, Any]) -> int | None:
+    """How many connections load the tables of a workload, one a table at most; None where the load
+    generator chose and nobody knows. ``chosen`` are parameters and levels."""
+    tables = _tables(workload, chosen)
+    asked = int(chosen.get("load_threads") or 0)
+    if tables == 1:
+        return 1
+    return min(asked, tables) if asked and tables else asked or None
 
 
-def _loaders(stored: StoredRun, treatment: TreatmentRecord) -> int | None:
-    """How many connections load a table; None where the load generator chose and nobody knows."""
-    parameters = stored.run.spec.get("parameters") or {}
-    asked = treatment.levels.get("load_threads", parameters.get("load_threads"))
-    return 1 if asked is None else int(asked) or None
+def _tables(workload: Mapping[str, Any], chosen: Mapping[str, Any]) -> int | None:
+    """How many tables a workload has; None where it does not say."""
+    counts = [
+        _count(table.get("count"), chosen) for table in (workload.get("tables") or {}).values()
+    ]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _count(told: Any, chosen: Mapping[str, Any]) -> int | None:
+    """A number, or the parameter that holds it: ``{tables}``."""
+    if told is None:
+        return 1
+    text = str(told)
+    value = chosen.get(text[1:-1]) if text.startswith("{") else text
+    return None if value is None else int(value)
 
 
 def observed(attempt: StoredAttempt, *, clients: int, loaders: int | None = 1) -> Observed | None:

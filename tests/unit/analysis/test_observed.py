@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.reading import observed, observed_trials
+from millrace.analysis.reading import loaders, observed, observed_trials
 from millrace.analysis.threads import OTHER_SESSIONS
 from tests.unit.analysis.observations import (
     A,
@@ -145,6 +145,26 @@ def test_loading_is_one_client_whose_operations_are_rows() -> None:
     assert (found.work.noun, found.work.loop, found.work.clients) == ("row", "load", 1)
     assert found.work.latency_s == pytest.approx(2.0 / 100_000)
     assert found.cycle_us == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("tables", "chosen", "expected"),
+    [
+        ([{}], {"load_threads": 0}, 1),
+        ([{"count": None}], {"load_threads": 8}, 1),
+        ([{"count": "{tables}"}], {"tables": 1, "load_threads": 0}, 1),
+        ([{"count": "{tables}"}], {"tables": 8, "load_threads": 0}, None),
+        ([{"count": "{tables}"}], {"tables": 8, "load_threads": 4}, 4),
+        ([{"count": "{tables}"}], {"load_threads": 4}, 4),
+        ([{"count": 2}, {}], {"load_threads": 4}, 3),
+        ([{}, {}], {}, None),
+    ],
+)
+def test_a_table_is_loaded_by_one_connection(
+    tables: list[dict[str, Any]], chosen: dict[str, Any], expected: int | None
+) -> None:
+    workload = {"tables": {str(number): table for number, table in enumerate(tables)}}
+    assert loaders(workload, chosen) == expected
 
 
 def test_several_connections_share_the_rows() -> None:
