@@ -12,7 +12,7 @@ its memory allocator with it, and what else the host did cannot, and are named a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,10 @@ _OF_BUILDS = ("version_",)
 
 # Bare switches, which take no value.
 _SWITCHES = ("log_bin",)
+
+
+Refuses = Callable[[str, str | None], bool]
+"""Whether B's server does not take an option's value, None for a bare flag."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class AlignedPlan:
     aligned: Mapping[str, str]
 
 
-def alignments(suspects: Sequence[Suspect]) -> Aligning:
+def alignments(suspects: Sequence[Suspect], refuses: Refuses) -> Aligning:
     """What can be aligned of the likeliest suspects, each alone and all together, and what not.
 
     Raises UserError where there is nothing that can.
@@ -77,7 +81,7 @@ def alignments(suspects: Sequence[Suspect]) -> Aligning:
             left_out.append(f"{suspect.about}: {_ELSEWHERE[suspect.kind]}")
         if suspect.kind != "option":
             continue
-        reasons = {name: _why_not(name, a) for name, (a, _) in suspect.settings.items()}
+        reasons = {name: _why_not(name, a, refuses) for name, (a, _) in suspect.settings.items()}
         left_out += [f"{name}: {reason}" for name, reason in reasons.items() if reason]
         settings = {name: a for name, (a, _) in suspect.settings.items() if a and not reasons[name]}
         if settings and len(found) == _MOST:
@@ -96,13 +100,20 @@ def alignments(suspects: Sequence[Suspect]) -> Aligning:
     return Aligning(tuple(found), tuple(left_out))
 
 
-def _why_not(name: str, a: str | None) -> str:
+def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
     """Why a setting with the value ``a`` in A cannot be given to B; empty where it can."""
     if name.startswith(_OF_BUILDS):
         return _ELSEWHERE["build"]
     if a is None:
         return "not there in A"
-    return "" if a else "empty in A"
+    if not a:
+        return "empty in A"
+    given = _option(name, a)
+    if any(
+        refuses(option, None if value is True else str(value)) for option, value in given.items()
+    ):
+        return f"the server of B does not take {a}"
+    return ""
 
 
 def aligned_plan(

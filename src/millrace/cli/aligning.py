@@ -5,16 +5,19 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from millrace.analysis.alignment import Alignments, given_back
 from millrace.analysis.explanation import Explained, Explanation
 from millrace.analysis.metrics import read_metrics
-from millrace.campaign.aligning import aligned_plan, alignments
+from millrace.campaign.aligning import Refuses, aligned_plan, alignments
 from millrace.cli.carrying_out import carry_out, new_run
 from millrace.cli.console import err
 from millrace.cli.quiet_host import quiet_host
 from millrace.errors import TrialFailed
+from millrace.servers import install, options
+from millrace.servers.model import InstalledServer
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 
@@ -28,11 +31,12 @@ def measure_aligned(
 
     Raises UserError where no setting is suspected, and TrialFailed where no block has all trials.
     """
-    wanted = alignments(explanation.suspects)
+    candidate = _treatment(stored, explanation.b)
+    wanted = alignments(explanation.suspects, _refuses(str(candidate.resolved["server"])))
     aligned = aligned_plan(
         stored,
         base=_treatment(stored, explanation.a),
-        candidate=_treatment(stored, explanation.b),
+        candidate=candidate,
         wanted=wanted.alignments,
         blocks=blocks or stored.run.blocks,
         seed=secrets.randbelow(_SEEDS),
@@ -62,6 +66,14 @@ def measure_aligned(
             remedy=f"`millrace results show {chosen.run.id}` has each reason",
         )
     return replace(found, run_id=chosen.run.id, left_out=left_out)
+
+
+def _refuses(name: str) -> Refuses:
+    """What the server of that name, which is to be measured again, does not take."""
+    server = install.find(name)
+    if not isinstance(server, InstalledServer):
+        return lambda _option, _value: False
+    return partial(options.refuses, server)
 
 
 def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:

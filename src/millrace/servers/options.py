@@ -12,6 +12,7 @@ from millrace import paths, whole_file
 from millrace.errors import HostProblem, UserError, nearest_names
 from millrace.servers import families, instances, option_names
 from millrace.servers.families.model import Family
+from millrace.servers.instances import Instance
 from millrace.servers.model import (
     AttachedServer,
     Configuration,
@@ -26,6 +27,7 @@ from millrace.servers.provenance import program_sha256
 
 _HELP_LIMIT_S = 60.0
 _INITIALISE_LIMIT_S = 120.0
+_REFUSED = "Error while setting value"
 _CACHE_FORMAT = 1
 
 _DESCRIBED_OPTION = re.compile(r"^  (?:-\S, )?--([A-Za-z][\w-]*)", re.M)
@@ -152,6 +154,26 @@ def _unknown_options(
         remedy="mark them optional in their layer to leave them out where a server lacks them, "
         "or remove them",
     )
+
+
+def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
+    """Whether the server knows an option and does not take the value, None for a bare flag: it is
+    had to print its options with it."""
+    if not knows(known(server), name):
+        return False
+    wanted = FittedOptions("asked", (Option(name, value, optional=False, layer="asked"),))
+    arguments = [*wanted.arguments(), "--verbose", "--help"]
+    with instances.create(server, FittedOptions("default", ()), role="options") as instance:
+        status, _ = instance.print_of_program(arguments, _HELP_LIMIT_S)
+        if status != 0 and not _says_refused(instance):
+            instance.initialise(_INITIALISE_LIMIT_S)
+            status, _ = instance.print_of_program(arguments, _HELP_LIMIT_S)
+        return status != 0 or _says_refused(instance)
+
+
+def _says_refused(instance: Instance) -> bool:
+    """Plugins, as InnoDB in MySQL 8, refuse their values, and the program ends without error."""
+    return _REFUSED in instance.log_tail()
 
 
 def _ask(server: InstalledServer) -> KnownOptions:

@@ -25,6 +25,16 @@ def test_a_server_tells_its_options(server_of: ServerOf, name: str) -> None:
     assert not options.knows(known, "innodb_bufer_pool_size")
 
 
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def test_a_server_tells_which_values_it_does_not_take(server_of: ServerOf, name: str) -> None:
+    server = server_of(name)
+    assert options.refuses(server, "binlog_format", "nonsense")
+    assert options.refuses(server, "innodb_stats_method", "nonsense")
+    assert not options.refuses(server, "innodb_flush_method", "O_DIRECT")
+    assert not options.refuses(server, "skip_log_bin", None)
+    assert not options.refuses(server, "an_option_that_it_does_not_have", "nonsense")
+
+
 def test_servers_differ(server_of: ServerOf) -> None:
     old, new = options.known(server_of("mysql-5.6.24")), options.known(server_of("mysql-5.7.22"))
     assert "innodb_page_cleaners" in new.names - old.names

@@ -48,6 +48,10 @@ def stored(directory: Path, text: str = SMALL) -> StoredRun:
     return StoredRun(run, treatments, (), ())
 
 
+def takes_all(_name: str, _value: str | None) -> bool:
+    return False
+
+
 def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> None:
     found = alignments(
         (
@@ -55,7 +59,8 @@ def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> N
             suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),
             suspect("page cache", innodb_flush_method=(None, "O_DIRECT")),
             suspect("checksums", innodb_checksum_algorithm=("none", "crc32")),
-        )
+        ),
+        takes_all,
     )
     together = Alignment(ALL, {**CHECKSUMS.settings, **BINARY_LOG.settings})
     assert found.alignments == (BINARY_LOG, CHECKSUMS, together)
@@ -65,9 +70,28 @@ def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> N
     )
 
 
+def test_what_the_other_server_does_not_take_is_left_out() -> None:
+    asked = []
+
+    def refuses(name: str, value: str | None) -> bool:
+        asked.append((name, value))
+        return name == "engine"
+
+    found = alignments(
+        (
+            suspect("memory", engine=("InnoDB", "TempTable"), size=("ON", "OFF")),
+            suspect("binary log", log_bin=("OFF", "ON")),
+        ),
+        refuses,
+    )
+    assert asked == [("engine", "InnoDB"), ("size", "1"), ("skip_log_bin", None)]
+    assert found.left_out == ("engine: the server of B does not take InnoDB",)
+    assert found.alignments[0].settings == {"size": "ON"}
+
+
 def test_one_setting_is_all_of_them() -> None:
     only = (suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),)
-    assert alignments(only) == Aligning((BINARY_LOG,), ())
+    assert alignments(only, takes_all) == Aligning((BINARY_LOG,), ())
 
 
 def test_what_cannot_be_aligned_is_named() -> None:
@@ -77,7 +101,8 @@ def test_what_cannot_be_aligned_is_named() -> None:
             suspect("TLS", tls=("false", "true"), version_ssl_library=("1", "3")),
             suspect("flush method", innodb_flush_method=("", "O_DIRECT")),
             *(suspect(f"topic {n}", "option", **{f"option_{n}": ("0", "1")}) for n in range(3)),
-        )
+        ),
+        takes_all,
     )
     assert [each.name for each in found.alignments] == ["TLS", "topic 0", "topic 1", ALL]
     assert found.alignments[0].settings == {"tls": "false"}
@@ -91,7 +116,9 @@ def test_what_cannot_be_aligned_is_named() -> None:
 
 def test_without_anything_to_align_the_error_says_what_there_is() -> None:
     with pytest.raises(UserError, match="memory allocator: of the build"):
-        alignments((suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),))
+        alignments(
+            (suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),), takes_all
+        )
 
 
 @pytest.mark.parametrize("suspects", [(), (suspect("parsing", "cpu"),)])
@@ -99,7 +126,7 @@ def test_without_a_suspected_setting_there_is_nothing_to_align(
     suspects: tuple[Suspect, ...],
 ) -> None:
     with pytest.raises(UserError, match="no suspect is a setting"):
-        alignments(suspects)
+        alignments(suspects, takes_all)
 
 
 def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
