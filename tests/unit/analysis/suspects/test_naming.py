@@ -298,13 +298,18 @@ def test_row_locks_held_while_the_log_is_flushed() -> None:
     assert named(suspects(a, b))[0] == ("lock", "row locks")
 
 
-def test_a_flush_rate_predicts_the_time() -> None:
-    flushes = {
+def flushed(flush_s: float) -> dict[str, dict[str, Any]]:
+    """A disk that was flushed 3000 times, which took so long in sum."""
+    return {
         "disk": {
             "device": "vda", "reads": 0, "writes": 900, "read_bytes": 0, "write_bytes": 1,
-            "flushes": 3000, "read_s": 0.0, "write_s": 0.1, "flush_s": 2.7, "busy_s": 2.8,
+            "flushes": 3000, "read_s": 0.0, "write_s": 0.1, "flush_s": flush_s, "busy_s": 2.8,
         }
     }  # fmt: skip
+
+
+def test_a_flush_rate_predicts_the_time() -> None:
+    flushes = flushed(2.7)
     a, b = FLUSH
     found = suspects(replace(a, effective={}), replace(b, effective={}, sections=flushes))
     assert named(found) == [("storage", "flushes of the log")]
@@ -480,12 +485,7 @@ def test_a_wait_that_is_longer_than_the_locks_is_no_evidence_for_them() -> None:
 
 
 def test_flushes_that_overlap_are_no_prediction() -> None:
-    flushes = {
-        "disk": {
-            "device": "vda", "reads": 0, "writes": 900, "read_bytes": 0, "write_bytes": 1,
-            "flushes": 3000, "read_s": 0.0, "write_s": 0.1, "flush_s": 12.0, "busy_s": 2.8,
-        }
-    }  # fmt: skip
+    flushes = flushed(12.0)
     a, b = (replace(each, effective={}, sections=flushes) for each in FLUSH)
     sentence = suspects(a, b)[0].sentence
     assert "took 12 s, in sum over overlapping flushes, of a trial of 3 s" in sentence
