@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from millrace.analysis.account import PARTS, UNACCOUNTED
@@ -50,7 +49,6 @@ from millrace.report.profile_tables import (
 from millrace.report.server_tables import access_text, digests_table, plan_table, waits_table
 from millrace.report.stacked_bars import StackedBars, stacked_bars
 from millrace.report.tables import Table
-from millrace.report.write import write_text
 from millrace.store.records import RunRecord
 
 _OPEN = 4  # comparisons; of more, each is closed until it is asked for
@@ -125,12 +123,6 @@ def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
         .get_template("explain.html.j2")
         .render(run=run, title=_title(explanations, run), **context(explanations))
     )
-
-
-def write(explanations: Sequence[Explanation], run: RunRecord, path: Path) -> Path:
-    """Write the page to ``path`` and return it; raises UserError or HostProblem where that cannot
-    be."""
-    return write_text(path, as_html(explanations, run))
 
 
 def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
