@@ -28,7 +28,8 @@ class Cause:
 
     ``factors`` are those of the experiment beside the server, ``compared`` one of them with its
     levels of A and B; without one the server is compared with itself, B's trials with ``inject``.
-    ``expected`` are (kind, about) of suspects, about being empty for any.
+    ``expected`` are (kind, about) of suspects, about being empty for any. A cause that makes little
+    beside what trials differ by anyway is measured ``times`` as often.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Cause:
     inject: Injection | None = None
     profile_blocks: int = 0
     rows: int = 50_000
+    times: int = 1
 
     def experiment(self, server: str, size: Size, places: dict[str, str]) -> str:
         """The experiment's text; ``places`` are paths that options name."""
@@ -56,7 +58,7 @@ class Cause:
         return _EXPERIMENT.substitute(
             name=self.name,
             title=self.title,
-            blocks=size.blocks,
+            blocks=self.times * size.blocks,
             profile_blocks=self.profile_blocks,
             servers=servers,
             configurations=configurations,
@@ -192,6 +194,7 @@ performance_schema_consumer_events_stages_current = 1""",
         title="TLS",
         factors='test = ["point-query"]',
         compared=("tls", "false", "true"),
+        times=2,
         options="""ssl_ca = "$authority"
 ssl_cert = "$certificate"
 ssl_key = "$key\"""",
