@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -54,14 +53,6 @@ def show(explanations: Sequence[Explanation], console: Console) -> None:
         return
     for explanation in explanations:
         _show(explanation, console)
-
-
-def as_text(explanations: Sequence[Explanation]) -> str:
-    """The same without colour, 120 columns wide."""
-    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
-    show(explanations, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
 
 
 def _show_answers(explanations: Sequence[Explanation], console: Console) -> None:

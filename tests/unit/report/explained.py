@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rich.console import Console
+
 from millrace.analysis.explanation import Explanation, explain
 from millrace.analysis.suspects.model import Suspect
+from millrace.report import explain_terminal
 from millrace.store.records import StoredRun
 from tests.unit.analysis.observations import A, B, Truth, explained_run
 from tests.unit.report.flame_trees import STACKS
@@ -148,3 +152,11 @@ def _stacks(new: bool, block: int) -> dict[str, int]:
         if count:
             found[path] = count
     return found
+
+
+def explained_text(explanations: Sequence[Explanation]) -> str:
+    """What the terminal shows, without colour, 120 columns wide."""
+    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+    explain_terminal.show(explanations, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()

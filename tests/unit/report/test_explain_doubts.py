@@ -8,11 +8,10 @@ import pytest
 
 from millrace.analysis.account import TrialAccount
 from millrace.analysis.explanation import Explanation
-from millrace.report import explain_terminal
 from millrace.report.explain_doubts import doubts
 from millrace.report.explain_html import as_html
 from tests.unit.analysis.observations import A, B
-from tests.unit.report.explained import explained_study
+from tests.unit.report.explained import explained_study, explained_text
 
 
 @pytest.fixture(scope="module")
@@ -98,5 +97,5 @@ def test_disturbed_blocks_are_told_beside_the_answer() -> None:
 
 def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
     changed = with_latency(study, 1.4, 0, 1, 2, 3, 4)
-    assert "do not trust the parts" in " ".join(explain_terminal.as_text([changed]).split())
+    assert "do not trust the parts" in " ".join(explained_text([changed]).split())
     assert 'class="doubt"' in as_html([changed], changed.run)

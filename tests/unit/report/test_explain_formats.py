@@ -30,6 +30,7 @@ from millrace.report.explain_tables import account_table
 from tests.unit.analysis.observations import A, B
 from tests.unit.report.explained import (
     explained_study,
+    explained_text,
     first_blocks,
     study_run,
     unobserved,
@@ -213,7 +214,7 @@ def test_the_terminal_cuts_nothing(study: Explanation, width: int) -> None:
 
 
 def test_of_many_the_terminal_shows_the_answers(study: Explanation) -> None:
-    text = explain_terminal.as_text([study] * 5)
+    text = explained_text([study] * 5)
     assert text.count("mysql-9.7.4 needs") == 5
     assert "client and wire" not in text
     assert "--candidate LEVEL" in text
@@ -251,7 +252,7 @@ def test_of_many_each_is_closed_with_its_answer_and_command(study: Explanation) 
 
 
 def test_the_terminal_tells_background_sources_and_plans(study: Explanation) -> None:
-    text = " ".join(explain_terminal.as_text([study]).split())
+    text = " ".join(explained_text([study]).split())
     assert "CPU time of background threads" in text
     assert "told by threads that serve clients: server CPU, foreground" in text
     assert f"insert_next in {A}: ref of sbtest1 by k_1, 3 rows" in text
@@ -259,12 +260,12 @@ def test_the_terminal_tells_background_sources_and_plans(study: Explanation) -> 
 
 
 def test_few_samples_are_told_beside_the_tables_of_functions(study: Explanation) -> None:
-    assert "few samples" not in explain_terminal.as_text([study])
+    assert "few samples" not in explained_text([study])
     assert "few samples" not in text_of(page(study))
     assert study.b.flat is not None
     few = replace(study, b=replace(study.b, flat=replace(study.b.flat, samples=412)))
     said = f"few samples: 412 in {study.b.label}; more --profile-blocks give more"
-    assert said in " ".join(explain_terminal.as_text([few]).split())
+    assert said in " ".join(explained_text([few]).split())
     assert text_of(page(few)).count(said) == 2  # by purpose, and by function
 
 
@@ -281,7 +282,7 @@ def test_plans_of_different_statements_are_shown_both(study: Explanation) -> Non
 
 
 def test_not_sure_is_explained_once_in_the_terminal(study: Explanation) -> None:
-    text = explain_terminal.as_text([study])
+    text = explained_text([study])
     assert "not sure" in text
     assert text.count(NOT_SURE) == 1
 
@@ -302,7 +303,7 @@ def test_one_block_is_told_as_what_it_is() -> None:
     assert found.differences is not None
     rows = account_table(found.differences, (A, B), "transaction").sections[0].rows
     assert {row.verdict for row in rows[:-2]} == {"?"}
-    assert ONE_BLOCK in explain_terminal.as_text([found])
+    assert ONE_BLOCK in explained_text([found])
     assert Page(page(found)).open == []
 
 

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from millrace.analysis.suspects import mechanisms
 from millrace.analysis.suspects.case import Case
 from millrace.analysis.suspects.environment import environment
-from millrace.analysis.suspects.model import Finding, Suspect, share_text, us_text
+from millrace.analysis.suspects.model import Finding, Kind, Suspect, share_text, us_text
 from millrace.analysis.suspects.settings import builds, options
 
 LEAST_SHARE = 0.02
 """Of the difference: what explains less is not worth a sentence."""
+
+# What differs may have moved all that it is known to move; only an experiment tells whether it did.
+_BOUNDS: frozenset[Kind] = frozenset({"option", "build"})
 
 _FINDERS = (
     environment,
@@ -73,6 +76,9 @@ def _sentence(case: Case, found: Finding, share: float) -> str:
         clause = f"{clause}; consistent with {found.consequence}"
     us, whole = us_text(found.us), us_text(case.size_us)
     in_all = "" if us in clause else f"{us} a {case.noun} in all, "
+    if found.kind in _BOUNDS:
+        most = share_text(share) if share < 1 else "all"
+        return f"{clause} (at most {in_all}{most} of the difference of {whole})"
     if share > 1:
         return f"{clause} ({in_all}more than the whole difference of {whole})"
     return f"{clause} ({in_all}{share_text(share)} of the difference of {whole})"
