@@ -30,6 +30,10 @@ use super::worker::{Context, Worker};
 /// Time for the threads to start before the first requests are due, so that none is late for that.
 const START_NS: u64 = 2_000_000;
 
+/// Where clients show their statements: time for others to see each of the server's threads wait for
+/// its client, from when all have connected. Later some never do, where they wait for each other.
+const SEEN_WAITING_NS: u64 = 200_000_000;
+
 /// Opens a connection for each client and drives them all to the end.
 ///
 /// `open` logs in and gives a connection and its script; several threads call it at once, with the
@@ -70,7 +74,12 @@ pub fn drive<S: Script + Send>(
             Some(Budget::new(transactions, threads))
         }
     };
-    let shared = Shared::new(clock, clock.now_ns() + START_NS, budget);
+    let pause_ns = if drive.board.is_some() {
+        SEEN_WAITING_NS
+    } else {
+        START_NS
+    };
+    let shared = Shared::new(clock, clock.now_ns() + pause_ns, budget);
     let context = Context {
         drive,
         names,

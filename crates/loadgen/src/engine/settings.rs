@@ -36,7 +36,8 @@ pub struct Drive {
     /// Clients stay connected for so long after the measured part: who looks at the server's threads
     /// then still finds them.
     pub linger: Duration,
-    /// Where clients show which statement is under way; None where nobody looks.
+    /// Where clients show which statement is under way; None where nobody looks. They begin a moment
+    /// after they have connected then, so that the server's threads are seen to wait for them.
     pub board: Option<PathBuf>,
     /// What random arrivals are drawn from.
     pub seed: u64,

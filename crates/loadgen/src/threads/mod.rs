@@ -15,7 +15,8 @@
 //!
 //! Where the clients show their statements on a board, a look at a thread that serves one of them is
 //! a look at what that one shows too (`seats`). Which one it serves is known from when it is first
-//! seen to wait on the server's socket for it; looks before that are of no statement's.
+//! seen to wait on the server's socket for it, best before the clients begin; looks before that are of
+//! no statement's.
 
 mod calls;
 mod names;

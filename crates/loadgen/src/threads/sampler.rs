@@ -79,9 +79,20 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Looks at what clients show from now on.
-    pub fn look_at(&mut self, seats: Seats) {
+    /// Looks at what clients show from now on. Threads that wait for their clients now are known to
+    /// serve them.
+    pub fn look_at(&mut self, seats: Seats) -> Result<(), ThreadsError> {
+        self.list()?;
+        let now = Instant::now();
+        for thread in &mut self.threads {
+            let said = thread.ask(None);
+            if let Some(seen) = thread.look(&said, &mut self.targets, now) {
+                thread.take_seat(seen, &seats);
+            }
+        }
+        self.prepare();
         self.seats = Some(seats);
+        Ok(())
     }
 
     /// Counts from nothing on, with the threads that there are now.

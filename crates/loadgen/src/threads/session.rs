@@ -50,7 +50,7 @@ pub fn run(settings: Settings, input: impl AsFd, out: &mut impl Write) -> Result
     let mut orders = Orders::new(input);
     let mut order = next(&mut orders, None)?;
     if let Some(Order::Board(board)) = &order {
-        sampler.look_at(Seats::ordered(board)?);
+        sampler.look_at(Seats::ordered(board)?)?;
         order = next(&mut orders, None)?;
     }
     match order {
