@@ -56,8 +56,34 @@ COUNTS: dict[str, Any] = {
                 state(20, "R"),
                 state(15, call=POLL, target="socket:[30]"),
             ],
+            "statements": [
+                {"statement": None, "states": [state(9, call=POLL, target="socket:[30]")]},
+                {
+                    "statement": "update",
+                    "states": [
+                        state(20, call=FUTEX, during_sync=5),
+                        state(4, "D", FSYNC, target="/data/ib_logfile0"),
+                        state(3, "D", FSYNC, target="/data/ib_logfile1"),
+                    ],
+                },
+            ],
         },
-        {"tid": 8, "name": "mysqld", "ticks": 100, "states": [state(100, call=IO_GETEVENTS)]},
+        {
+            "tid": 8,
+            "name": "mysqld",
+            "ticks": 100,
+            "states": [state(100, call=IO_GETEVENTS)],
+            "statements": [],
+        },
+        {
+            "tid": 9,
+            "name": "connection",
+            "ticks": 2,
+            "states": [state(2, "R")],
+            "statements": [
+                {"statement": "update", "states": [state(1, call=FUTEX), state(1, "R")]},
+            ],
+        },
     ],
 }
 
@@ -70,7 +96,7 @@ def test_the_section() -> None:
         "cpu_s": 0.02,
         "realtime": True,
     }
-    first, second = found["threads"]
+    first, second, _ = found["threads"]
     assert (first["tid"], first["kind"], first["ticks"]) == (7, "connection", 100)
     assert second["kind"] == "background"
     assert [(each["class"], each["count"]) for each in first["states"]] == [
@@ -93,8 +119,23 @@ def test_the_section() -> None:
     assert lock["during_sync"] == 25
 
 
+def test_statements_are_summed_over_threads() -> None:
+    told = states.section(COUNTS, {7: "connection"}, AROUND)["statements"]
+    assert told["threads"] == 2
+    rows = [tuple(row.values()) for row in told["states"]]
+    assert list(told["states"][0]) == ["statement", "class", "count", "seconds", "during_sync"]
+    assert rows == [
+        (None, "network", 9, pytest.approx(0.09), 0),
+        ("update", "lock", 21, pytest.approx(0.21), 5),
+        ("update", "log_flush", 7, pytest.approx(0.07), 0),
+        ("update", "running", 1, pytest.approx(0.01), 0),
+    ]
+    nobody = {**COUNTS, "threads": [COUNTS["threads"][1]]}
+    assert states.section(nobody, {}, AROUND)["statements"] is None
+
+
 def test_what_states_say_about_the_kind() -> None:
-    first, second = COUNTS["threads"]
+    first, second, _ = COUNTS["threads"]
     assert states.seen(first) == Seen(
         "connection", {"/data/ib_logfile0", "/data/ib_logfile1", "socket:[30]"}, False
     )
