@@ -61,12 +61,15 @@ class StatementAccount:
 @dataclass(frozen=True)
 class StatementDifferences:
     """A statement of B less the same of A, paired by block: in ``account`` in µs of an execution,
-    in ``of_operation`` in µs of all its executions in an operation, of which there are ``a_times``
-    and ``b_times``. Lines are marked after correction for those of all statements."""
+    in ``of_operation`` in µs of all its executions in an operation, which take ``a_us`` and
+    ``b_us``; there are ``a_times`` and ``b_times`` of them. Lines are marked after correction for
+    those of all statements."""
 
     name: str
     a_times: float
     b_times: float
+    a_us: float
+    b_us: float
     of_operation: MeanEstimate
     account: AccountDifferences
 
@@ -114,16 +117,20 @@ def statement_differences(
         )
         if accounts is None:
             continue
-        of_operation = [
-            times_b * in_b.latency_us - times_a * in_a.latency_us
-            for (times_a, in_a), (times_b, in_b) in pairs
-        ]
+        a_us, b_us = (
+            [times * each.latency_us for times, each in side] for side in zip(*pairs, strict=True)
+        )
         found.append(
             StatementDifferences(
                 name=name,
                 a_times=sum(times for (times, _), _ in pairs) / len(pairs),
                 b_times=sum(times for _, (times, _) in pairs) / len(pairs),
-                of_operation=mean_estimate(of_operation, confidence=confidence),
+                a_us=sum(a_us) / len(pairs),
+                b_us=sum(b_us) / len(pairs),
+                of_operation=mean_estimate(
+                    [in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)],
+                    confidence=confidence,
+                ),
                 account=accounts,
             )
         )

@@ -9,11 +9,13 @@ from millrace.report.explain_tables import (
     Labels,
     account_columns,
     account_rows,
+    estimate_cells,
+    finding,
     is_sure,
     latencies_us,
 )
-from millrace.report.formatting import figure_text, fixed_text, us_decimals
-from millrace.report.tables import Section, Table
+from millrace.report.formatting import MISSING, figure_text, fixed_text, us_decimals
+from millrace.report.tables import Row, Section, Table
 
 SMALL = 0.01  # of a statement's latency: parts below it that do not differ are left out
 NOTE = (
@@ -28,13 +30,7 @@ def statement_accounts_table(
     """A section for each statement, that first which makes most of the difference."""
     if not found:
         return None
-    sections = tuple(
-        Section(
-            _heading(each, noun),
-            account_rows(each.account, "latency", least_us=SMALL * max(latencies_us(each.account))),
-        )
-        for each in found
-    )
+    sections = tuple(Section(each.name, (*_rows(each), *_all_rows(each, noun))) for each in found)
     columns = account_columns("µs of an execution", labels, found[0].account)
     return Table("Where the time of each statement goes", columns, sections)
 
@@ -55,9 +51,27 @@ def statement_sentence(found: Sequence[StatementDifferences], noun: str) -> str:
     )
 
 
-def _heading(each: StatementDifferences, noun: str) -> str:
-    """``update_index (2 a transaction, +85.3 µs of its difference)``."""
+def _rows(each: StatementDifferences) -> tuple[Row, ...]:
+    """The account of one execution."""
+    least_us = SMALL * max(latencies_us(each.account))
+    return account_rows(each.account, "latency", least_us=least_us)
+
+
+def _all_rows(each: StatementDifferences, noun: str) -> tuple[Row, ...]:
+    """What all executions in an operation take, where that is another number than one: ``all 10 in
+    a transaction``."""
     times = list(dict.fromkeys(map(figure_text, (each.a_times, each.b_times))))
-    decimals = us_decimals(max(latencies_us(each.account)))
-    whole = fixed_text(each.of_operation.mean, decimals, signed=True)
-    return f"{each.name} ({' and '.join(times)} a {noun}, {whole} µs of its difference)"
+    if times == ["1"]:
+        return ()
+    decimals = us_decimals(max(each.a_us, each.b_us))
+    verdict = finding(is_sure(each.of_operation), each.of_operation.p_value, each.of_operation)
+    cells = (
+        f"all {' and '.join(times)} in a {noun}",
+        fixed_text(each.a_us, decimals),
+        MISSING,
+        fixed_text(each.b_us, decimals),
+        MISSING,
+        *estimate_cells(each.of_operation, decimals),
+        verdict or "",
+    )
+    return (Row(cells, verdict),)
