@@ -40,14 +40,17 @@ def statement_sentence(found: Sequence[StatementDifferences], noun: str) -> str:
     if not found or not found[0].account.lines or not is_sure(found[0].of_operation):
         return ""
     most = found[0]
-    line = most.account.lines[0]
+    direction = 1 if most.of_operation.mean > 0 else -1
+    line = max(most.account.lines, key=lambda each: direction * each.difference.mean)
     decimals = us_decimals(max(latencies_us(most.account)))
     whole = fixed_text(most.of_operation.mean, decimals, signed=True)
     part = fixed_text(line.difference.mean, decimals, signed=True)
     doubt = "" if line.significant or line.adjusted_p is None else " (not sure)"
+    times = _times(most)
+    sent = f", sent {' and '.join(times)} times," if len(times) > 1 else ""
     return (
-        f"Of its statements, {most.name} differs most: {whole} µs of a {noun}; the largest part of "
-        f"that is {line.title}, {part} µs an execution{doubt}."
+        f"Of its statements, {most.name}{sent} differs most: {whole} µs of a {noun}; the largest "
+        f"part of that is {line.title}, {part} µs an execution{doubt}."
     )
 
 
@@ -60,7 +63,7 @@ def _rows(each: StatementDifferences) -> tuple[Row, ...]:
 def _all_rows(each: StatementDifferences, noun: str) -> tuple[Row, ...]:
     """What all executions in an operation take, where that is another number than one: ``all 10 in
     a transaction``."""
-    times = list(dict.fromkeys(map(figure_text, (each.a_times, each.b_times))))
+    times = _times(each)
     if times == ["1"]:
         return ()
     decimals = us_decimals(max(each.a_us, each.b_us))
@@ -75,3 +78,8 @@ def _all_rows(each: StatementDifferences, noun: str) -> tuple[Row, ...]:
         verdict or "",
     )
     return (Row(cells, verdict),)
+
+
+def _times(each: StatementDifferences) -> list[str]:
+    """How often an operation sends it in A and in B; once where that is the same."""
+    return list(dict.fromkeys(map(figure_text, (each.a_times, each.b_times))))

@@ -62,11 +62,21 @@ def test_a_section_for_each_statement_that_differs_most_first(explained: Explana
 def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -> None:
     sentence = statement_sentence(explained.statement_differences, "transaction")
     assert sentence.startswith(
-        "Of its statements, update differs most: +294.0 µs of a transaction;"
+        "Of its statements, update, sent 1 and 2 times, differs most: +294.0 µs of a transaction;"
     )
     assert "the largest part of that is waiting for a lock, +" in sentence
     assert sentence in answer(explained)
     assert statement_sentence((), "transaction") == ""
+    # What another part gave back is not the largest of the difference.
+    spent = {"running": 60.0, "lock": 70.0, "data_read": 0.0, "network": 9.0}
+    given_back = {"running": 5.0, "lock": 95.0, "data_read": 50.0, "network": 9.0}
+    a, b = (
+        [Seen({**TRANSACTION, "update": Asked(1, each)}).trial(block) for block in range(3)]
+        for each in (spent, given_back)
+    )
+    sentence = statement_sentence(statement_differences(a, b), "transaction")
+    assert "update differs most: +20.0 µs" in sentence
+    assert "reading data, +50.0 µs an execution" in sentence
     alike = [Seen(TRANSACTION).trial(block) for block in range(3)]
     assert statement_sentence(statement_differences(alike, alike), "transaction") == ""
 
