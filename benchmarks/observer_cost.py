@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from millrace.load import client as load
 from millrace.load.spec import Connection
 from millrace.observe.registry import OBSERVERS, PROFILE
 from millrace.runner import phases
-from millrace.runner.observing import observed
+from millrace.runner.observing import board, observed
 from millrace.runner.work import Work
 from millrace.servers.instances import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
@@ -105,12 +106,16 @@ def _rates(
 
 
 def _rate(instance: Instance, work: Work, connection: Connection, names: tuple[str, ...]) -> float:
-    spec = phases.spec(work.measuring, work, connection)
-
     def hear(event: Mapping[str, Any]) -> None:
         collector.see(event)
 
-    with observed(names, work, instance, DATABASE, spec) as collector:
+    with ExitStack() as opened:
+        shown = opened.enter_context(board(names, work))
+        path = None if shown is None else shown.path
+        spec = phases.spec(work.measuring, work, connection, board=path)
+        collector = opened.enter_context(
+            observed(names, work, instance, DATABASE, spec, shown=shown)
+        )
         driven = load.run(spec, on_event=hear, limit_s=LIMIT_S).driven()
         collector.document()
     assert driven is not None

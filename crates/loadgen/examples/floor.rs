@@ -216,6 +216,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         limit: None,
         patience: PATIENCE,
         linger: Duration::ZERO,
+        board: None,
         seed: 1,
     };
     let names = Names {

@@ -1,6 +1,7 @@
 //! The parts of `millrace-load`, as a library for its own program, tests and fuzz targets.
 
 pub mod bench;
+pub mod board;
 pub mod builtin;
 pub mod cli;
 pub mod data;

@@ -8,11 +8,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
 use libc::c_long;
+use millrace_load::board::{Board, Place, Socket};
 use serde_json::Value;
 
 /// Names the directory in which a process of this test program is to act as the one looked at.
@@ -300,6 +302,59 @@ fn threads_are_seen_where_they_are() {
 }
 
 #[test]
+fn looks_are_of_the_statements_that_clients_show() {
+    let acting = Acting::start();
+    let pid = acting.process.id();
+    let options = ["--rate", "500", "--budget", "1"];
+    let report = Sampling::start(pid, &options).sample(Duration::from_millis(500));
+    let link = only(&report, "receives")["target"].as_str().unwrap();
+    let inode = link.trim_matches(|letter: char| !letter.is_ascii_digit());
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("board");
+    let names = ["first".to_owned(), "second".to_owned()];
+    let board = Arc::new(Board::create(&path, &[Socket::Tcp { port: 1 }], &names).unwrap());
+    let place = Place::new(&board, 0);
+    let mut sampling = Sampling::start(pid, &options);
+    let order = serde_json::json!({"path": path, "slots": {inode: 0}});
+    sampling.order(&format!("board {order}\nbegin\n"));
+    thread::sleep(Duration::from_millis(300));
+    place.show(1);
+    thread::sleep(Duration::from_millis(500));
+    place.clear();
+    thread::sleep(Duration::from_millis(200));
+    sampling.order("end\n");
+    let report = sampling.read();
+    assert!(sampling.finish().0.success());
+
+    let thread = thread_named(&report, "receives");
+    let statements = thread["statements"].as_array().unwrap();
+    let counts = |name: Option<&str>| {
+        let of = statements
+            .iter()
+            .find(|each| each["statement"].as_str() == name);
+        let states = of.unwrap()["states"].as_array().unwrap();
+        let [state] = states.as_slice() else {
+            panic!("{report}");
+        };
+        assert_eq!(state["syscall"], libc::SYS_recvfrom);
+        assert_eq!(state["wchan"], Value::Null);
+        state["count"].as_u64().unwrap()
+    };
+    let (second, none) = (counts(Some("second")), counts(None));
+    assert_eq!(statements.len(), 2, "{report}");
+    // It waited for its client when the board was shown.
+    assert_eq!(
+        second + none,
+        only(&report, "receives")["count"].as_u64().unwrap()
+    );
+    for other in ["polls", "spins"] {
+        let statements = thread_named(&report, other)["statements"].as_array();
+        assert!(statements.unwrap().is_empty(), "{other}");
+    }
+}
+
+#[test]
 fn neither_the_rate_nor_the_budget_is_exceeded() {
     let acting = Acting::start();
     let sample = |rate, budget| {
@@ -375,6 +430,7 @@ fn other_orders_are_mistakes() {
         ("end\n", "\"end\" came where begin was due"),
         ("begin\nbegin\n", "\"begin\" came where end was due"),
         ("start\n", "\"start\" came where begin was due"),
+        ("board {}\n", "came where a board and its slots was due"),
     ] {
         let mut sampling = Sampling::start(acting.process.id(), &[]);
         sampling.order(orders);

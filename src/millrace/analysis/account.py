@@ -29,8 +29,8 @@ ALPHA = 0.05
 _FAILED_MATTERS = 0.001  # of the operations tried
 
 PartKey = Literal[
-    "cpu_user", "cpu_system", "runnable", "lock", "log_flush", "fsync", "data_read", "data_write",
-    "network_send", "sleep", "other", "client_wire", "unaccounted",
+    "cpu_user", "cpu_system", "runnable", "running", "lock", "log_flush", "fsync", "data_read",
+    "data_write", "network_send", "sleep", "other", "client_wire", "unaccounted",
 ]  # fmt: skip
 
 # In the order of tables: what ran, what waited, what was elsewhere.
@@ -50,7 +50,8 @@ PARTS: Mapping[PartKey, str] = {
 }
 UNACCOUNTED: PartKey = "unaccounted"
 
-_STATES_OF: Mapping[PartKey, tuple[str, ...]] = {
+# The classes of states that each part of the waits is made of.
+STATES_OF: Mapping[PartKey, tuple[str, ...]] = {
     "lock": ("lock",),
     "log_flush": ("log_flush",),
     "fsync": ("fsync",),
@@ -60,7 +61,7 @@ _STATES_OF: Mapping[PartKey, tuple[str, ...]] = {
     "sleep": ("sleep",),
     "other": ("other", "io_queue"),
 }
-_BLOCKED = _STATES_OF.keys() - {"network_send"}
+_BLOCKED = STATES_OF.keys() - {"network_send"}
 # What threads of a pool do when they have nothing to do.
 _IDLE_OF_POOLS: frozenset[PartKey] = frozenset(("lock", "sleep", "other", "client_wire"))
 
@@ -198,15 +199,12 @@ def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Acc
     seen = [trial.observed for trial, _ in accounted]
     known = [key for key in PARTS if key in accounts[0].parts]
 
-    def mean(values: Sequence[Value]) -> MeanEstimate:
-        return _mean(values, confidence)
-
     def fact(values: Sequence[float | None]) -> MeanEstimate | None:
         there = [value for value in values if value is not None]
         return mean_estimate(there, confidence=confidence) if there else None
 
-    latency, cycle = fact([a.latency_us for a in accounts]), fact([o.cycle_us for o in seen])
-    assert latency is not None
+    latency, parts, left = summed(accounts, {key: PARTS[key] for key in known}, confidence)
+    cycle = fact([o.cycle_us for o in seen])
     assert cycle is not None
     work = seen[0].work
     return Account(
@@ -215,8 +213,8 @@ def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Acc
         clients=work.clients,
         trials=tuple(accounts),
         latency=latency,
-        parts=tuple(Part(k, PARTS[k], mean([a.parts[k] for a in accounts])) for k in known),
-        unaccounted=Part(UNACCOUNTED, UNACCOUNTED, mean([a.left(known) for a in accounts])),
+        parts=parts,
+        unaccounted=left,
         unknown=tuple(title for key, title in PARTS.items() if key not in known),
         cycle=cycle,
         gap=fact([_us(o.work.gap_s) for o in seen]),
@@ -242,22 +240,50 @@ def trial_account(trial: ObservedTrial) -> TrialAccount | None:
 
 def part_of_state(state_class: str) -> PartKey | None:
     """The part that a class of the sampled states is in; None for those that clocks tell of."""
-    return next((key for key, classes in _STATES_OF.items() if state_class in classes), None)
+    return next((key for key, classes in STATES_OF.items() if state_class in classes), None)
+
+
+def summed(
+    trials: Sequence[TrialAccount], titles: Mapping[PartKey, str], confidence: float
+) -> tuple[MeanEstimate, tuple[Part, ...], Part]:
+    """Means over trials: the latency, the parts that have ``titles``, and what these leave."""
+
+    def mean(values: Sequence[Value]) -> MeanEstimate:
+        return _mean(values, confidence)
+
+    return (
+        mean_estimate([trial.latency_us for trial in trials], confidence=confidence),
+        tuple(Part(k, title, mean([t.parts[k] for t in trials])) for k, title in titles.items()),
+        Part(UNACCOUNTED, UNACCOUNTED, mean([trial.left(list(titles)) for trial in trials])),
+    )
 
 
 def differences(
     a: Account, b: Account, *, confidence: float = 0.95, alpha: float = ALPHA
 ) -> AccountDifferences | None:
     """What is different, B less A; None where no block has both."""
+    found = compared(a.trials, b.trials, PARTS, confidence=confidence)
+    return None if found is None else replace(found, lines=marked(found.lines, alpha))
+
+
+def compared(
+    a: Sequence[TrialAccount],
+    b: Sequence[TrialAccount],
+    titles: Mapping[PartKey, str],
+    *,
+    confidence: float = 0.95,
+) -> AccountDifferences | None:
+    """The differences of the parts that have ``titles``, of which no line is marked yet; None where
+    no block has both."""
     pairs = _pairs(a, b)
     if not pairs:
         return None
-    known = [key for key in PARTS if all(key in each.parts for each in pairs[0])]
+    known = [key for key in titles if all(key in each.parts for each in pairs[0])]
 
     def line(key: PartKey, of: Sequence[tuple[Value, Value]]) -> DifferenceLine:
         return DifferenceLine(
             key=key,
-            title=PARTS.get(key, UNACCOUNTED),
+            title=titles.get(key, UNACCOUNTED),
             a_us=math.fsum(one.us for one, _ in of) / len(of),
             b_us=math.fsum(other.us for _, other in of) / len(of),
             difference=_mean([_less(other, one) for one, other in of], confidence),
@@ -276,9 +302,9 @@ def differences(
     return AccountDifferences(
         blocks=tuple(one.block for one, _ in pairs),
         latency=latency([other.latency_us - one.latency_us for one, other in pairs]),
-        lines=tuple(sorted(_marked(lines, alpha), key=lambda each: -abs(each.difference.mean))),
+        lines=tuple(sorted(lines, key=lambda each: -abs(each.difference.mean))),
         unaccounted=line(UNACCOUNTED, left),
-        unknown=tuple(title for key, title in PARTS.items() if key not in known),
+        unknown=tuple(title for key, title in titles.items() if key not in known),
         a_latency=latency([one.latency_us for one, _ in pairs]),
         b_latency=latency([other.latency_us for _, other in pairs]),
     )
@@ -313,7 +339,7 @@ def _sampled(observed: Observed) -> dict[PartKey, Value]:
     """What samples tell, and of the threads' waits for their clients what was not the gap."""
     if observed.states is None:
         return {}
-    parts = {key: _state(observed, *classes) for key, classes in _STATES_OF.items()}
+    parts = {key: _state(observed, *classes) for key, classes in STATES_OF.items()}
     if observed.work.gap_s is not None:
         waited = _state(observed, "network")
         gap_us = US_PER_S * observed.work.gap_s
@@ -326,9 +352,14 @@ def _state(observed: Observed, *classes: str) -> Value:
     """The share of the samples in ``classes``, as time of an operation."""
     states = observed.states
     assert states is not None
-    share = sum(states.counts.get(name, 0) for name in classes) / states.samples
-    all_us = observed.sampled_us(states.samples)
-    return Value(share * all_us, all_us * _share_error(share, states.samples), share)
+    count = sum(states.counts.get(name, 0) for name in classes)
+    return sampled_value(count, states.samples, observed.sampled_us(states.samples))
+
+
+def sampled_value(count: float, samples: int, all_us: float) -> Value:
+    """So many of the samples, as time of the ``all_us`` that all of them stand for."""
+    share = count / samples
+    return Value(share * all_us, all_us * _share_error(share, samples), share)
 
 
 def _share_error(share: float, samples: int) -> float:
@@ -390,9 +421,11 @@ def _notes(seen: Sequence[Observed], left_out: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _pairs(a: Account, b: Account) -> list[tuple[TrialAccount, TrialAccount]]:
-    of_b = {trial.block: trial for trial in b.trials}
-    return [(trial, of_b[trial.block]) for trial in a.trials if trial.block in of_b]
+def _pairs(
+    a: Sequence[TrialAccount], b: Sequence[TrialAccount]
+) -> list[tuple[TrialAccount, TrialAccount]]:
+    of_b = {trial.block: trial for trial in b}
+    return [(trial, of_b[trial.block]) for trial in a if trial.block in of_b]
 
 
 def _less(b: Value, a: Value) -> Value:
@@ -406,12 +439,12 @@ def _mean(values: Sequence[Value], confidence: float) -> MeanEstimate:
     )
 
 
-def _marked(lines: Sequence[DifferenceLine], alpha: float) -> list[DifferenceLine]:
+def marked(lines: Sequence[DifferenceLine], alpha: float = ALPHA) -> tuple[DifferenceLine, ...]:
     """The lines with Holm's p-values. A part that neither side ever saw asks no question."""
     marks = holm_marks(
         [line.difference.p_value if line.a_us or line.b_us else None for line in lines], alpha
     )
-    return [
+    return tuple(
         replace(line, adjusted_p=mark.adjusted_p, significant=mark.significant)
         for line, mark in zip(lines, marks, strict=True)
-    ]
+    )

@@ -27,6 +27,12 @@ from millrace.analysis.profiles import (
     spinning_us,
 )
 from millrace.analysis.reading import observed_trials
+from millrace.analysis.statement_account import (
+    StatementAccount,
+    StatementDifferences,
+    statement_accounts,
+    statement_differences,
+)
 from millrace.analysis.statements import StatementComparison, compare_statements
 from millrace.analysis.suspects import case as suspected
 from millrace.analysis.suspects.case import Case
@@ -82,8 +88,9 @@ class Lack:
 class Explained:
     """One of the two treatments: its trials that were measured and those that were profiled.
 
-    ``account`` and ``coverage`` are None where too little was observed. ``instance`` is the server
-    as its last trial recorded it; ``flat`` its profile, if it has one.
+    ``account`` and ``coverage`` are None where too little was observed, and
+    ``statement_accounts`` empty, as where an operation has one statement alone. ``instance`` is the
+    server as its last trial recorded it; ``flat`` its profile, if it has one.
     """
 
     label: str
@@ -92,6 +99,7 @@ class Explained:
     trials: tuple[ObservedTrial, ...]
     profiled: tuple[ObservedTrial, ...]
     account: Account | None
+    statement_accounts: tuple[StatementAccount, ...]
     coverage: Coverage | None
     flat: FlatProfile | None
     instance: InstanceRecord | None
@@ -104,7 +112,8 @@ class Explanation:
     ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
     several, and ``held`` all of those. ``unequal`` says in which way the two did not do the same
     work, and is empty where they did. ``differences`` and ``profile`` are None where no block has
-    both. ``suspects`` are the likeliest first; ``experiment`` is what was measured of them.
+    both, ``statement_differences`` empty where an operation has one statement or nobody looked.
+    ``suspects`` are the likeliest first; ``experiment`` is what was measured of them.
     """
 
     run: RunRecord
@@ -115,6 +124,7 @@ class Explanation:
     a: Explained
     b: Explained
     differences: AccountDifferences | None
+    statement_differences: tuple[StatementDifferences, ...]
     blocked: tuple[BlockedComparison, ...]
     statements: tuple[StatementComparison, ...]
     efficiency: tuple[EfficiencyRow, ...]
@@ -232,6 +242,7 @@ def _explain(
         differences=differences(a.account, b.account, confidence=CONFIDENCE)
         if a.account is not None and b.account is not None
         else None,
+        statement_differences=statement_differences(a.trials, b.trials, confidence=CONFIDENCE),
         blocked=compare_blocked(a.trials, b.trials),
         statements=compare_statements(a.trials, b.trials, tables=tables, confidence=CONFIDENCE),
         efficiency=compare_efficiency(a.trials, b.trials, confidence=CONFIDENCE),
@@ -285,6 +296,7 @@ def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Ex
         trials=trials,
         profiled=profiled,
         account=found,
+        statement_accounts=statement_accounts(trials, confidence=CONFIDENCE),
         coverage=None
         if found is None
         else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),

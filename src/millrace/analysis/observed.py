@@ -95,6 +95,16 @@ class States:
 
 
 @dataclass(frozen=True)
+class StatementStates:
+    """In what states threads were while which statement of their client was under way: ``counts``
+    by its name and the document's class, as those of ``States``. ``samples`` are all looks at which
+    that was known, those while none was under way among them."""
+
+    samples: int
+    counts: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
 class Disk:
     """The device under the data directory, for everyone on the host."""
 
@@ -156,6 +166,7 @@ class Observed:
     foreground: Usage | None
     background: Mapping[str, Usage]
     states: States | None
+    statements: StatementStates | None
     disk: Disk | None
     status: Mapping[str, float] | None
     gauges: Mapping[str, Any]

@@ -109,6 +109,7 @@ def observed(attempt: StoredAttempt, *, clients: int, loaders: int | None = 1) -
         foreground=served.foreground,
         background=served.background,
         states=served.states,
+        statements=threads.statements(document),
         disk=_disk(section(document, "disk")),
         status=_numbers(status.get("deltas") or {}) if status else None,
         gauges=status.get("gauges") or {},
@@ -120,7 +121,13 @@ def observed(attempt: StoredAttempt, *, clients: int, loaders: int | None = 1) -
         plans=section(document, "plans"),
         host=section(document, "host"),
         profile=_profile(section(document, "profile")),
-        missing=(*unread, *_of_load(work), *served.missing, *_missing(document)),
+        missing=(
+            *unread,
+            *_of_load(work),
+            *served.missing,
+            *_of_statements(attempt, document),
+            *_missing(document),
+        ),
     )
 
 
@@ -205,6 +212,18 @@ def _of_load(work: Work) -> Iterator[Missing]:
             "threads",
             "how many connections loaded the table, so that there is no account of a row",
             "set load_threads in the experiment",
+        )
+
+
+def _of_statements(attempt: StoredAttempt, document: Mapping[str, Any]) -> Iterator[Missing]:
+    """Before there were boards, nobody told why there is no account of each statement."""
+    states = section(document, "states")
+    names = {record.name for record in attempt.histograms if record.of == "statement"}
+    if states and "statements" not in states and len(names) > 1:
+        yield Missing(
+            "states",
+            "which statement a thread works for, so that there is no account of each",
+            "measure again with this millrace",
         )
 
 

@@ -19,6 +19,7 @@ from millrace.analysis.observed import (
     FOREGROUND,
     Missing,
     Place,
+    StatementStates,
     States,
     Usage,
     Work,
@@ -67,6 +68,19 @@ def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
         states=_states(looked_at, clients),
         missing=tuple(missing),
     )
+
+
+def statements(document: Mapping[str, Any]) -> StatementStates | None:
+    """The looks at threads by what their clients had them do; None where nobody knows that."""
+    told = section(section(document, "states"), "statements").get("states") or ()
+    samples, counted = _counted(told, flushes=True)
+    if not counted:
+        return None
+    counts: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for state, name, count in counted:
+        if state["statement"] is not None:
+            counts[state["statement"]][name] += count
+    return StatementStates(samples, {name: dict(of) for name, of in counts.items()})
 
 
 def usage(threads: Sequence[Mapping[str, Any]]) -> Usage:
@@ -143,23 +157,35 @@ def _states(threads: Sequence[Mapping[str, Any]], clients: int | None) -> States
     """The samples of the threads. A sample counts for as much as it stands for: a thread is looked
     at more often while it works much, and the time since is another each time."""
     states = [state for thread in threads for state in thread["states"]]
-    samples = sum(int(state["count"]) for state in states)
-    seconds = math.fsum(map(_weight, states))
-    if not samples or not seconds:
+    # A thread of a pool may have nothing to do, whoever flushes meanwhile.
+    samples, counted = _counted(states, flushes=clients is not None)
+    if not counted:
         return None
     counts: defaultdict[str, float] = defaultdict(float)
     places: defaultdict[Place, float] = defaultdict(float)
-    for state in states:
-        count = samples * _weight(state) / seconds
-        # A thread of a pool may have nothing to do, whoever flushes meanwhile.
-        is_flush = state["class"] == "lock" and clients is not None
-        flushing = count * state["during_sync"] / state["count"] if is_flush else 0.0
-        for name, part in ((state["class"], count - flushing), (_FLUSH, flushing)):
-            counts[name] += part
-            if part and name not in _NOT_BLOCKED:
-                stack = state.get("stack") or state["wchan"]
-                places[Place(name, state["syscall"], state["target"], stack)] += part
+    for state, name, count in counted:
+        counts[name] += count
+        if count and name not in _NOT_BLOCKED:
+            stack = state.get("stack") or state["wchan"]
+            places[Place(name, state["syscall"], state["target"], stack)] += count
     return States(len(threads) if clients is None else clients, samples, dict(counts), dict(places))
+
+
+def _counted(
+    states: Sequence[Mapping[str, Any]], *, flushes: bool
+) -> tuple[int, list[tuple[Mapping[str, Any], str, float]]]:
+    """The number of samples, and how many of them each state stands for, with its class: that of a
+    log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits for
+    that."""
+    samples = sum(int(state["count"]) for state in states)
+    seconds = math.fsum(map(_weight, states))
+    found = []
+    for state in states if samples and seconds else ():
+        count = samples * _weight(state) / seconds
+        is_flush = state["class"] == "lock" and flushes
+        flushing = count * state["during_sync"] / state["count"] if is_flush else 0.0
+        found += [(state, state["class"], count - flushing), (state, _FLUSH, flushing)]
+    return samples, found
 
 
 def _weight(state: Mapping[str, Any]) -> float:

@@ -182,7 +182,8 @@ class Drive:
     ``until_steady`` throughput, so long at most), then for ``time_s`` or, where that is None, until
     ``transactions`` were made in all. A transaction that ends with one of the ``retry`` codes is
     begun again. Each client begins with ``pings`` requests that ask for nothing, and stays
-    connected for ``linger_s`` after the mark ``measure_ended``."""
+    connected for ``linger_s`` after the mark ``measure_ended``. Clients show their statements on
+    the ``board``, if there is one."""
 
     name: str
     test: str
@@ -200,6 +201,7 @@ class Drive:
     cpus: Sequence[int] | None = None
     pings: int = 0
     linger_s: float = 0.0
+    board: Path | None = None
 
     def __post_init__(self) -> None:
         if (self.time_s is None) == (self.transactions is None):
@@ -226,6 +228,7 @@ class Drive:
             "cpus": None if self.cpus is None else list(self.cpus),
             "pings": self.pings,
             "linger_s": self.linger_s,
+            "board": None if self.board is None else str(self.board),
         }
 
 

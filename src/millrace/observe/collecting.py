@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pymysql
 
 from millrace.errors import MillraceError
-from millrace.observe.model import Observer, Repeatable, Target, Unavailable
+from millrace.observe.model import Early, Observer, Repeatable, Target, Unavailable
 from millrace.observe.thread_kinds import agreed
 
 VERSION = 1
@@ -79,6 +79,11 @@ class Collector:
 
     def see(self, event: Mapping[str, Any]) -> None:
         """Take an event of the load generator."""
+        if self._window.drives and event.get("mark") == "connected":
+            early = {
+                name: each for name, each in self._observers.items() if isinstance(each, Early)
+            }
+            self._each(lambda name, _: early[name].connected(), of=early)
         edge = self._window.edge(event)
         if edge == "begin" and self._began is None:
             self._began = time.monotonic()

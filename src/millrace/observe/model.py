@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from millrace.errors import MillraceError
+from millrace.load.board import Board
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 
@@ -28,6 +29,7 @@ class Target:
 
     ``pid`` and ``data_dir`` are None where they cannot be seen from here. ``statements`` are those
     of the test by name, with values, as a client would send them. ``limit_s`` is for one question.
+    ``board`` is where clients show their statements, None where they do not.
     """
 
     instance: Instance | AttachedInstance
@@ -36,6 +38,7 @@ class Target:
     database: str
     statements: Mapping[str, str]
     limit_s: float
+    board: Board | None = None
 
 
 class Observer(Protocol):
@@ -54,6 +57,14 @@ class Observer(Protocol):
 
     def close(self) -> None:
         """Leave nothing behind, whatever happened before; may be called twice."""
+
+
+@runtime_checkable
+class Early(Protocol):
+    """An observer of driven clients that looks before they begin."""
+
+    def connected(self) -> None:
+        """All clients have connected, and wait for a moment before they begin."""
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ from millrace.observe import proc
 Use = Literal["client", "own", "listening"]
 
 _LINK = re.compile(r"socket:\[(\d+)\]")
-_LISTENING_TCP = "0A"
+_LISTENING_TCP, _CONNECTED_TCP = "0A", "01"
 _ACCEPTS = 0x10000  # __SO_ACCEPTCON
 
 # sock_diag(7): constants of linux/netlink.h, linux/sock_diag.h and linux/unix_diag.h.
@@ -79,6 +79,18 @@ def listening_tcp(text: str) -> set[int]:
     return {int(row[9]) for row in rows if len(row) > 9 and row[3] == _LISTENING_TCP}
 
 
+def accepted_tcp(text: str, port: int) -> dict[int, int]:
+    """Of /proc/net/tcp or tcp6, the connected sockets of whoever listens at ``port``, by the port
+    at their other end."""
+    rows = [line.split() for line in text.splitlines()[1:]]
+    return {
+        int(row[2].rpartition(":")[2], 16): int(row[9])
+        for row in rows
+        if len(row) > 9 and row[3] == _CONNECTED_TCP
+        if int(row[1].rpartition(":")[2], 16) == port
+    }
+
+
 def listening_unix(text: str) -> set[int]:
     """/proc/net/unix."""
     rows = (line.split() for line in text.splitlines()[1:])
@@ -96,12 +108,12 @@ def own() -> frozenset[int]:
             continue  # the directory's own descriptor, closed by now
         if inode is not None:
             ours.add(inode)
-    peers = _peers()
-    return frozenset(peers[inode] for inode in ours if inode in peers)
+    others = peers()
+    return frozenset(others[inode] for inode in ours if inode in others)
 
 
-def _peers() -> Mapping[int, int]:
-    """Each connected UNIX socket's other end."""
+def peers() -> Mapping[int, int]:
+    """Each connected UNIX socket's other end. Raises OSError where the kernel does not tell."""
     found: dict[int, int] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked:
         asked.settimeout(_ANSWER_LIMIT_S)

@@ -2,6 +2,12 @@
 
 The load generator's ``threads`` command looks at them as long as the measured part takes; here its
 counts get the classes by which the time of an operation is accounted for.
+
+Where the clients show their statements on a board, each look at a thread that serves one of them is
+one at its statement too. The section's ``statements`` has those looks, summed over the ``threads``
+that serve clients: a list ``states``, in which a ``statement`` (null: none was under way) and a
+``class`` have ``count``, ``seconds`` and ``during_sync`` as the states of a thread have. It is null
+where nobody knows which statement a thread works for.
 """
 
 from __future__ import annotations
@@ -14,16 +20,19 @@ import subprocess
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from millrace.errors import MillraceError, TrialFailed
 from millrace.load import program
+from millrace.load.board import Board
 from millrace.observe import proc, state_classes, syscalls
-from millrace.observe.model import Target, Unavailable
+from millrace.observe.model import Missing, Target, Unavailable
+from millrace.observe.seats import seats
 from millrace.observe.state_classes import State, Surroundings
+from millrace.observe.thread_kinds import POOL
 from millrace.observe.thread_watch import FOR_IO, Seen, ThreadWatch, needs_process
 
 NAME = "states"
@@ -36,6 +45,8 @@ _READY_LIMIT_S = 10.0
 _ANSWER_LIMIT_S = 30.0
 _END_LIMIT_S = 2.0
 _READ_BYTES = 1 << 16
+_LACK = "which statement a thread works for, so that there is no account of each"
+_OF_A_STATE = ("class", "syscall", "target", "wchan", "stack")
 
 
 class Sampler:
@@ -64,7 +75,7 @@ class Sampler:
             raise
 
     def order(self, what: str) -> None:
-        """Tell it to begin or to end."""
+        """Tell it to begin or to end, or before that which board to look at."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{what}\n".encode())
@@ -140,6 +151,15 @@ class States:
     sampler: Sampler
     binary_logs: Collection[str]
     written_through: Collection[str]
+    board: Board | None = None
+    port: int | None = None
+    _seated: bool = False
+    _lack: Missing = field(default_factory=list)
+
+    def connected(self) -> None:
+        """Have the sampler see which thread waits for which client."""
+        if self.board is not None:
+            self._seat(self.board)
 
     def begin(self) -> None:
         self.watch.look()
@@ -153,11 +173,31 @@ class States:
         counts = self.sampler.counts()
         kinds = self.watch.kinds({thread["tid"]: seen(thread) for thread in counts["threads"]})
         around = Surroundings(self.watch.sockets(), self.binary_logs, self.written_through)
-        return {NAME: section(counts, kinds, around), "missing": self.watch.missing()}
+        found = section(counts, kinds, around)
+        if self._seated and found["statements"] is None:
+            what = f"{_LACK}: none was seen to wait for a client's next request"
+            self._lack = [{"what": what, "remedy": None}]
+        return {NAME: found, "missing": [*self.watch.missing(), *self._lack]}
 
     def close(self) -> None:
         self.watch.close()
         self.sampler.close()
+
+    def _seat(self, board: Board) -> None:
+        """Have the sampler look at the statements that clients show; where a client has one alone,
+        all of its time is that one's anyway."""
+        if len(board.statements()) < 2:
+            return
+        if self.watch.serving == POOL:
+            self._lack = [{"what": f"{_LACK}: clients share a pool of threads", "remedy": None}]
+            return
+        slots = seats(board, self.watch.pid, self.port)
+        if slots:
+            self._seated = True
+            self.sampler.order(f"board {json.dumps({'path': str(board.path), 'slots': slots})}")
+        else:
+            what = f"{_LACK}: the other ends of the server's sockets are not told"
+            self._lack = [{"what": what, "remedy": "use a kernel with CONFIG_UNIX_DIAG"}]
 
 
 def observer(target: Target) -> States:
@@ -168,7 +208,9 @@ def observer(target: Target) -> States:
     try:
         around = Surroundings(watch.sockets(), binary_logs)
         written_through = frozenset(_written_through(pid, around))
-        return States(watch, Sampler(pid), binary_logs, written_through)
+        return States(
+            watch, Sampler(pid), binary_logs, written_through, target.board, target.instance.port
+        )
     except BaseException:
         watch.close()
         raise
@@ -201,21 +243,47 @@ def section(
             }
             for thread in counts["threads"]
         ],
+        "statements": _statements(counts["threads"], around),
     }
 
 
-def _states(raw: Collection[Mapping[str, Any]], around: Surroundings) -> list[dict[str, Any]]:
-    """The states by class, the most frequent first; those that are the same now are one."""
+def _statements(
+    threads: Collection[Mapping[str, Any]], around: Surroundings
+) -> dict[str, Any] | None:
+    """The looks at statements over all threads; None where there was none."""
+    looked_at = [thread["statements"] for thread in threads if thread["statements"]]
+    if not looked_at:
+        return None
+    by_name: defaultdict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
+    for statements in looked_at:
+        for each in statements:
+            by_name[each["statement"]] += each["states"]
+    return {
+        "threads": len(looked_at),
+        "states": [
+            {"statement": name, **summed}
+            for name, raw in by_name.items()
+            for summed in _states(raw, around, ("class",))
+        ],
+    }
+
+
+def _states(
+    raw: Collection[Mapping[str, Any]], around: Surroundings, names: Sequence[str] = _OF_A_STATE
+) -> list[dict[str, Any]]:
+    """The states by class and what else is among ``names``, the most frequent first; those that are
+    the same now are one."""
     count: Counter[tuple[str | None, ...]] = Counter()
     during_sync: Counter[tuple[str | None, ...]] = Counter()
     seconds: defaultdict[tuple[str | None, ...], float] = defaultdict(float)
     for state in raw:
         did = state_classes.doing(State(state["state"], state["syscall"], state["target"]), around)
-        key = (did.state_class, did.syscall, did.target, state["wchan"], state["stack"])
+        told = (did.state_class, did.syscall, did.target, state["wchan"], state["stack"])
+        known = dict(zip(_OF_A_STATE, told, strict=True))
+        key = tuple(known[name] for name in names)
         count[key] += state["count"]
         during_sync[key] += state["during_sync"]
         seconds[key] += state["seconds"]
-    names = ("class", "syscall", "target", "wchan", "stack")
     return [
         {
             **dict(zip(names, key, strict=True)),

@@ -48,6 +48,7 @@ from millrace.report.profile_tables import (
 )
 from millrace.report.server_tables import access_text, digests_table, plan_table, waits_table
 from millrace.report.stacked_bars import StackedBars, stacked_bars
+from millrace.report.statement_tables import NOTE, statement_accounts_table
 from millrace.report.tables import Table
 from millrace.store.records import RunRecord
 
@@ -93,6 +94,7 @@ class ExplanationPart:
     account: Table | None
     account_chart: StackedBars | None
     account_notes: tuple[str, ...]
+    statement_accounts: Table | None
     blocked: Table | None
     background: Table | None
     efficiency: Table | None
@@ -139,6 +141,7 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
         "flame_row": ROW_PX,
         "finding_glyphs": FINDING_GLYPHS,
         "not_sure": NOT_SURE,
+        "statements_note": NOTE,
         "collapsed": len(parts) > _OPEN,
         "counted": counted,
     }
@@ -188,6 +191,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
         account=account_table(found, labels, e.noun) if found is not None else None,
         account_chart=_account_chart(e),
         account_notes=tuple(account_notes(e)),
+        statement_accounts=statement_accounts_table(e.statement_differences, labels, e.noun),
         blocked=blocked_table(e.blocked, labels, e.noun),
         background=background_table(accounts[0], accounts[1], labels)
         if accounts[0] is not None and accounts[1] is not None

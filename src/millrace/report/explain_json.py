@@ -51,6 +51,7 @@ def _explanation(e: Explanation) -> ExplanationPart:
         suspects=list(e.suspects),
         experiment=_experiment(e),
         account=e.differences,
+        statement_differences=list(e.statement_differences),
         blocked=list(e.blocked),
         efficiency=list(e.efficiency),
         statements=list(e.statements),
@@ -86,6 +87,7 @@ def _side(side: Explained) -> SidePart:
         trials=len(side.trials),
         profiled_trials=len(side.profiled),
         account=side.account,
+        statement_accounts=list(side.statement_accounts),
         coverage=side.coverage,
         flat_profile=side.flat,
     )

@@ -21,6 +21,7 @@ from millrace.analysis.explanation import Disturbance, Lack
 from millrace.analysis.observed import Noun
 from millrace.analysis.plans import PlanComparison
 from millrace.analysis.profiles import By, FlatProfile, FunctionDifference, GroupDifference
+from millrace.analysis.statement_account import StatementAccount, StatementDifferences
 from millrace.analysis.statements import StatementComparison
 from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.variables import VariablesDiff
@@ -39,13 +40,15 @@ class _Part(BaseModel):
 
 class SidePart(_Part):
     """One of the two treatments: its levels, how many of its trials were measured and profiled, the
-    account, what its own instruments cover, and its flat profile. Null: too little was observed."""
+    account, what its own instruments cover, and its flat profile. Null: too little was observed.
+    `statement_accounts` is empty too where an operation has one statement alone."""
 
     label: str
     levels: dict[str, Level]
     trials: int
     profiled_trials: int
     account: Account | None
+    statement_accounts: list[StatementAccount]
     coverage: Coverage | None
     flat_profile: FlatProfile | None
 
@@ -97,6 +100,7 @@ class ExplanationPart(_Part):
     suspects: list[Suspect]
     experiment: ExperimentPart | None
     account: AccountDifferences | None
+    statement_differences: list[StatementDifferences]
     blocked: list[BlockedComparison]
     efficiency: list[EfficiencyRow]
     statements: list[StatementComparison]

@@ -12,6 +12,7 @@ from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.waits import Coverage
 from millrace.report.explain_tables import is_sure, latencies_us
 from millrace.report.formatting import counted, figure_text, fixed_text, percent_text, us_decimals
+from millrace.report.statement_tables import statement_sentence
 from millrace.stats import MeanEstimate
 
 _MATTERS = 0.05  # of a difference; smaller parts of it are summed up
@@ -41,8 +42,8 @@ def command(explanation: Explanation) -> str:
 
 def answer(explanation: Explanation) -> list[str]:
     """What is different, a sentence each: first the one that says more about the other."""
-    latency, cpu = _latency(explanation), _cpu(explanation)
-    sentences = [latency, cpu] if _is_about_waiting(explanation) else [cpu, latency]
+    latency, cpu = [_latency(explanation), _statement(explanation)], _cpu(explanation)
+    sentences = [*latency, cpu] if _is_about_waiting(explanation) else [cpu, *latency]
     found = [sentence for sentence in sentences if sentence]
     if explanation.unequal:
         found.append(f"The two did not do the same work: {explanation.unequal}.")
@@ -150,6 +151,13 @@ def _latency(explanation: Explanation) -> str:
                    found.latency.mean, decimals)  # fmt: skip
     left = fixed_text(found.unaccounted.difference.mean, decimals, signed=True)
     return f"{text}: {parts}; {left} unaccounted."
+
+
+def _statement(explanation: Explanation) -> str:
+    found = explanation.differences
+    if found is None or not is_sure(found.latency):
+        return ""
+    return statement_sentence(explanation.statement_differences, explanation.noun)
 
 
 def _cpu(explanation: Explanation) -> str:

@@ -47,19 +47,36 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
 
 def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table:
     """Every part of the latency that A or B has, the largest difference first; the sum last."""
+    return Table(
+        f"Where the time of the {noun} goes",
+        account_columns(f"µs per {noun}", labels, found),
+        (Section("", account_rows(found, f"latency of the {noun}")),),
+    )
+
+
+def account_columns(title: str, labels: Labels, found: AccountDifferences) -> tuple[Column, ...]:
+    """The columns of ``account_rows``."""
+    return _with_half_widths(difference_columns(title, labels, found.latency))
+
+
+def account_rows(
+    found: AccountDifferences, total_title: str, *, least_us: float = 0.0
+) -> tuple[Row, ...]:
+    """The parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and the
+    latency."""
     latency_a, latency_b = latencies_us(found)
     decimals = us_decimals(max(latency_a, latency_b))
     rows = [
         _difference_row(line, decimals, _finding(line))
         for line in found.lines
-        if line.a_us or line.b_us
+        if line.significant or max(abs(line.a_us), abs(line.b_us)) > least_us
     ]
     left = replace(found.unaccounted, title=_left_title(found))
     rows.append(_difference_row(left, decimals, None))
     # Nothing else was asked of the latency, so there is nothing to correct for.
     total = finding(is_sure(found.latency), found.latency.p_value, found.latency)
     cells = (
-        f"latency of the {noun}",
+        total_title,
         fixed_text(latency_a, decimals),
         _half_width(found.a_latency, decimals),
         fixed_text(latency_b, decimals),
@@ -67,11 +84,7 @@ def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table
         *estimate_cells(found.latency, decimals),
         total or "",
     )
-    return Table(
-        f"Where the time of the {noun} goes",
-        _with_half_widths(difference_columns(f"µs per {noun}", labels, found.latency)),
-        (Section("", (*rows, Row(cells, total, is_total=True))),),
-    )
+    return (*rows, Row(cells, total, is_total=True))
 
 
 def blocked_table(found: Sequence[BlockedComparison], labels: Labels, noun: str) -> Table | None:

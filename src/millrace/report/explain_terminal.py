@@ -29,13 +29,16 @@ from millrace.report.explain_tables import (
     efficiency_table,
     sources_note,
 )
+from millrace.report.formatting import counted
 from millrace.report.profile_tables import few_samples_note, functions_table, groups_table
 from millrace.report.server_tables import access_text, waits_table
+from millrace.report.statement_tables import NOTE, statement_accounts_table
 from millrace.report.tables import Table
 from millrace.report.terminal_table import show_table
 
 _FUNCTIONS = 12
 _PLACES = 6  # that threads were blocked in
+_STATEMENTS = 3
 _LATENCY = (
     "latency is the mean of the trials; that of the report is of their merged histograms, in which "
     "trials with more operations count for more"
@@ -83,6 +86,12 @@ def _show(e: Explanation, console: Console) -> None:
     if e.differences is not None:
         shown.add(account_table(e.differences, labels, e.noun))
         _show_notes([_LATENCY, *account_notes(e)], console)
+    statements = statement_accounts_table(e.statement_differences, labels, e.noun)
+    if statements is not None:
+        shown.add(replace(statements, sections=statements.sections[:_STATEMENTS]))
+        others = len(statements.sections) - _STATEMENTS
+        more = f"; of {counted(others, 'more statement')} on the page" if others > 0 else ""
+        _show_notes([f"{NOTE}{more}"], console)
     blocked = blocked_table(e.blocked, labels, e.noun)
     if blocked is not None:
         shown.add(_first(blocked, _PLACES))

@@ -17,7 +17,7 @@ from millrace.runner import cpu_wakeup, limits, phases, yields
 from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
-from millrace.runner.observing import TELL_LIMIT_S, observed, target_of, until_measured
+from millrace.runner.observing import TELL_LIMIT_S, board, observed, target_of, until_measured
 from millrace.runner.placement import Placement
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
@@ -176,13 +176,17 @@ def measure(
     repeated for an observer that saw too little of them, of which nothing else is kept."""
     work = given.work
     deadline = time.monotonic() + limit_s - TELL_LIMIT_S
-    run_spec = phases.spec(work.measuring, work, connection, data_file, given.control)
     with ExitStack() as opened:
+        shown = opened.enter_context(board(given.observers, work))
+        run_spec = phases.spec(
+            work.measuring, work, connection, data_file, given.control,
+            board=None if shown is None else shown.path,
+        )  # fmt: skip
         counters = None
         if driving is not None:
             counters = opened.enter_context(counters_of(driving.instance))
         collector = opened.enter_context(
-            observed(given.observers, work, instance, database, run_spec)
+            observed(given.observers, work, instance, database, run_spec, shown=shown)
         )
         placed = _placed(given.control, instance, database)
         with cpu_wakeup.in_force(given.control) as awake:

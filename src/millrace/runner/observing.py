@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
+from millrace.load import board as boards
 from millrace.load import client as load
+from millrace.load.board import Board
 from millrace.load.spec import RunSpec
+from millrace.observe import states
 from millrace.observe.collecting import Collector, Window, collecting
 from millrace.observe.model import Target
 from millrace.observe.registry import OBSERVERS
@@ -20,21 +23,32 @@ TELL_LIMIT_S = 300.0  # resolving the symbols of a profile takes longest
 _DURATION = "_duration_s"
 
 
+def board(names: tuple[str, ...], work: Work) -> AbstractContextManager[Board | None]:
+    """Where clients show their statements, where they are driven and somebody looks."""
+    return boards.made() if work.workload.drives and states.NAME in names else nullcontext()
+
+
 def observed(
     names: tuple[str, ...],
     work: Work,
     instance: Instance | AttachedInstance,
     database: str,
     run_spec: RunSpec,
+    *,
+    shown: Board | None = None,
 ) -> AbstractContextManager[Collector]:
-    """The observers called ``names`` for the measurement that ``run_spec`` is."""
+    """The observers called ``names`` for the measurement that ``run_spec`` is, in which clients
+    show their statements on the board ``shown``."""
     statements = load.statements(run_spec) if work.workload.drives and names else {}
-    target = target_of(instance, database, statements)
+    target = target_of(instance, database, statements, shown)
     return collecting(OBSERVERS, names, target, window(work))
 
 
 def target_of(
-    instance: Instance | AttachedInstance, database: str, statements: Mapping[str, str]
+    instance: Instance | AttachedInstance,
+    database: str,
+    statements: Mapping[str, str],
+    shown: Board | None = None,
 ) -> Target:
     """A trial's server as observers see it."""
     ours = instance if isinstance(instance, Instance) else None
@@ -45,6 +59,7 @@ def target_of(
         database=database,
         statements=statements,
         limit_s=ASK_LIMIT_S,
+        board=shown,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from millrace.load import spec as load
 from millrace.runner.cpu_wakeup import Control
@@ -28,18 +29,25 @@ def spec(
     connection: load.Connection,
     data_file: DataFile | None = None,
     control: Control | None = None,
+    *,
+    board: Path | None = None,
 ) -> load.RunSpec:
-    """The load generator's spec for some phases of a trial; ``control`` is for driven clients."""
+    """The load generator's spec for some phases of a trial; ``control`` is for driven clients, and
+    so is ``board``, where they show their statements."""
     return load.RunSpec(
         connection=connection,
         session=UTC_SESSION,
-        phases=tuple(_phase(phase, work, data_file, control) for phase in phases),
+        phases=tuple(_phase(phase, work, data_file, control, board) for phase in phases),
         tables=work.tables,
     )
 
 
 def _phase(
-    phase: Phase, work: Work, data_file: DataFile | None, control: Control | None
+    phase: Phase,
+    work: Work,
+    data_file: DataFile | None,
+    control: Control | None,
+    board: Path | None,
 ) -> load.Phase:
     within_s = phase_limit_s(phase, work)
     match phase.kind:
@@ -58,7 +66,7 @@ def _phase(
         case "sql":
             return load.Statement(phase.name, phase.statements(work.values), within_s)
         case "drive":
-            return _drive(phase, work, within_s, control)
+            return _drive(phase, work, within_s, control, board)
         case _:
             return _of_tables(phase, work, within_s)
 
@@ -82,7 +90,9 @@ def _data(work: Work) -> DataSet:
     return work.workload.data
 
 
-def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) -> load.Drive:
+def _drive(
+    phase: Phase, work: Work, limit_s: float, control: Control | None, board: Path | None
+) -> load.Drive:
     values = work.values
     operations = int(values["operations"])
     asked_cpus = cpu_numbers(str(values["client_cpus"]))
@@ -103,6 +113,7 @@ def _drive(phase: Phase, work: Work, limit_s: float, control: Control | None) ->
         cpus=asked_cpus or _cpus(control),
         pings=PINGS if control is not None and control.shared_cpu is not None else 0,
         linger_s=_LINGER_S,
+        board=board,
     )
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import psutil
 
+from millrace.load import board as boards
 from millrace.load import client as load
+from millrace.load.board import Board
 from millrace.load.spec import Connection
-from millrace.observe.model import Observer, Target
+from millrace.observe.model import Early, Observer, Target
 from millrace.runner import phases
 from millrace.runner.work import Work
 from millrace.servers.instances import Instance
@@ -30,7 +32,8 @@ Open = Callable[[Target], Observer]
 class Observed:
     """What the observers told, and what a test knows beside them: the server's threads where the
     measured part ended and those that were left when the clients had gone, how long the longest
-    begin or end took, how long the measured part was, and which processes were the test's own."""
+    begin or end took, how long the measured part was, what the clients measured, and which
+    processes were the test's own."""
 
     document: dict[str, Any]
     threads: frozenset[int]
@@ -38,6 +41,7 @@ class Observed:
     longest_s: float
     window_s: float
     transactions: int
+    result: load.LoadResult
     ours: frozenset[int]
 
 
@@ -51,6 +55,10 @@ class _Marks:
     ours: set[int] = field(default_factory=lambda: {os.getpid()})
 
     def hear(self, event: Mapping[str, Any]) -> None:
+        if event.get("mark") == "connected":
+            for observer in self.observers:
+                if isinstance(observer, Early):
+                    observer.connected()
         if event["type"] != "mark" or event["mark"] not in ("measure_started", "measure_ended"):
             return
         self.at_s.append(time.monotonic())
@@ -69,8 +77,8 @@ def threads_of(pid: int) -> frozenset[int]:
     return frozenset(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
 
 
-def target_of(instance: Instance) -> Target:
-    return Target(instance, instance.pid, instance.data_dir, DATABASE, {}, LIMIT_S)
+def target_of(instance: Instance, board: Board | None = None) -> Target:
+    return Target(instance, instance.pid, instance.data_dir, DATABASE, {}, LIMIT_S, board)
 
 
 @contextlib.contextmanager
@@ -99,11 +107,12 @@ def observed(
         driving(),
         {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "clients": clients, **chosen},
     )
-    spec = phases.spec(work.measuring, work, connection(instance, tcp=tcp))
     with contextlib.ExitStack() as opened:
+        board = opened.enter_context(boards.made())
+        spec = phases.spec(work.measuring, work, connection(instance, tcp=tcp), board=board.path)
         observers = []
         for opener in openers:
-            observers.append(opener(target_of(instance)))
+            observers.append(opener(target_of(instance, board)))
             opened.callback(observers[-1].close)
         marks = _Marks(instance.pid, observers)
         result = load.run(spec, on_event=marks.hear, limit_s=LIMIT_S)
@@ -123,6 +132,7 @@ def observed(
             max(marks.took_s),
             end_s - begin_s,
             sum(record.count for record in driven.transactions),
+            result,
             frozenset(marks.ours),
         )
 

@@ -42,6 +42,7 @@ def trial(
     options: FittedOptions | None = None,
     announce: Announce = lambda _event: None,
     control: Control | None = None,
+    observers: tuple[str, ...] = (),
     **chosen: Any,
 ) -> AttemptResult:
     given = TrialInput(
@@ -52,6 +53,7 @@ def trial(
         expected=None,
         data_file=None,
         control=control,
+        observers=observers,
     )
     return carry_out_trial(given, announce)
 
@@ -102,6 +104,25 @@ def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) ->
     found = measured(again)
     assert found["statements"] == 4 * found["transactions"]
     assert found["rows_read"] == found["rows_affected"] == found["transactions"]
+
+
+def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf) -> None:
+    seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", observers=("states",))
+    assert seen.outcome == "finished", seen.reason
+    told = seen.observations["states"]["statements"]
+    assert told["threads"] == 2
+    assert {state["statement"] for state in told["states"]} >= {"select", "update", "COMMIT"}
+    # Threads of a pool serve whoever asks.
+    options = (Option("thread_handling", "pool-of-threads", False, "pool"),)
+    pooled = trial(
+        server_of, "mariadb-10.11.19", FittedOptions("pool", options), clients=2, test="pair",
+        observers=("states",),
+    )  # fmt: skip
+    assert pooled.outcome == "finished", pooled.reason
+    assert pooled.observations["states"]["statements"] is None
+    lacks = [lack["what"] for lack in pooled.observations["missing"] if "statement" in lack["what"]]
+    assert len(lacks) == 1
+    assert "share a pool of threads" in lacks[0]
 
 
 @pytest.mark.parametrize("chosen", [{"engine": "MEMORY"}, {"template": "off"}])

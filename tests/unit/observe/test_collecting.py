@@ -122,6 +122,24 @@ def test_an_observer_looks_at_both_edges_once_and_is_closed(target: Target) -> N
     assert found["missing"] == [{"observer": "one", "what": "I/O", "remedy": "be root"}]
 
 
+@dataclass
+class RecordedEarly(Recorded):
+    def connected(self) -> None:
+        self._ask("connected")
+
+
+def test_some_look_before_the_clients_begin(target: Target) -> None:
+    connected = {"type": "mark", "phase": "measure", "mark": "connected"}
+    early, other = RecordedEarly(), Recorded()
+    collected(maker(early), target, (connected, BEGIN, END))
+    collected(maker(other), target, (connected, BEGIN, END))
+    assert early.asked == ["connected", "begin", "end", "told", "close"]
+    assert other.asked == ["begin", "end", "told", "close"]
+    failing = RecordedEarly({"connected": Unavailable("no")})
+    assert collected(maker(failing), target, (connected, BEGIN, END))["observers"] == []
+    assert set(failing.asked) == {"connected", "close"}
+
+
 @pytest.mark.parametrize("events", [(), (BEGIN,), (END,)])
 def test_a_measurement_without_an_end_was_not_observed(
     target: Target, events: tuple[Mapping[str, Any], ...]

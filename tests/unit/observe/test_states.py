@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from millrace.observe import states
+from millrace.load.board import Board
+from millrace.observe import sockets, states
 from millrace.observe.model import Unavailable
 from millrace.observe.sockets import Sockets
 from millrace.observe.state_classes import Surroundings
-from millrace.observe.states import Sampler
-from millrace.observe.thread_watch import Seen
+from millrace.observe.states import Sampler, States
+from millrace.observe.thread_watch import Seen, ThreadWatch
+from tests.unit.load.test_board import written
 
 AROUND = Surroundings(
     Sockets(frozenset({10}), frozenset({20})), binary_logs={"binlog"}, architecture="x86_64"
@@ -56,8 +60,34 @@ COUNTS: dict[str, Any] = {
                 state(20, "R"),
                 state(15, call=POLL, target="socket:[30]"),
             ],
+            "statements": [
+                {"statement": None, "states": [state(9, call=POLL, target="socket:[30]")]},
+                {
+                    "statement": "update",
+                    "states": [
+                        state(20, call=FUTEX, during_sync=5),
+                        state(4, "D", FSYNC, target="/data/ib_logfile0"),
+                        state(3, "D", FSYNC, target="/data/ib_logfile1"),
+                    ],
+                },
+            ],
         },
-        {"tid": 8, "name": "mysqld", "ticks": 100, "states": [state(100, call=IO_GETEVENTS)]},
+        {
+            "tid": 8,
+            "name": "mysqld",
+            "ticks": 100,
+            "states": [state(100, call=IO_GETEVENTS)],
+            "statements": [],
+        },
+        {
+            "tid": 9,
+            "name": "connection",
+            "ticks": 2,
+            "states": [state(2, "R")],
+            "statements": [
+                {"statement": "update", "states": [state(1, call=FUTEX), state(1, "R")]},
+            ],
+        },
     ],
 }
 
@@ -70,7 +100,7 @@ def test_the_section() -> None:
         "cpu_s": 0.02,
         "realtime": True,
     }
-    first, second = found["threads"]
+    first, second, _ = found["threads"]
     assert (first["tid"], first["kind"], first["ticks"]) == (7, "connection", 100)
     assert second["kind"] == "background"
     assert [(each["class"], each["count"]) for each in first["states"]] == [
@@ -93,12 +123,93 @@ def test_the_section() -> None:
     assert lock["during_sync"] == 25
 
 
+def test_statements_are_summed_over_threads() -> None:
+    told = states.section(COUNTS, {7: "connection"}, AROUND)["statements"]
+    assert told["threads"] == 2
+    rows = [tuple(row.values()) for row in told["states"]]
+    assert list(told["states"][0]) == ["statement", "class", "count", "seconds", "during_sync"]
+    assert rows == [
+        (None, "network", 9, pytest.approx(0.09), 0),
+        ("update", "lock", 21, pytest.approx(0.21), 5),
+        ("update", "log_flush", 7, pytest.approx(0.07), 0),
+        ("update", "running", 1, pytest.approx(0.01), 0),
+    ]
+    nobody = {**COUNTS, "threads": [COUNTS["threads"][1]]}
+    assert states.section(nobody, {}, AROUND)["statements"] is None
+
+
 def test_what_states_say_about_the_kind() -> None:
-    first, second = COUNTS["threads"]
+    first, second, _ = COUNTS["threads"]
     assert states.seen(first) == Seen(
         "connection", {"/data/ib_logfile0", "/data/ib_logfile1", "socket:[30]"}, False
     )
     assert states.seen(second) == Seen("mysqld", set(), True)
+
+
+@dataclass
+class Watch:
+    """Threads that serve clients in some way, and nothing else about them."""
+
+    serving: str = "connection"
+    pid: int = 42
+
+    def kinds(self, _seen: object) -> dict[int, str]:
+        return {}
+
+    def sockets(self) -> Sockets:
+        return AROUND.sockets
+
+    def missing(self) -> list[Any]:
+        return []
+
+
+@dataclass
+class Ordered:
+    """A sampler that notes its orders and saw no statement."""
+
+    orders: list[str] = field(default_factory=list)
+
+    def order(self, what: str) -> None:
+        self.orders.append(what)
+
+    def counts(self) -> dict[str, Any]:
+        return {**COUNTS, "threads": []}
+
+
+def connected(
+    path: Path, *, names: bytes = b'["a","b","ROLLBACK"]', **watch: Any
+) -> tuple[list[str], list[str]]:
+    """The orders of a sampler when clients have connected, and what is missing in the end."""
+    path.write_bytes(written((1, 0, 7), (1, 0, 8), names=names))
+    sampler = Ordered()
+    made = States(cast(ThreadWatch, Watch(**watch)), cast(Sampler, sampler), (), (), Board(path))
+    made.connected()
+    return sampler.orders, [lack["what"] or "" for lack in made.told()["missing"]]
+
+
+def test_the_sampler_is_told_who_is_whose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "board"
+    monkeypatch.setattr(sockets, "peers", lambda: {7: 70, 8: 80, 9: 90})
+    (order,), (lack,) = connected(path)
+    what, _, told = order.partition(" ")
+    assert what == "board"
+    assert json.loads(told) == {"path": str(path), "slots": {"70": 0, "80": 1}}
+    assert lack.endswith("none was seen to wait for a client's next request")
+
+
+def test_why_nobody_knows_the_statement_of_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "board"
+    monkeypatch.setattr(sockets, "peers", dict)
+    orders, (lack,) = connected(path)
+    assert (orders, lack.rpartition(": ")[2]) == (
+        [], "the other ends of the server's sockets are not told",
+    )  # fmt: skip
+    orders, (lack,) = connected(path, serving="pool")
+    assert (orders, lack.rpartition(": ")[2]) == ([], "clients share a pool of threads")
+    # All of a client's time is that of its only statement.
+    assert connected(path, names=b'["a","ROLLBACK"]') == ([], [])
 
 
 @pytest.fixture

@@ -249,6 +249,7 @@ impl BenchArgs {
             limit: None,
             patience: patience(end),
             linger: Duration::ZERO,
+            board: None,
             seed: self.workload_options.rand_seed,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
+use crate::board::Place;
 use crate::mysql::answer::AnswerReader;
 use crate::mysql::channel::Channel;
 
@@ -30,6 +31,8 @@ pub struct Client<S> {
     pub number: u32,
     pub channel: Channel,
     pub script: S,
+    /// Where it shows its request.
+    pub place: Place,
     pub reader: AnswerReader,
     pub state: State,
     pub request: Request,
@@ -63,6 +66,7 @@ impl<S: Script> Client<S> {
             number,
             channel,
             script,
+            place: Place::default(),
             reader: AnswerReader::new(),
             state: State::Idle,
             request: Request::default(),

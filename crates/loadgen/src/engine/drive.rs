@@ -2,10 +2,13 @@
 
 use std::io;
 use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread;
 
+use crate::board::{Board, Place};
 use crate::mysql::ClientError;
 use crate::mysql::channel::Channel;
 
@@ -27,6 +30,10 @@ use super::worker::{Context, Worker};
 /// Time for the threads to start before the first requests are due, so that none is late for that.
 const START_NS: u64 = 2_000_000;
 
+/// Where clients show their statements: time for others to see each of the server's threads wait for
+/// its client, from when all have connected. Later some never do, where they wait for each other.
+const SEEN_WAITING_NS: u64 = 200_000_000;
+
 /// Opens a connection for each client and drives them all to the end.
 ///
 /// `open` logs in and gives a connection and its script; several threads call it at once, with the
@@ -46,7 +53,16 @@ pub fn drive<S: Script + Send>(
     };
     let clock = Clock::start();
     let threads = drive.thread_count();
-    let groups = open_all(drive.clients, threads, &open).map_err(failed)?;
+    let mut groups = open_all(drive.clients, threads, &open).map_err(failed)?;
+    if let Some(path) = &drive.board {
+        let put_up = put_up_board(path, names, &mut groups);
+        put_up.map_err(|source| {
+            failed(ClientError::System {
+                context: format!("cannot make the board {}", path.display()),
+                source,
+            })
+        })?;
+    }
     let connect_s = clock.now_s();
     report(&Report::Mark {
         mark: Mark::Connected,
@@ -58,7 +74,12 @@ pub fn drive<S: Script + Send>(
             Some(Budget::new(transactions, threads))
         }
     };
-    let shared = Shared::new(clock, clock.now_ns() + START_NS, budget);
+    let pause_ns = if drive.board.is_some() {
+        SEEN_WAITING_NS
+    } else {
+        START_NS
+    };
+    let shared = Shared::new(clock, clock.now_ns() + pause_ns, budget);
     let context = Context {
         drive,
         names,
@@ -100,6 +121,22 @@ pub fn drive<S: Script + Send>(
         conducted
     });
     conclude(drive, names, threads, connect_s, conducted)
+}
+
+/// Gives each client its place on a new board.
+fn put_up_board<S: Script>(
+    path: &Path,
+    names: &Names,
+    groups: &mut [Vec<Client<S>>],
+) -> io::Result<()> {
+    let mut clients: Vec<&mut Client<S>> = groups.iter_mut().flatten().collect();
+    let sockets = clients.iter().map(|client| client.channel.socket());
+    let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
+    let board = Arc::new(Board::create(path, &sockets, &names.statements)?);
+    for (slot, client) in clients.iter_mut().enumerate() {
+        client.place = Place::new(&board, slot);
+    }
+    Ok(())
 }
 
 fn arrivals(drive: &Drive, threads: u32, thread: u32, start_ns: u64) -> Option<Arrivals> {

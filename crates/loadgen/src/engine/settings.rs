@@ -1,5 +1,6 @@
 //! What is driven, how hard, how long and by how many threads.
 
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub struct Drive {
     /// Clients stay connected for so long after the measured part: who looks at the server's threads
     /// then still finds them.
     pub linger: Duration,
+    /// Where clients show which statement is under way; None where nobody looks. They begin a moment
+    /// after they have connected then, so that the server's threads are seen to wait for them.
+    pub board: Option<PathBuf>,
     /// What random arrivals are drawn from.
     pub seed: u64,
 }
@@ -131,6 +135,7 @@ mod tests {
             limit: None,
             patience: PATIENCE,
             linger: Duration::ZERO,
+            board: None,
             seed: 1,
         }
     }

@@ -5,7 +5,10 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use nix::sys::stat::fstat;
 use rustls::client::ClientConnection;
+
+use crate::board;
 
 /// A stream of bytes to and from a server. Neither `read` nor `write` ever waits: both fail with
 /// `WouldBlock` instead, and a plain socket gets exactly one system call for each.
@@ -42,6 +45,18 @@ impl Channel {
 
     pub fn fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()
+    }
+
+    /// By what the server's end of this socket is found.
+    pub fn socket(&self) -> io::Result<board::Socket> {
+        Ok(match &self.socket {
+            Socket::Unix(stream) => board::Socket::Unix {
+                inode: fstat(stream)?.st_ino,
+            },
+            Socket::Tcp(stream) => board::Socket::Tcp {
+                port: stream.local_addr()?.port(),
+            },
+        })
     }
 
     /// True where nobody else can read what is sent.

@@ -1,5 +1,6 @@
 //! The phase that drives clients: how many, how fast, from when to when.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -54,6 +55,7 @@ pub struct RawDrive {
     pings: u32,
     #[serde(default)]
     linger_s: f64,
+    board: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -173,6 +175,7 @@ impl RawDrive {
                 // A statement may take as long as the phase.
                 patience: limit.map_or(PATIENCE, |limit| limit.max(PATIENCE)),
                 linger: zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
+                board: self.board,
                 seed,
             },
             pings: self.pings,

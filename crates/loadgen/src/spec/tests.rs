@@ -37,7 +37,7 @@ fn good() -> Json {
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
              "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213], "linger_s": 0.25,
-             "pings": 3,
+             "pings": 3, "board": "/run/board",
              "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "late_limit_s": 0.1},
              "warmup": {"kind": "steady", "limit_s": 60},
              "end": {"kind": "operations", "transactions": 100_000}},
@@ -116,6 +116,7 @@ fn what_drives_clients() {
                 limit: None,
                 patience: PATIENCE,
                 linger: Duration::from_millis(250),
+                board: Some("/run/board".into()),
                 seed: 7,
             },
             pings: 3,
@@ -129,6 +130,7 @@ fn what_drives_clients() {
     assert_eq!(settings.warmup, Warmup::Time(Duration::ZERO));
     assert_eq!(settings.end, End::Time(Duration::from_millis(500)));
     assert_eq!(settings.linger, Duration::ZERO);
+    assert_eq!(settings.board, None);
     assert_eq!(
         (short.protocol, &*settings.retry),
         (Protocol::Prepared, &RETRY[..])

@@ -12,6 +12,11 @@
 //! random intervals, so that nothing periodic is seen in step, and so rarely that they cost a small
 //! share of a CPU at most (`pace`); they come on CPUs that are none of the threads' own (`place`). A
 //! command says when to begin and when to end (`orders`, `session`).
+//!
+//! Where the clients show their statements on a board, a look at a thread that serves one of them is
+//! a look at what that one shows too (`seats`). Which one it serves is known from when it is first
+//! seen to wait on the server's socket for it, best before the clients begin; looks before that are of
+//! no statement's.
 
 mod calls;
 mod names;
@@ -20,6 +25,7 @@ mod pace;
 mod place;
 mod report;
 mod sampler;
+mod seats;
 mod session;
 mod tally;
 mod targets;

@@ -11,6 +11,8 @@ use rustix::io::Errno;
 /// A line, or the end of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// The board to look at: this much of the line is about it.
+    Board(String),
     Begin,
     End,
     Other(String),
@@ -47,7 +49,7 @@ impl<F: AsFd> Orders<F> {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-            let mut bytes = [0; 64];
+            let mut bytes = [0; 4096];
             match rustix::io::read(&self.input, &mut bytes) {
                 Ok(0) => return Ok(Some(Order::HangUp)),
                 Ok(length) => self.rest.extend_from_slice(&bytes[..length]),
@@ -68,10 +70,12 @@ impl<F: AsFd> Orders<F> {
         let end = self.rest.iter().position(|&byte| byte == b'\n')?;
         let rest = self.rest.split_off(end + 1);
         let line = mem::replace(&mut self.rest, rest);
-        Some(match line.trim_ascii() {
-            b"begin" => Order::Begin,
-            b"end" => Order::End,
-            other => Order::Other(String::from_utf8_lossy(other).into_owned()),
+        let text = String::from_utf8_lossy(line.trim_ascii());
+        Some(match (&*text, text.strip_prefix("board ")) {
+            ("begin", _) => Order::Begin,
+            ("end", _) => Order::End,
+            (_, Some(board)) => Order::Board(board.to_owned()),
+            (other, None) => Order::Other(other.to_owned()),
         })
     }
 }
@@ -90,8 +94,10 @@ mod tests {
         writing.write_all(b"begin\nen").unwrap();
         assert_eq!(orders.next(None).unwrap(), Some(Order::Begin));
         assert_eq!(orders.next(moment).unwrap(), None);
-        writing.write_all(b"d\r\n more \n").unwrap();
+        writing.write_all(b"d\r\nboard {}\n more \n").unwrap();
         assert_eq!(orders.next(None).unwrap(), Some(Order::End));
+        let board = Order::Board("{}".to_owned());
+        assert_eq!(orders.next(None).unwrap(), Some(board));
         let other = Order::Other("more".to_owned());
         assert_eq!(orders.next(None).unwrap(), Some(other));
         writing.write_all(b"beg").unwrap();

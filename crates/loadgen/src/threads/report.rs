@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::names::Names;
 use super::sampler::Sampler;
-use super::tally::Counted;
+use super::seats::Seats;
+use super::tally::{Counted, Tally};
 use super::thread::Thread;
 
 /// The line that tells what was counted.
@@ -32,6 +33,15 @@ struct ThreadReport {
     name: String,
     /// At so many it was there.
     ticks: u64,
+    states: Vec<StateReport>,
+    /// The same by what its client showed, of those looks at which that was known.
+    statements: Vec<StatementReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct StatementReport {
+    /// Null where none was under way.
+    statement: Option<String>,
     states: Vec<StateReport>,
 }
 
@@ -63,7 +73,7 @@ impl Report {
         let ticks = sampler.ticks();
         let threads = sampler.threads();
         let mut threads: Vec<ThreadReport> = threads
-            .map(|thread| ThreadReport::new(thread, sampler.names()))
+            .map(|thread| ThreadReport::new(thread, sampler.names(), sampler.seats()))
             .collect();
         threads.sort_by_key(|thread| thread.tid);
         Self {
@@ -84,18 +94,30 @@ impl Report {
 }
 
 impl ThreadReport {
-    fn new(thread: &Thread, names: &Names) -> Self {
-        let states = thread.tally.counts();
+    fn new(thread: &Thread, names: &Names, seats: Option<&Seats>) -> Self {
+        let shown = (0..).zip(&thread.by_shown);
+        let statements = shown.filter(|(_, tally)| tally.ticks() > 0);
         Self {
             tid: thread.tid,
             name: thread.name().to_owned(),
             ticks: thread.tally.ticks(),
-            states: states
-                .iter()
-                .map(|counted| StateReport::new(counted, names))
+            states: states(&thread.tally, names),
+            statements: statements
+                .map(|(shown, tally)| StatementReport {
+                    statement: seats.and_then(|seats| seats.name(shown)).map(str::to_owned),
+                    states: states(tally, names),
+                })
                 .collect(),
         }
     }
+}
+
+fn states(tally: &Tally, names: &Names) -> Vec<StateReport> {
+    let counts = tally.counts();
+    let states = counts.iter();
+    states
+        .map(|counted| StateReport::new(counted, names))
+        .collect()
 }
 
 impl StateReport {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::ThreadsError;
 use super::names::Names;
+use super::seats::Seats;
 use super::targets::Targets;
 use super::text;
 use super::thread::{Said, Seen, Thread};
@@ -26,6 +27,8 @@ const PART: u64 = 10;
 pub struct Sampler {
     pid: u32,
     targets: Targets,
+    /// What clients show; None where they show nothing.
+    seats: Option<Seats>,
     /// In the order of their ids.
     threads: Vec<Thread>,
     /// Threads that have ended and had been seen.
@@ -49,6 +52,7 @@ impl Sampler {
         let mut sampler = Self {
             pid,
             targets: Targets::new(pid),
+            seats: None,
             threads: Vec::new(),
             ended: Vec::new(),
             seen: Vec::new(),
@@ -75,6 +79,22 @@ impl Sampler {
         Ok(sampler)
     }
 
+    /// Looks at what clients show from now on. Threads that wait for their clients now are known to
+    /// serve them.
+    pub fn look_at(&mut self, seats: Seats) -> Result<(), ThreadsError> {
+        self.list()?;
+        let now = Instant::now();
+        for thread in &mut self.threads {
+            let said = thread.ask(None);
+            if let Some(seen) = thread.look(&said, &mut self.targets, now) {
+                thread.take_seat(seen, &seats);
+            }
+        }
+        self.prepare();
+        self.seats = Some(seats);
+        Ok(())
+    }
+
     /// Counts from nothing on, with the threads that there are now.
     pub fn begin(&mut self) -> Result<(), ThreadsError> {
         self.ticks = 0;
@@ -93,8 +113,9 @@ impl Sampler {
     /// Looks at those whose turn it is and counts what they do; false where no thread is left.
     pub fn tick(&mut self) -> Result<bool, ThreadsError> {
         // Before all else: whoever needs the CPU that this takes is kept from it, and others wait.
-        let threads = &self.threads;
-        let asked = self.turn.iter().map(|&index| (index, threads[index].ask()));
+        let (threads, seats) = (&self.threads, self.seats.as_ref());
+        let turn = self.turn.iter();
+        let asked = turn.map(|&index| (index, threads[index].ask(seats)));
         self.said.extend(asked);
         let now = Instant::now();
         self.look(now);
@@ -105,6 +126,9 @@ impl Sampler {
             if let Some(seen) = seen {
                 let others = here > usize::from(seen.syncs_log) || elsewhere;
                 self.threads[index].count(seen, now, others);
+                if let Some(seats) = &self.seats {
+                    self.threads[index].take_seat(seen, seats);
+                }
             }
         }
         self.ticks += u64::from(self.seen.iter().any(|(_, seen)| seen.is_some()));
@@ -150,7 +174,7 @@ impl Sampler {
             thread.has_synced
                 && !seen.iter().any(|&(looked_at, _)| looked_at == index)
                 && thread
-                    .look(&thread.ask(), targets, now)
+                    .look(&thread.ask(None), targets, now)
                     .is_some_and(|now| now.syncs_log)
         })
     }
@@ -205,6 +229,10 @@ impl Sampler {
 
     pub fn names(&self) -> &Names {
         &self.targets.names
+    }
+
+    pub fn seats(&self) -> Option<&Seats> {
+        self.seats.as_ref()
     }
 }
 

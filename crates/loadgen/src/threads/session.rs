@@ -16,6 +16,7 @@ use super::pace::Pace;
 use super::place;
 use super::report::{Circumstances, Report};
 use super::sampler::Sampler;
+use super::seats::Seats;
 use crate::events::write_line;
 use crate::scheduling;
 
@@ -47,7 +48,12 @@ pub fn run(settings: Settings, input: impl AsFd, out: &mut impl Write) -> Result
     }
     write_line(out, &json!({"type": "ready"})).map_err(ThreadsError::Output)?;
     let mut orders = Orders::new(input);
-    match next(&mut orders, None)? {
+    let mut order = next(&mut orders, None)?;
+    if let Some(Order::Board(board)) = &order {
+        sampler.look_at(Seats::ordered(board)?)?;
+        order = next(&mut orders, None)?;
+    }
+    match order {
         Some(Order::Begin) => {}
         Some(Order::HangUp) | None => return Ok(()),
         Some(other) => return Err(unexpected(other, "begin")),
@@ -94,6 +100,7 @@ fn next(
 
 fn unexpected(order: Order, due: &'static str) -> ThreadsError {
     let line = match order {
+        Order::Board(board) => format!("board {board}"),
         Order::Begin => "begin".to_owned(),
         Order::End => "end".to_owned(),
         Order::Other(line) => line,

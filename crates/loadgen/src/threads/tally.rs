@@ -26,6 +26,15 @@ impl State {
         wchan: None,
         stack: None,
     };
+
+    /// The same without where in the kernel it is blocked.
+    pub fn without_place(self) -> Self {
+        Self {
+            wchan: None,
+            stack: None,
+            ..self
+        }
+    }
 }
 
 /// How often a state was seen.

@@ -23,6 +23,8 @@ pub const NOTHING: &str = "[no descriptors]";
 pub struct Target {
     pub name: Name,
     pub kind: TargetKind,
+    /// The inode of a socket; None where it is none.
+    pub socket: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,7 @@ impl Targets {
         Target {
             name: self.names.number(NOTHING),
             kind: TargetKind::Channel,
+            socket: None,
         }
     }
 
@@ -119,8 +122,12 @@ impl Targets {
         } else {
             TargetKind::File
         };
-        let name = self.names.number(&link.to_string_lossy());
-        Some(Target { name, kind })
+        let text = link.to_string_lossy();
+        Some(Target {
+            name: self.names.number(&text),
+            kind,
+            socket: socket(&text),
+        })
     }
 
     /// The number at an address in the process, with which an entry for `poll` begins.
@@ -140,6 +147,12 @@ impl<T> Known<T> {
     fn is_believed(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.at) < BELIEVED
     }
+}
+
+/// The inode of a socket by the link of its descriptor, `socket:[4711]`.
+fn socket(link: &str) -> Option<u64> {
+    let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+    inode.parse().ok()
 }
 
 /// Whether a file is a log that transactions wait for: a redo log (`ib_logfile0`,
@@ -207,6 +220,14 @@ mod tests {
     }
 
     #[test]
+    fn sockets_are_told_by_their_inodes() {
+        assert_eq!(socket("socket:[4711]"), Some(4711));
+        for other in ["pipe:[4711]", "/socket:[4711]", "socket:[]", "socket:[1"] {
+            assert_eq!(socket(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn descriptors_of_this_process() {
         let directory = tempfile::tempdir().unwrap();
         let create = |name: &str, flags| {
@@ -222,7 +243,9 @@ mod tests {
         let (mut targets, now) = (Targets::new(process::id()), Instant::now());
         let mut found = |argument| {
             let target = targets.behind(argument, now)?;
-            Some((targets.names.text(target.name).to_owned(), target.kind))
+            let name = targets.names.text(target.name).to_owned();
+            assert_eq!(target.socket.is_some(), name.starts_with("socket:["));
+            Some((name, target.kind))
         };
         let (name, kind) = found(argument(&data)).unwrap();
         assert!(name.ends_with("/t.ibd"), "{name}");

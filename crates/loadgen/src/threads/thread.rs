@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::calls::{self, Kind};
 use super::names::{Name, Names};
+use super::seats::{Seats, Slot};
 use super::tally::{State, Tally};
 use super::targets::{TargetKind, Targets};
 use super::text::{self, Doing};
@@ -29,6 +30,10 @@ pub struct Thread {
     wchan: Option<File>,
     stack: Option<File>,
     pub tally: Tally,
+    /// The same by what its client showed, without where in the kernel.
+    pub by_shown: Vec<Tally>,
+    /// The place of its client on the board, once that is known.
+    slot: Option<Slot>,
     /// How long it had been on a CPU when that was last asked.
     ran_ns: u64,
     /// It works much, so that it is looked at first.
@@ -44,6 +49,8 @@ pub struct Thread {
 pub struct Said {
     text: [u8; TEXT_BYTES],
     length: usize,
+    /// What its client showed; None where that is not known.
+    shown: Option<u32>,
 }
 
 /// A thread as it was seen.
@@ -52,6 +59,10 @@ pub struct Seen {
     pub state: State,
     /// It is making a log durable.
     pub syncs_log: bool,
+    /// The socket that it waits on or writes to, by its inode.
+    pub socket: Option<u64>,
+    /// What its client showed; None where that is not known.
+    pub shown: Option<u32>,
 }
 
 impl Thread {
@@ -73,6 +84,8 @@ impl Thread {
             wchan: None,
             stack: None,
             tally: Tally::default(),
+            by_shown: Vec::new(),
+            slot: None,
             ran_ns: 0,
             is_busy: false,
             has_synced: false,
@@ -103,11 +116,17 @@ impl Thread {
         }
     }
 
-    /// What the kernel says about it now, to be understood later; empty where it has ended.
-    pub fn ask(&self) -> Said {
+    /// What its client shows and what the kernel says about it now, to be understood later; empty
+    /// where it has ended.
+    pub fn ask(&self, seats: Option<&Seats>) -> Said {
+        let shown = seats.zip(self.slot).map(|(seats, slot)| seats.shown(slot));
         let mut text = [0; TEXT_BYTES];
         let length = self.doing.read_at(&mut text, 0).unwrap_or(0);
-        Said { text, length }
+        Said {
+            text,
+            length,
+            shown,
+        }
     }
 
     /// What it does, as the kernel has just said. None where it has ended.
@@ -116,6 +135,8 @@ impl Thread {
             Doing::Running => Some(Seen {
                 state: State::RUNNING,
                 syncs_log: false,
+                socket: None,
+                shown: said.shown,
             }),
             Doing::Blocked => {
                 let letter = blocked(self.letter()?);
@@ -129,6 +150,8 @@ impl Thread {
                         stack,
                     },
                     syncs_log: false,
+                    socket: None,
+                    shown: said.shown,
                 })
             }
             Doing::Calling {
@@ -166,6 +189,8 @@ impl Thread {
                         stack,
                     },
                     syncs_log: syncs_log(kind, found),
+                    socket: target.and_then(|target| target.socket),
+                    shown: said.shown,
                 })
             }
         }
@@ -174,6 +199,7 @@ impl Thread {
     /// Counts from nothing on.
     pub fn begin(&mut self, now: Instant) {
         self.tally = Tally::default();
+        self.by_shown.clear();
         self.since = now;
     }
 
@@ -182,7 +208,24 @@ impl Thread {
         self.has_synced |= seen.syncs_log;
         let seconds = (now - self.since).as_secs_f64();
         self.tally.add(seen.state, seconds, during_sync);
+        if let Some(shown) = seen.shown {
+            let shown = shown as usize;
+            if self.by_shown.len() <= shown {
+                self.by_shown.resize_with(shown + 1, Tally::default);
+            }
+            let state = seen.state.without_place();
+            self.by_shown[shown].add(state, seconds, during_sync);
+        }
         self.since = now;
+    }
+
+    /// Takes the socket that it was seen at for that of its client, if it is one's. One that it has
+    /// is kept until another's is seen: a thread may use other sockets while it works.
+    pub fn take_seat(&mut self, seen: Seen, seats: &Seats) {
+        self.slot = seen
+            .socket
+            .and_then(|inode| seats.slot(inode))
+            .or(self.slot);
     }
 
     /// How long it was on a CPU since this was last asked; 0 where the kernel does not tell.

@@ -6,6 +6,7 @@
 )] // small numbers
 
 mod any;
+mod board;
 mod failing;
 mod pacing;
 mod server;
@@ -33,6 +34,7 @@ fn settings(clients: u32, threads: u32) -> Drive {
         limit: Some(Duration::from_secs(30)),
         patience: PATIENCE,
         linger: Duration::ZERO,
+        board: None,
         seed: 1,
     }
 }

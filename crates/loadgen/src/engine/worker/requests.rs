@@ -72,6 +72,7 @@ impl<S: Script> Worker<'_, S> {
         let now_ns = self.shared.clock.now_ns();
         let client = &mut self.clients[index];
         client.answered_ns = Some(now_ns);
+        client.place.clear();
         match client.state {
             State::Asking => {}
             State::RollingBack { again } => return self.rolled_back(index, again, end, now_ns),
@@ -165,6 +166,7 @@ impl<S: Script> Worker<'_, S> {
         }
         if client.script.rollback_needed() {
             client.state = State::RollingBack { again };
+            client.place.show_rollback();
             self.packet.clear();
             self.packet.extend_from_slice(ROLLBACK);
             return self.send(index);
@@ -209,6 +211,7 @@ impl<S: Script> Worker<'_, S> {
             return Ok(false);
         };
         let now_ns = self.shared.clock.now_ns();
+        client.place.show(request.statement);
         client.request = request;
         client.state = State::Asking;
         client.due_ns = due_ns;

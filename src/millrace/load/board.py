@@ -1,0 +1,82 @@
+"""The board on which the load generator's clients show which of their statements is under way.
+
+A file in memory without a name: it is gone with this process, and nothing of it is ever written to
+a disk. The load generator fills it when its clients have connected; its form is described where it
+is made, in ``crates/loadgen/src/board.rs``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+_MAGIC, _VERSION = b"millrace", 1
+_HEADER = struct.Struct("=8sIII")
+_SLOT = struct.Struct("=IIQ")
+_HEADER_BYTES = _SLOT_BYTES = 64
+_UNIX = 1
+
+By = Literal["inode", "port"]
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client's end of a connection, by its slot: the inode of a UNIX socket, or a port of TCP."""
+
+    slot: int
+    by: By
+    socket: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board, by the path under which processes of the same user find it."""
+
+    path: Path
+
+    def clients(self) -> tuple[Client, ...]:
+        """Its clients; none before they have connected."""
+        told = self._told()
+        if told is None:
+            return ()
+        text, slots, _ = told
+        found = []
+        for slot in range(slots):
+            kind, _, socket = _SLOT.unpack_from(text, _HEADER_BYTES + slot * _SLOT_BYTES)
+            found.append(Client(slot, "inode" if kind == _UNIX else "port", socket))
+        return tuple(found)
+
+    def statements(self) -> tuple[str, ...]:
+        """The names of what clients send; none before they have connected."""
+        told = self._told()
+        if told is None:
+            return ()
+        text, slots, size = told
+        begin = _HEADER_BYTES + slots * _SLOT_BYTES
+        *names, _rollback = json.loads(text[begin : begin + size])  # nobody measures that one
+        return tuple(names)
+
+    def _told(self) -> tuple[bytes, int, int] | None:
+        """Its bytes, the number of its slots and the length of its names."""
+        text = self.path.read_bytes()
+        if len(text) < _HEADER_BYTES:
+            return None
+        magic, version, slots, size = _HEADER.unpack_from(text)
+        known = (magic, version) == (_MAGIC, _VERSION)
+        return (text, slots, size) if known else None
+
+
+@contextlib.contextmanager
+def made() -> Iterator[Board]:
+    """A board for the block, still empty."""
+    descriptor = os.memfd_create("millrace-board")
+    try:
+        yield Board(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))
+    finally:
+        os.close(descriptor)
