@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from millrace.analysis import switches
 from millrace.analysis.documents import number, section
 from millrace.analysis.observed import (
     FOREGROUND,
@@ -65,15 +66,18 @@ def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
     return Served(
         foreground=usage(chosen) if chosen else None,
         background={kind: usage(of_kind) for kind, of_kind in _by_kind(others).items()},
-        states=_states(looked_at, clients),
+        states=_states(looked_at, clients, section(document, "switches")),
         missing=tuple(missing),
     )
 
 
 def statements(document: Mapping[str, Any]) -> StatementStates | None:
     """The looks at threads by what their clients had them do; None where nobody knows that."""
-    told = section(section(document, "states"), "statements").get("states") or ()
-    samples, counted = _counted(told, flushes=True)
+    states = section(document, "states")
+    told = section(states, "statements").get("states") or ()
+    serving = [thread for thread in states.get("threads") or () if thread["kind"] in FOREGROUND]
+    factors = switches.factors(serving, section(document, "switches"))
+    samples, counted = _counted(told, factors, flushes=True)
     if not counted:
         return None
     counts: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -153,12 +157,16 @@ def _running(thread: Mapping[str, Any]) -> int:
     return sum(int(s["count"]) for s in thread["states"] if s["class"] == "running")
 
 
-def _states(threads: Sequence[Mapping[str, Any]], clients: int | None) -> States | None:
+def _states(
+    threads: Sequence[Mapping[str, Any]], clients: int | None, events: Mapping[str, Any]
+) -> States | None:
     """The samples of the threads. A sample counts for as much as it stands for: a thread is looked
-    at more often while it works much, and the time since is another each time."""
+    at more often while it works much, the time since is another each time, and ``events`` of the
+    scheduler may tell how long its kind of wait took."""
     states = [state for thread in threads for state in thread["states"]]
     # A thread of a pool may have nothing to do, whoever flushes meanwhile.
-    samples, counted = _counted(states, flushes=clients is not None)
+    factors = switches.factors(threads, events)
+    samples, counted = _counted(states, factors, flushes=clients is not None)
     if not counted:
         return None
     counts: defaultdict[str, float] = defaultdict(float)
@@ -172,16 +180,17 @@ def _states(threads: Sequence[Mapping[str, Any]], clients: int | None) -> States
 
 
 def _counted(
-    states: Sequence[Mapping[str, Any]], *, flushes: bool
+    states: Sequence[Mapping[str, Any]], factors: Mapping[str, float], *, flushes: bool
 ) -> tuple[int, list[tuple[Mapping[str, Any], str, float]]]:
     """The number of samples, and how many of them each state stands for, with its class: that of a
     log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits for
-    that."""
+    that. ``factors`` are those of ``switches``."""
     samples = sum(int(state["count"]) for state in states)
-    seconds = math.fsum(map(_weight, states))
+    weights = [_weight(state) * factors.get(state["class"], 1.0) for state in states]
+    seconds = math.fsum(weights)
     found = []
-    for state in states if samples and seconds else ():
-        count = samples * _weight(state) / seconds
+    for state, weight in zip(states, weights, strict=True) if samples and seconds else ():
+        count = samples * weight / seconds
         is_flush = state["class"] == "lock" and flushes
         flushing = count * state["during_sync"] / state["count"] if is_flush else 0.0
         found += [(state, state["class"], count - flushing), (state, _FLUSH, flushing)]

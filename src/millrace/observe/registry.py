@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from millrace.observe import disk, host, plans, profile, states, status, threads, waits
+from millrace.observe import disk, host, plans, profile, states, status, switches, threads, waits
 from millrace.observe.collecting import Make
 
 PROFILE = profile.NAME
@@ -18,5 +18,5 @@ PROFILE = profile.NAME
 
 OBSERVERS: Mapping[str, Make] = {
     module.NAME: module.observer
-    for module in (plans, waits, status, disk, host, threads, states, profile)
+    for module in (plans, waits, status, disk, host, threads, switches, states, profile)
 }

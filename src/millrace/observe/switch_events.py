@@ -1,0 +1,146 @@
+"""From the scheduler's events to waits: how long threads were blocked, and who woke them.
+
+A thread that leaves its CPU (``sched_switch``) is blocked from then on, unless it was only put
+aside for another one, until it is put into the queue of a CPU again (``sched_wakeup``). Somebody
+had that done a moment before (``sched_waking``): a thread that ran there, or the kernel, for a
+device or because it was time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+EVENTS = ("sched_switch", "sched_waking", "sched_wakeup")
+
+Waker = Literal["own", "other", "kernel"]
+
+_LINE = re.compile(
+    r".*-(?P<current>\d+)\s+(?:\([\s\d-]+\)\s+)?\[\d+\]\s+(?P<flags>\S+)\s+(?P<at_s>\d+\.\d+): "
+    rf"(?P<event>{'|'.join(EVENTS)}): (?P<told>.*)"
+)
+_LEFT = re.compile(r"prev_comm=.* prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> ")
+_WOKEN = re.compile(r"comm=.* pid=(\d+) prio=-?\d+")
+_READY = "R"
+_IN_INTERRUPT = frozenset("hHzZ")  # by a device or a clock, whoever ran there
+_LETTER = 0  # of a state such as D|K
+
+
+@dataclass(frozen=True)
+class Left:
+    """A thread left its CPU, in a state of the scheduler's, such as S; R where it could go on."""
+
+    at_s: float
+    tid: int
+    state: str
+
+
+@dataclass(frozen=True)
+class Waking:
+    """A thread is about to be woken; ``by`` ran there, None where it was an interrupt."""
+
+    at_s: float
+    tid: int
+    by: int | None
+
+
+@dataclass(frozen=True)
+class Woken:
+    """A thread can go on."""
+
+    at_s: float
+    tid: int
+
+
+Event = Left | Waking | Woken
+
+
+@dataclass
+class Sum:
+    """How many waits, and how long they were in all."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Waits:
+    """What a thread waited for, by the scheduler's letter and who woke it, in waits that began and
+    ended in a window; ``cut_s`` is how long it was, or may have been, blocked in others."""
+
+    sums: dict[tuple[str, Waker], Sum] = field(default_factory=lambda: defaultdict(Sum))
+    cut_s: float = 0.0
+
+
+def parse(lines: Iterable[str]) -> Iterator[Event]:
+    """The events in the text of a trace; their times are seconds of CLOCK_MONOTONIC."""
+    for line in lines:
+        found = _LINE.match(line)
+        if found is None:
+            continue
+        at_s, told = float(found["at_s"]), found["told"]
+        if found["event"] == "sched_switch":
+            if left := _LEFT.match(told):
+                yield Left(at_s, int(left[1]), left[2])
+        elif woken := _WOKEN.match(told):
+            tid = int(woken[1])
+            if found["event"] == "sched_wakeup":
+                yield Woken(at_s, tid)
+            else:
+                interrupted = not _IN_INTERRUPT.isdisjoint(found["flags"][2:3])
+                yield Waking(at_s, tid, None if interrupted else int(found["current"]))
+
+
+def waits(
+    events: Iterable[Event],
+    windows: Sequence[tuple[float, float]],
+    tids: Collection[int],
+    waker: Callable[[int], Waker],
+) -> Mapping[int, Waits]:
+    """What each of the threads waited for in ``windows``, each from and to. ``waker`` says what a
+    thread is that woke another one; None of them, and thread 0, are the kernel."""
+    found = {tid: Waits() for tid in tids}
+    by_thread: defaultdict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        by_thread[event.tid].append(event)
+    for tid, of_thread in found.items():
+        known = sorted(by_thread[tid], key=lambda event: event.at_s)
+        for window in windows:
+            inside = [event for event in known if window[0] <= event.at_s <= window[1]]
+            _add(of_thread, inside, window, waker)
+    return found
+
+
+def _add(
+    to: Waits, events: Sequence[Event], window: tuple[float, float], waker: Callable[[int], Waker]
+) -> None:
+    """Add what a thread waited for in a window. A wait whose end was not seen although the thread
+    went on is forgotten."""
+    if not events:
+        to.cut_s += window[1] - window[0]
+        return
+    left: Left | None = None
+    by: int | None = None
+    seen = False
+    for event in events:
+        match event:
+            case Left():
+                left = None if event.state.startswith(_READY) else event
+                by = None
+            case Waking():
+                by = event.by
+            case Woken():
+                if left is not None:
+                    who: Waker = waker(by) if by else "kernel"
+                    total = to.sums[left.state[_LETTER], who]
+                    total.count += 1
+                    total.seconds += event.at_s - left.at_s
+                    left = None
+                elif not seen:
+                    to.cut_s += event.at_s - window[0]
+        seen = seen or not isinstance(event, Waking)
+    if left is not None:
+        to.cut_s += window[1] - left.at_s

@@ -1,0 +1,170 @@
+"""How long the threads that serve clients were blocked: by the scheduler's own events, in short
+windows.
+
+Looks at random moments (``states``) tell what threads wait for; on a host of few CPUs they take a
+CPU from somebody, or wait for one that sleeps, and so find a thread blocked that would not be. The
+events tell how long waits are that last some microseconds, and who ended them: a thread of the
+server, somebody outside of it, or the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from millrace.observe import proc, switch_events
+from millrace.observe.model import Missing, Target, Unavailable
+from millrace.observe.switch_events import EVENTS, Waits
+from millrace.observe.thread_kinds import POOL
+from millrace.observe.thread_watch import ThreadWatch, needs_process
+from millrace.observe.tracing import Tracing
+
+NAME = "switches"
+COST = (
+    "the kernel notes when one of up to 8 threads that serve clients leaves its CPU or is woken, "
+    "for a hundredth of a second, three times a second at first and more seldom later"
+)
+
+_MOST_THREADS = 8  # a filter of the kernel's compares with each
+_WINDOW_S = 0.01
+# From one window to the next, random by half; the growing gap keeps them to some dozens.
+_FIRST_GAP_S, _GROWTH = 0.3, 1.05
+_SETTLED_S = 0.001  # CPUs are busy with being told, right after they were
+_NOTICEABLE_LOSS = 0.01
+
+
+class Switches:
+    """See observe.model.Observer and Early."""
+
+    def __init__(self, watch: ThreadWatch, tracing: Tracing) -> None:
+        self._watch = watch
+        self._tracing = tracing
+        self._over = threading.Event()
+        self._windows: list[tuple[float, float]] = []
+        self._tids: frozenset[int] = frozenset()
+        self._trouble: OSError | None = None
+        self._listening: threading.Thread | None = None
+
+    def connected(self) -> None:
+        """See observe.model.Early: threads that wait for a client's first request are its own."""
+        self._watch.look()
+
+    def begin(self) -> None:
+        self._watch.look()
+        serving = self._watch.serving
+        tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
+        self._tids = frozenset(random.sample(tids, min(len(tids), _MOST_THREADS)))
+        if self._tids:
+            self._listening = threading.Thread(target=self._listen, name=NAME, daemon=True)
+            self._listening.start()
+
+    def end(self) -> None:
+        self._stop_listening()
+        if self._trouble is not None:
+            raise self._trouble
+
+    def told(self) -> Mapping[str, Any]:
+        if not self._tids:
+            raise Unavailable("no thread that serves a client was there when it began")
+        events = switch_events.parse(self._tracing.text().splitlines())
+        own = {int(task.name) for task in Path(f"/proc/{self._watch.pid}/task").iterdir()}
+        found = switch_events.waits(events, self._windows, self._tids, wakers(own))
+        return {
+            NAME: section(found, self._windows),
+            "missing": missing(found.values(), self._tracing.lost()),
+        }
+
+    def close(self) -> None:
+        self._stop_listening()
+        self._tracing.close()
+        self._watch.close()
+
+    def _stop_listening(self) -> None:
+        self._over.set()
+        if self._listening is not None:
+            self._listening.join()
+            self._listening = None
+
+    def _listen(self) -> None:
+        """Have events noted in windows, until the measured part is over."""
+        gap_s = _FIRST_GAP_S
+        try:
+            self._tracing.choose(filters(self._tids))
+            while not self._over.wait(gap_s * random.uniform(0.5, 1.5)):  # noqa: S311
+                self._tracing.start()
+                self._over.wait(_SETTLED_S)
+                began_s = time.monotonic()
+                self._over.wait(_WINDOW_S)
+                self._windows.append((began_s, time.monotonic()))
+                self._tracing.stop()
+                gap_s *= _GROWTH
+        except OSError as trouble:
+            self._trouble = trouble
+
+
+def observer(target: Target) -> Switches:
+    """Raises Unavailable where the scheduler's events may not be seen."""
+    with contextlib.ExitStack() as opened:
+        needs_process(target)
+        watch = ThreadWatch(target)
+        opened.callback(watch.close)
+        if watch.serving == POOL:
+            raise Unavailable("clients share a pool of threads, which wait for work too")
+        made = Switches(watch, Tracing(EVENTS))
+        opened.pop_all()
+        return made
+
+
+def filters(tids: Collection[int]) -> Mapping[str, str]:
+    """What lets through only events about these threads, by event."""
+    fields = {"sched_switch": "prev_pid", "sched_waking": "pid", "sched_wakeup": "pid"}
+    return {
+        event: "||".join(f"{name}=={tid}" for tid in sorted(tids)) for event, name in fields.items()
+    }
+
+
+def wakers(own: Collection[int]) -> Callable[[int], switch_events.Waker]:
+    """Tells what a thread is to a server with these threads of its own."""
+
+    def waker(tid: int) -> switch_events.Waker:
+        if tid in own:
+            return "own"
+        stat = proc.read_or_none(f"/proc/{tid}/stat")
+        return "kernel" if stat and proc.stat(stat).is_kernel_thread else "other"
+
+    known: dict[int, switch_events.Waker] = {0: "kernel"}
+    return lambda tid: known[tid] if tid in known else known.setdefault(tid, waker(tid))
+
+
+def section(found: Mapping[int, Waits], windows: Collection[tuple[float, float]]) -> dict[str, Any]:
+    """The section of the document: by thread what it waited for, the longest in sum first."""
+    return {
+        "windows": len(windows),
+        "seconds": sum(to_s - from_s for from_s, to_s in windows),
+        "threads": [
+            {
+                "tid": tid,
+                "cut_s": waits.cut_s,
+                "waits": [
+                    {"state": state, "woken_by": by, "count": each.count, "seconds": each.seconds}
+                    for (state, by), each in sorted(
+                        waits.sums.items(), key=lambda item: -item[1].seconds
+                    )
+                ],
+            }
+            for tid, waits in sorted(found.items())
+        ],
+    }
+
+
+def missing(found: Collection[Waits], lost: int) -> Missing:
+    """What there was no room for."""
+    counted = sum(each.count for waits in found for each in waits.sums.values())
+    if lost <= _NOTICEABLE_LOSS * counted:
+        return []
+    return [{"what": f"{lost} switches of threads, which were lost", "remedy": None}]
