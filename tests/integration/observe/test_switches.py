@@ -1,0 +1,70 @@
+"""What the scheduler's events tell of threads that serve clients, on real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.observe import states, switches, threads
+from millrace.observe.tracing import Tracing
+from millrace.servers.instances import Instance
+from tests.conftest import InstanceOf
+from tests.integration.observe.driven import is_root, loaded, observed
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(
+        not is_root() or not Path("/sys/kernel/tracing/instances").is_dir(),
+        reason="the kernel's tracing is for root",
+    ),
+]
+
+# In the order of the registry.
+OBSERVERS = (threads.observer, switches.observer, states.observer)
+
+
+@pytest.fixture(scope="module", params=["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Instance]:
+    with instance_of(request.param) as instance, loaded(instance):
+        yield instance
+
+
+def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
+    """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere."""
+    told = observed(server, OBSERVERS, clients=4, test="pair", time_s=3.0).document
+    assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
+    found = told["switches"]
+    assert found["windows"] >= 3
+    assert found["seconds"] >= 0.01 * found["windows"]
+    assert len(found["threads"]) == 4
+    serving = {each["tid"]: each for each in told["threads"]["threads"]}
+    assert {each["tid"] for each in found["threads"]} <= serving.keys()
+    assert {serving[each["tid"]]["kind"] for each in found["threads"]} == {"connection"}
+    waits = [wait for thread in found["threads"] for wait in thread["waits"]]
+    counted = sum(wait["count"] for wait in waits)
+    left = sum(serving[each["tid"]]["voluntary_switches"] for each in found["threads"])
+    in_windows = left * found["seconds"] / 3.0
+    assert 0.5 * in_windows < counted < 2 * in_windows
+    assert sum(wait["seconds"] for wait in waits) < 4 * found["seconds"]
+    assert "other" in {wait["woken_by"] for wait in waits}  # the clients
+
+
+def test_nothing_is_left_in_the_kernel(server: Instance) -> None:
+    observed(server, (switches.observer,), clients=2, test="pair")
+    instances = Path("/sys/kernel/tracing/instances")
+    assert [each.name for each in instances.glob("millrace-*")] == []
+
+
+def test_events_of_the_kernel_are_read(server: Instance) -> None:
+    """With nobody chosen, everybody's are."""
+    tracing = Tracing(("sched_switch",))
+    try:
+        tracing.start()
+        server.query("SELECT 1")
+        tracing.stop()
+        assert "sched_switch: prev_comm=" in tracing.text()
+        assert tracing.lost() == 0
+    finally:
+        tracing.close()

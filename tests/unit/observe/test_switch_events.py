@@ -1,0 +1,129 @@
+"""From the text of a trace to waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.observe.switch_events import Event, Left, Waits, Waker, Waking, Woken, parse, waits
+
+TRACE = """\
+# tracer: nop
+#
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+          mysqld-4711    [001] d..2.   100.000010: sched_switch: prev_comm=mysqld prev_pid=4711 \
+prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+   log-writer 2-4720    [000] dN.4.   100.000040: sched_waking: comm=mysqld pid=4711 prio=120 \
+target_cpu=001
+          <idle>-0       [001] dNh2.   100.000062: sched_wakeup: comm=mysqld pid=4711 prio=120 \
+target_cpu=001
+          <idle>-0       (-----) [001] dNh2.   100.000070: sched_waking: comm=a b pid=4712 \
+prio=-2 target_cpu=001
+          mysqld-4711    [001] d..2.   100.000090: sched_switch: prev_comm=odd ==> name \
+prev_pid=4711 prev_prio=120 prev_state=R+ ==> next_comm=x next_pid=9 next_prio=120
+          mysqld-4711    [001] d..2.   100.000091: sched_stat_runtime: comm=mysqld pid=4711
+"""
+
+
+def test_the_text_of_a_trace() -> None:
+    assert list(parse(TRACE.splitlines())) == [
+        Left(100.000010, 4711, "S"),
+        Waking(100.000040, 4711, 4720),
+        Woken(100.000062, 4711),
+        Waking(100.000070, 4712, None),
+        Left(100.000090, 4711, "R+"),
+    ]
+
+
+@given(st.text())
+def test_what_is_no_event_is_none(line: str) -> None:
+    assert list(parse([line])) == []
+
+
+def waker(tid: int) -> Waker:
+    return "own" if tid < 100 else "other"
+
+
+def seen(*events: Event, window: tuple[float, float] = (0.0, 10.0)) -> Waits:
+    (found,) = waits(events, [window], [7], waker).values()
+    return found
+
+
+def told(found: Waits) -> list[tuple[str, Waker, int, float]]:
+    return [
+        (state, by, each.count, pytest.approx(each.seconds))
+        for (state, by), each in sorted(found.sums.items())
+    ]
+
+
+def test_a_wait_is_from_leaving_a_cpu_to_the_queue_of_one() -> None:
+    found = seen(
+        Left(1.0, 7, "S"),
+        Waking(1.3, 7, 8),
+        Woken(1.4, 7),
+        Left(2.0, 7, "R"),
+        Left(3.0, 7, "S"),
+        Waking(3.5, 7, 200),
+        Woken(3.5, 7),
+        Left(4.0, 7, "D|K"),
+        Waking(6.0, 7, None),
+        Woken(6.0, 7),
+    )
+    assert told(found) == [("D", "kernel", 1, 2.0), ("S", "other", 1, 0.5), ("S", "own", 1, 0.4)]
+    assert found.cut_s == 0
+
+
+def test_events_of_several_cpus_are_put_in_order() -> None:
+    found = seen(Woken(1.5, 7), Waking(1.4, 7, 0), Left(1.0, 7, "S"))
+    assert told(found) == [("S", "kernel", 1, 0.5)]
+
+
+def test_waits_that_reach_beyond_a_window_are_cut() -> None:
+    found = seen(Waking(1.0, 7, 8), Woken(1.5, 7), Left(8.0, 7, "S"))
+    assert told(found) == []
+    assert found.cut_s == pytest.approx(1.5 + 2.0)
+
+
+def test_a_thread_of_which_nothing_was_seen_may_have_been_blocked() -> None:
+    assert seen(Left(1.0, 8, "S"), Woken(2.0, 8)).cut_s == 10.0
+    assert seen(Left(1.0, 7, "S"), Woken(2.0, 7), window=(3.0, 4.0)).cut_s == 1.0
+
+
+def test_a_wait_whose_end_was_not_seen_is_forgotten() -> None:
+    found = seen(Left(1.0, 7, "S"), Left(5.0, 7, "S"), Waking(5.5, 7, 8), Woken(5.5, 7))
+    assert told(found) == [("S", "own", 1, 0.5)]
+
+
+def test_windows_are_summed() -> None:
+    events = [Left(1.0, 7, "S"), Waking(1.1, 7, 8), Woken(1.1, 7), Left(2.0, 7, "S"),
+              Waking(2.5, 7, 8), Woken(2.5, 7), Left(3.0, 7, "S")]  # fmt: skip
+    (found,) = waits(events, [(0.5, 1.5), (1.5, 2.6)], [7], waker).values()
+    assert told(found) == [("S", "own", 2, 0.6)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([7, 8]), *[st.floats(0.001, 0.1)] * 3), min_size=1, max_size=40
+    )
+)
+def test_waits_that_are_seen_as_a_whole_are_all_told(
+    spans: Sequence[tuple[int, float, float, float]],
+) -> None:
+    now = {7: 0.0, 8: 0.0}
+    events: list[Event] = []
+    expected = {7: 0.0, 8: 0.0}
+    for tid, ran, waited, ready in spans:
+        left = now[tid] + ran
+        events += [Left(left, tid, "S"), Waking(left + waited, tid, 8), Woken(left + waited, tid)]
+        now[tid] = left + waited + ready
+        expected[tid] += waited
+    found = waits(events, [(0.0, max(now.values()))], [7, 8], waker)
+    for tid, of_thread in found.items():
+        assert sum(each.seconds for each in of_thread.sums.values()) == pytest.approx(expected[tid])
+        assert sum(each.count for each in of_thread.sums.values()) == sum(
+            tid == each for each, *_ in spans
+        )
