@@ -44,6 +44,7 @@ class Switches:
     def __init__(self, watch: ThreadWatch, tracing: Tracing) -> None:
         self._watch = watch
         self._tracing = tracing
+        self._connected = False
         self._over = threading.Event()
         self._windows: list[tuple[float, float]] = []
         self._tids: frozenset[int] = frozenset()
@@ -52,6 +53,7 @@ class Switches:
 
     def connected(self) -> None:
         """See observe.model.Early: threads that wait for a client's first request are its own."""
+        self._connected = True
         self._watch.look()
 
     def begin(self) -> None:
@@ -70,7 +72,9 @@ class Switches:
 
     def told(self) -> Mapping[str, Any]:
         if not self._tids:
-            raise Unavailable("no thread that serves a client was there when it began")
+            if self._connected:
+                raise Unavailable("no thread that serves a client was known when it began")
+            return {}  # who loads tables connects later
         events = switch_events.parse(self._tracing.text().splitlines())
         own = {int(task.name) for task in Path(f"/proc/{self._watch.pid}/task").iterdir()}
         found = switch_events.waits(events, self._windows, self._tids, wakers(own))
