@@ -288,7 +288,7 @@ def test_who_fails_when_looking_again_is_missed_and_ends_the_repetition(target: 
 
 
 def test_samplers_work_while_nobody_else_looks() -> None:
-    assert list(OBSERVERS)[-3:] == ["threads", "states", PROFILE]
+    assert list(OBSERVERS)[-4:] == ["threads", "switches", "states", PROFILE]
 
 
 def test_an_observer_that_cannot_even_begin_is_missed(target: Target) -> None:

@@ -13,10 +13,9 @@ from millrace.analysis.statement_account import statement_accounts, statement_di
 from millrace.report.explain_html import as_html
 from millrace.report.explain_json import as_json
 from millrace.report.explain_sentences import answer
-from millrace.report.explain_terminal import as_text
 from millrace.report.statement_tables import statement_accounts_table, statement_sentence
 from tests.unit.analysis.asked import TRANSACTION, Asked, Seen
-from tests.unit.report.explained import explained_study
+from tests.unit.report.explained import explained_study, explained_text
 
 SLOW = {**TRANSACTION, "update": Asked(2, {"running": 25.0, "lock": 160.0, "network": 9.0})}
 LABELS = ("old", "new")
@@ -83,7 +82,7 @@ def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -
 
 def test_page_terminal_and_document_have_them(explained: Explanation) -> None:
     title = "Where the time of each statement goes"
-    text = as_text([explained])
+    text = explained_text([explained])
     assert title in text
     assert "of 1 more statement on the page" in text
     assert "all 1 and 2 in a transaction" in text
@@ -101,5 +100,5 @@ def test_a_transaction_of_one_statement_has_no_second_table() -> None:
     alone = explained_study()
     assert alone.statement_differences == ()
     title = "Where the time of each statement goes"
-    assert title not in as_text([alone])
+    assert title not in explained_text([alone])
     assert title not in as_html([alone], alone.run)
