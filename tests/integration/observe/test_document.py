@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from millrace.load import client as load
-from millrace.observe import perf, profile
+from millrace.observe import perf, profile, switches
 from millrace.observe.collecting import collecting
 from millrace.observe.model import Unavailable
 from millrace.observe.registry import OBSERVERS
+from millrace.observe.tracing import Tracing
 from millrace.runner import phases
 from millrace.runner.observing import window
 from millrace.runner.work import Work
@@ -32,6 +33,10 @@ def test_sections_tell_how_late_they_began_and_which_threads_are_ours(
         perf.find()
     except Unavailable:
         names.remove(profile.NAME)
+    try:
+        Tracing(()).close()
+    except Unavailable:
+        names.remove(switches.NAME)
     with instance_of("mysql-8.0.33", performance_schema="ON") as instance, loaded(instance):
         work = Work(
             driving(), {"table_size": 1_000, "time_s": 2.0, "warmup_s": 0.2, "clients": CLIENTS}
@@ -42,7 +47,7 @@ def test_sections_tell_how_late_they_began_and_which_threads_are_ours(
             document = collector.document()
     assert set(document["observers"]) == names, document["missing"]
     assert json.loads(json.dumps(document)) == document
-    late_s = {name: document[name]["late_s"] for name in names - {"plans"}}
+    late_s = {name: document[name]["late_s"] for name in names - {"plans", switches.NAME}}
     assert all(0 <= value < document["window_s"] for value in late_s.values())
     in_order = [name for name in OBSERVERS if name in late_s]
     assert sorted(late_s, key=lambda name: late_s[name]) == in_order
