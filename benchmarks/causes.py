@@ -150,6 +150,7 @@ performance_schema_instrument = "%=ON"
 performance_schema_consumer_events_waits_current = 1
 performance_schema_consumer_events_waits_history = 1
 performance_schema_consumer_events_stages_current = 1""",
+        times=2,
         expected=frozenset({("option", "Performance Schema")}),
     ),
     Cause(
