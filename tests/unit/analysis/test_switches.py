@@ -78,10 +78,10 @@ def test_all_threads_are_like_those_that_were_listened_to() -> None:
 def test_the_whole_stays_as_it_is(
     lock: float, network: float, running: float, own_s: float, other_s: float
 ) -> None:
-    sampled = {"lock": lock, "network": network, "running": running}
     told = section(wait("S", "own", own_s), wait("S", "other", other_s))
-    found = factors([thread(**sampled)], told)
+    found = factors([thread(lock=lock, network=network, running=running)], told)
     assert all(factor >= 0 for factor in found.values())
     if found["running"] > 0:
-        after = math.fsum(found[name] * each for name, each in sampled.items())
-        assert after == pytest.approx(math.fsum(sampled.values()))
+        seconds = {"lock": lock, "network": network, "running": running}
+        after = math.fsum(found[name] * each for name, each in seconds.items())
+        assert after == pytest.approx(math.fsum(seconds.values()))

@@ -55,7 +55,7 @@ def seen(*events: Event, window: tuple[float, float] = (0.0, 10.0)) -> Waits:
 
 def told(found: Waits) -> list[tuple[str, Waker, int, float]]:
     return [
-        (state, by, each.count, pytest.approx(each.seconds))
+        (state, by, each.count, round(each.seconds, 9))
         for (state, by), each in sorted(found.sums.items())
     ]
 
@@ -99,7 +99,7 @@ def test_a_wait_whose_end_was_not_seen_is_forgotten() -> None:
 
 
 def test_windows_are_summed() -> None:
-    events = [Left(1.0, 7, "S"), Waking(1.1, 7, 8), Woken(1.1, 7), Left(2.0, 7, "S"),
+    events: list[Event] = [Left(1.0, 7, "S"), Waking(1.1, 7, 8), Woken(1.1, 7), Left(2.0, 7, "S"),
               Waking(2.5, 7, 8), Woken(2.5, 7), Left(3.0, 7, "S")]  # fmt: skip
     (found,) = waits(events, [(0.5, 1.5), (1.5, 2.6)], [7], waker).values()
     assert told(found) == [("S", "own", 2, 0.6)]

@@ -78,9 +78,7 @@ def test_an_instance_that_cannot_be_set_up_is_removed(
     assert list(instances.iterdir()) == []
 
 
-def test_events_without_room_are_counted(
-    instances: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_without_room_are_counted(instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tracing, "_write", lambda *_: None)
     made = Tracing(())
     (directory,) = instances.iterdir()
