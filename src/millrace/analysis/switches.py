@@ -20,7 +20,7 @@ _RUNNING = "running"
 _CLASSES: Mapping[tuple[str, str], str] = {("S", "own"): "lock", ("S", "other"): "network"}
 
 _FEWEST = 30  # waits, of which the mean is known to a fifth
-_SHORT = 0.02  # of a window; so few of such waits reach beyond it
+_SHORT = 0.05  # of a window; so few of such waits reach beyond it
 _CUT = 0.1  # of the windows may be in waits that reach beyond them
 
 

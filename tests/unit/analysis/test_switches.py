@@ -50,7 +50,7 @@ def test_what_the_kernel_ended_is_as_it_was_sampled() -> None:
         {},
         {"windows": 0, "seconds": 0.0, "threads": [{"tid": 7, "cut_s": 0.0, "waits": []}]},
         section(wait("S", "own", 0.03, count=29)),
-        section(wait("S", "own", 0.03, count=100)),  # 300 µs each
+        section(wait("S", "own", 0.03, count=50)),  # 600 µs each
         section(wait("S", "own", 0.03), cut_s=0.02),
         section(wait("S", "own", 0.03), tid=8),
         section(wait("S", "other", 0.03)),  # never sampled
