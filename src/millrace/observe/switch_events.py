@@ -26,7 +26,6 @@ _LEFT = re.compile(r"prev_comm=.* prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+
 _WOKEN = re.compile(r"comm=.* pid=(\d+) prio=-?\d+")
 _READY = "R"
 _IN_INTERRUPT = frozenset("hHzZ")  # by a device or a clock, whoever ran there
-_LETTER = 0  # of a state such as D|K
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def _add(
             case Woken():
                 if left is not None:
                     who: Waker = waker(by) if by else "kernel"
-                    total = to.sums[left.state[_LETTER], who]
+                    total = to.sums[left.state[0], who]
                     total.count += 1
                     total.seconds += event.at_s - left.at_s
                     left = None
