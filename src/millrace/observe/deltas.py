@@ -45,6 +45,25 @@ def grown(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str
     }
 
 
+def by_key(rows: Iterable[Row], counters: Sequence[str]) -> dict[Any, Row]:
+    """A summary's rows by their key, those of one key as one: MySQL 5.6 begins several rows for a
+    statement that is new to several sessions at once, and counts in more than one of them.
+
+    What is no counter is the first row's. A counter that one of them does not have is None.
+    """
+    found: dict[Any, Row] = {}
+    for row in rows:
+        first = found.setdefault(row["key"], row)
+        if first is not row:
+            sums = {name: _sum(first.get(name), row.get(name)) for name in counters}
+            found[row["key"]] = {**first, **sums}
+    return found
+
+
+def _sum(one: Number | None, other: Number | None) -> Number | None:
+    return None if one is None or other is None else one + other
+
+
 def grown_rows(
     before: Mapping[Any, Row], after: Mapping[Any, Row], counters: Sequence[str]
 ) -> dict[Any, Row]:

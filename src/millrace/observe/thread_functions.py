@@ -11,6 +11,7 @@ import functools
 import itertools
 import os
 import struct
+import time
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _WORD_BYTES = 8
 _MOST_BYTES = 1 << 18  # of a stack; a thread that waits for work uses some kilobytes
 _PAGE_BYTES = 4096
 _EXECUTABLE = b"x"
+_PAUSES_S = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)  # before each look at those that ran
 _MAY_EXECUTE = 1  # PF_X
 
 
@@ -52,27 +54,38 @@ class Mapped:
 
 
 def functions_of(pid: int, program: Path, names: Collection[str]) -> dict[int, str]:
-    """The function of each of a process's threads, if it is one of ``names`` and the thread waits
-    now. Threads that may not be looked at have none.
+    """The function of each of a process's threads, if it is one of ``names``. Threads that may not
+    be looked at have none, and neither have those that ran, or waited for a CPU, at each of several
+    looks: a stack can be read where its thread waits.
 
     Raises OSError where the process is gone or closed to us.
     """
-    mapped = list(maps(proc.read(f"/proc/{pid}/maps")))
     functions = functions_in(program, frozenset(names))
-    base = _base(mapped, program)
+    base = _base(list(maps(proc.read(f"/proc/{pid}/maps"))), program)
     if not functions or base is None:
         return {}
     found = {}
+    running = {int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-        for entry in Path(f"/proc/{pid}/task").iterdir():
-            pointer = proc.stack_pointer(proc.read_or_none(f"{entry}/syscall") or b"running")
-            stack = next((m for m in mapped if pointer and m.start <= pointer < m.end), None)
-            if pointer is None or stack is None:
-                continue
-            words = os.pread(memory.fileno(), min(stack.end - pointer, _MOST_BYTES), pointer)
-            name = outermost(words, functions, base)
-            if name is not None:
-                found[int(entry.name)] = name
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
+            mapped = list(maps(proc.read(f"/proc/{pid}/maps")))
+            pointers = {
+                tid: proc.stack_pointer(raw)
+                for tid in running
+                if (raw := proc.read_or_none(f"/proc/{pid}/task/{tid}/syscall")) is not None
+            }
+            for tid, pointer in pointers.items():
+                stack = next((m for m in mapped if pointer and m.start <= pointer < m.end), None)
+                if pointer is None or stack is None:
+                    continue
+                words = os.pread(memory.fileno(), min(stack.end - pointer, _MOST_BYTES), pointer)
+                name = outermost(words, functions, base)
+                if name is not None:
+                    found[tid] = name
+            running = {tid for tid, pointer in pointers.items() if pointer is None}
+            if not running:
+                break
     return found
 
 

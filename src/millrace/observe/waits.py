@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from millrace.observe import performance_schema, questions
-from millrace.observe.deltas import Number, Row, grown_rows
+from millrace.observe.deltas import Number, Row, by_key, grown_rows
 from millrace.observe.model import Observer, Target, Unavailable
 from millrace.servers import families
 
@@ -56,6 +56,7 @@ _COUNTS = (
     "errors",
 )
 
+_COUNTERS = ("count", *_TIMES, *_COUNTS)
 _UNCOUNTED = ("lock", *(name for name in _COUNTS if name not in ("rows_affected", "errors")))
 
 Snapshot = Mapping[str, Mapping[Any, Row]]
@@ -106,7 +107,7 @@ class _WaitsObserver:
 
     def _look(self) -> Snapshot:
         return {
-            name: {row["key"]: row for row in questions.rows(self._session, question.sql)}
+            name: by_key(questions.rows(self._session, question.sql), _COUNTERS)
             for name, question in self._summaries.questions.items()
         }
 
@@ -124,7 +125,7 @@ class _WaitsObserver:
 
 def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
     """The rows whose count grew, as what they grew by."""
-    return list(grown_rows(before, after, ("count", *_TIMES, *_COUNTS)).values())
+    return list(grown_rows(before, after, _COUNTERS).values())
 
 
 def events_of(deltas: Iterable[Row]) -> list[dict[str, Any]]:
@@ -172,7 +173,7 @@ def _by_text(rows: Iterable[Row]) -> list[Row]:
     for row in rows:
         groups.setdefault(row["text"], []).append(row)
     return [
-        {"text": text, **{name: _total(group, name) for name in ("count", *_TIMES, *_COUNTS)}}
+        {"text": text, **{name: _total(group, name) for name in _COUNTERS}}
         for text, group in groups.items()
     ]
 
@@ -186,8 +187,7 @@ def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
     if not executions:
         return []
     rest: dict[str, Any] = {
-        name: _less(executions[0][name], _total(told, name))
-        for name in ("count", *_TIMES, *_COUNTS)
+        name: _less(executions[0][name], _total(told, name)) for name in _COUNTERS
     }
     if rest["count"] <= _FEW * executions[0]["count"]:
         return []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from tests.integration.load.driving import by_socket, drive, specification
 pytestmark = pytest.mark.integration
 
 CLIENTS = 4
+DIGESTS = "performance_schema.events_statements_summary_by_digest"
 OF_A_TRANSACTION = {"SELECT": 3, "UPDATE": 1, "INSERT": 1}
 TELLS_PREPARED = ("mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4")
 
@@ -112,3 +115,45 @@ def test_statements_are_told(instance_of: InstanceOf, name: str, protocol: str) 
     # A statement takes milliseconds, not microseconds or minutes of its client's time.
     seconds = sum(row["wait_s"] for row in told["digests"])
     assert 0.1 < seconds < CLIENTS * 20
+
+
+def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> None:
+    """MySQL 5.6 begins several rows for a statement that is new to several sessions at once."""
+    told: list[Mapping[str, Any]] = []
+    counted: Counter[str] = Counter()
+
+    def see(event: Mapping[str, Any], pid: int) -> None:
+        if event["type"] == "interval" and not told:
+            counted.update(when_one_has_two_rows(instance))
+            observer.end()
+            told.extend(observer.told()["digests"])
+            driving.interrupt(pid)
+
+    with instance_of("mysql-5.6.24", performance_schema="ON") as instance:
+        driving.fresh(instance)
+        target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
+        with closing(waits.observer(target)) as observer:
+            observer.begin()
+            settings = {"seconds": 60, "clients": 2 * CLIENTS, "protocol": "text"}
+            driving.run(specification(by_socket(instance), drive("apart", **settings)), see)
+    counts = {row["text"]: row["count"] for row in told}
+    assert len(counts) == len(told) >= 4  # SELECT, UPDATE, INSERT, and BEGIN or COMMIT
+    for text, count in counted.items():
+        assert counts[text] >= count, text  # they went on for a moment
+
+
+def when_one_has_two_rows(instance: Instance) -> Counter[str]:
+    """Empty the digests until there are two rows of one that clients' sessions began; how often
+    each statement was counted then."""
+    deadline = time.monotonic() + 50
+    with driving.session(instance) as connection, connection.cursor() as cursor:
+        while time.monotonic() < deadline:
+            cursor.execute(f"TRUNCATE {DIGESTS}")
+            time.sleep(0.02)
+            cursor.execute(
+                f"SELECT digest_text, count_star FROM {DIGESTS} WHERE schema_name = DATABASE()"
+            )
+            rows = cursor.fetchall()
+            if len(rows) > len(dict(rows)):
+                return sum((Counter({text.strip(): count}) for text, count in rows), Counter())
+    pytest.fail("no statement ever had two rows")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.observe.deltas import Row, grown, grown_rows, number, split
+from millrace.observe.deltas import Row, by_key, grown, grown_rows, number, split
 
 COUNTERS = st.dictionaries(st.text(max_size=3), st.integers(0, 2**64 - 1), max_size=8)
 
@@ -83,6 +83,19 @@ def test_rows_are_compared_by_their_key() -> None:
         "a": {"key": "a", "count": 3, "wait": 15, "cpu": None},
         "new": {"key": "new", "count": 2, "wait": 6, "cpu": None},
         None: {"key": None, "count": 1, "wait": 0, "cpu": None},
+    }
+
+
+def test_rows_of_one_key_are_one() -> None:
+    rows: list[Row] = [
+        {"key": "a", "text": "SELECT", "count": 11, "wait": 4, "cpu": 1},
+        {"key": "b", "text": "COMMIT", "count": 2, "wait": 3},
+        {"key": "a", "text": "SELECT", "count": 432, "wait": 90, "cpu": None},
+        {"key": "a", "text": "SELECT", "count": 0, "wait": 0, "cpu": 0},
+    ]
+    assert by_key(rows, ("count", "wait", "cpu")) == {
+        "a": {"key": "a", "text": "SELECT", "count": 443, "wait": 94, "cpu": None},
+        "b": {"key": "b", "text": "COMMIT", "count": 2, "wait": 3},
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from millrace.observe.thread_functions import Function, Mapped, functions_in, ou
 
 BASE = 0x5555_0000_0000
 WRITER = Function(0x1000, 0x1400, "log_writer")
+OF_PYTHON = frozenset({"Py_BytesMain", "Py_RunMain"})
 PURGE = Function(0x8000, 0x8800, "srv_purge_thread")
 FUNCTIONS = (WRITER, PURGE)
 
@@ -92,25 +93,49 @@ def test_files_that_are_no_programs(tmp_path: Path) -> None:
     assert functions_in(tmp_path / "nothing", frozenset({"main"})) == ()
 
 
-def test_a_real_process() -> None:
+@pytest.fixture(scope="module")
+def python_program() -> Path:
+    """Where Python's functions are: in the program or in a library."""
     mapped = {
         Path(part.file.decode()) for part in thread_functions.maps(proc.read("/proc/self/maps"))
     }
-    names = frozenset({"Py_BytesMain", "Py_RunMain"})
-    # Python's functions are in the program or in a library.
-    programs = [file for file in mapped if "python" in file.name and functions_in(file, names)]
-    if not programs:
-        pytest.skip("this Python has no symbols")
+    for file in mapped:
+        if "python" in file.name and functions_in(file, OF_PYTHON):
+            return file
+    pytest.skip("this Python has no symbols")
+
+
+@pytest.fixture
+def waiting() -> Iterator[subprocess.Popen[bytes]]:
+    """A Python that waits, or does so soon."""
     command = [sys.executable, "-c", "print(1, flush=True); input()"]
     with subprocess.Popen(command, stdin=-1, stdout=-1) as it:
         assert it.stdout is not None
         it.stdout.readline()
-        deadline = time.monotonic() + 10
-        while not (found := thread_functions.functions_of(it.pid, programs[0], names)):
-            assert time.monotonic() < deadline  # it waits soon
+        yield it
         it.kill()
-    assert set(found) == {it.pid}
-    assert set(found.values()) <= names
+
+
+def test_a_real_process(python_program: Path, waiting: subprocess.Popen[bytes]) -> None:
+    found = thread_functions.functions_of(waiting.pid, python_program, OF_PYTHON)
+    assert set(found) == {waiting.pid}
+    assert set(found.values()) <= OF_PYTHON
+
+
+def test_a_thread_that_ran_is_looked_at_again(
+    python_program: Path, waiting: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    def ran(path: str) -> bytes | None:
+        looks.append(path)
+        return b"running\n" if len(looks) <= 3 else proc.read(path)
+
+    monkeypatch.setattr(proc, "read_or_none", ran)
+    found = thread_functions.functions_of(waiting.pid, python_program, OF_PYTHON)
+    assert set(found) == {waiting.pid}
+    monkeypatch.setattr(proc, "read_or_none", lambda _path: b"running\n")
+    assert thread_functions.functions_of(waiting.pid, python_program, OF_PYTHON) == {}
 
 
 def test_a_process_that_runs_another_program() -> None:
