@@ -29,8 +29,8 @@ ALPHA = 0.05
 _FAILED_MATTERS = 0.001  # of the operations tried
 
 PartKey = Literal[
-    "cpu_user", "cpu_system", "runnable", "running", "lock", "log_flush", "fsync", "data_read",
-    "data_write", "network_send", "sleep", "other", "client_wire", "unaccounted",
+    "cpu_user", "cpu_system", "on_cpu", "runnable", "running", "lock", "log_flush", "fsync",
+    "data_read", "data_write", "network_send", "sleep", "other", "client_wire", "unaccounted",
 ]  # fmt: skip
 
 # In the order of tables: what ran, what waited, what was elsewhere.

@@ -98,10 +98,13 @@ class States:
 class StatementStates:
     """In what states threads were while which statement of their client was under way: ``counts``
     by its name and the document's class, as those of ``States``. ``samples`` are all looks at which
-    that was known, those while none was under way among them."""
+    that was known, those while none was under way among them. ``scheduled`` is at how many other
+    looks the scheduler's events told of a statement's thread that it was on a CPU, and ready
+    without one."""
 
     samples: int
     counts: Mapping[str, Mapping[str, float]]
+    scheduled: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 A client's thread was looked at together with what its client had under way: the share of the looks
 at which that was a statement, in each state, times the time of all clients, is what an execution of
-it took in that state. Samples do not tell a thread on a CPU from one that is ready and has none, so
-these are one part. Where a thread waits for its client while a statement is under way, the client
-has not had the answer yet, or the server not the request: client and wire.
+it took in that state. Samples do not tell a thread on a CPU from one that is ready and has none:
+the scheduler's events do, in windows (see ``observe.switches``), and how often a statement's thread
+was found in the one and in the other there shares its samples out. Where that was too seldom in
+some trial, the two are one part. Where a thread waits for its client while a statement is under
+way, the client has not had the answer yet, or the server not the request: client and wire.
 
 As in the account of an operation no part is what the others leave: the latency is the client's own
 clock's, and what samples leave of it is unaccounted.
@@ -12,6 +14,7 @@ clock's, and what samples leave of it is unaccounted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,6 +26,7 @@ from millrace.analysis.account import (
     Part,
     PartKey,
     TrialAccount,
+    Value,
     compared,
     marked,
     sampled_value,
@@ -36,7 +40,10 @@ _CLASSES: Mapping[PartKey, tuple[str, ...]] = {
     **STATES_OF,
     "client_wire": ("network",),
 }
+_FEWEST = 10  # looks at a statement's thread on a CPU or ready for one, in each trial
 STATEMENT_PARTS: Mapping[PartKey, str] = {
+    "on_cpu": "on CPU",
+    "runnable": PARTS["runnable"],
     "running": "on CPU, or ready without one",
     **{key: title for key, title in PARTS.items() if key in _CLASSES},
 }
@@ -74,24 +81,26 @@ class StatementDifferences:
     account: AccountDifferences
 
 
+@dataclass(frozen=True)
+class _Executions:
+    """The executions of a statement in a trial: how often an operation sent it, their account, and
+    at how many looks their thread was on a CPU, and ready without one."""
+
+    times: float
+    account: TrialAccount
+    scheduled: tuple[int, int]
+
+
 def statement_accounts(
     trials: Sequence[ObservedTrial], *, confidence: float = 0.95
 ) -> tuple[StatementAccount, ...]:
     """The account of each statement, in the order in which they were recorded; none where nobody
     looked at statements, or where there is one alone, of which the operation's account is."""
-    found: dict[str, list[tuple[float, TrialAccount]]] = {}
+    found: dict[str, list[_Executions]] = {}
     for trial in trials:
         for name, told in _of_trial(trial).items():
             found.setdefault(name, []).append(told)
-    return tuple(
-        StatementAccount(
-            name,
-            sum(times for times, _ in told) / len(told),
-            tuple(each for _, each in told),
-            *summed([each for _, each in told], STATEMENT_PARTS, confidence),
-        )
-        for name, told in found.items()
-    )
+    return tuple(_account(name, told, confidence) for name, told in found.items())
 
 
 def statement_differences(
@@ -104,36 +113,16 @@ def statement_differences(
     names = dict.fromkeys(name for block in blocks for name in sides[0][block])
     found = []
     for name in names:
-        pairs = [
-            (sides[0][block][name], sides[1][block][name])
-            for block in blocks
-            if name in sides[0][block] and name in sides[1][block]
-        ]
-        accounts = compared(
-            [one for (_, one), _ in pairs],
-            [other for _, (_, other) in pairs],
-            STATEMENT_PARTS,
-            confidence=confidence,
+        of_a, of_b = (
+            [
+                side[block][name]
+                for block in blocks
+                if name in sides[0][block] and name in sides[1][block]
+            ]
+            for side in sides
         )
-        if accounts is None:
-            continue
-        a_us, b_us = (
-            [times * each.latency_us for times, each in side] for side in zip(*pairs, strict=True)
-        )
-        found.append(
-            StatementDifferences(
-                name=name,
-                a_times=sum(times for (times, _), _ in pairs) / len(pairs),
-                b_times=sum(times for _, (times, _) in pairs) / len(pairs),
-                a_us=sum(a_us) / len(pairs),
-                b_us=sum(b_us) / len(pairs),
-                of_operation=mean_estimate(
-                    [in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)],
-                    confidence=confidence,
-                ),
-                account=accounts,
-            )
-        )
+        if difference := _difference(name, of_a, of_b, confidence):
+            found.append(difference)
     found.sort(key=lambda each: -abs(each.of_operation.mean))
     lines = iter(marked([line for each in found for line in each.account.lines]))
     return tuple(
@@ -145,8 +134,38 @@ def statement_differences(
     )
 
 
-def _of_trial(trial: ObservedTrial) -> dict[str, tuple[float, TrialAccount]]:
-    """Of each statement, how often an operation sent it, and its account."""
+def _account(name: str, told: Sequence[_Executions], confidence: float) -> StatementAccount:
+    trials = _accounts(told)
+    times = sum(each.times for each in told) / len(told)
+    means = summed(trials, _titles(trials), confidence)
+    return StatementAccount(name, times, tuple(trials), *means)
+
+
+def _difference(
+    name: str, a: Sequence[_Executions], b: Sequence[_Executions], confidence: float
+) -> StatementDifferences | None:
+    """B less A, of the same blocks; None where there are none."""
+    both = _accounts([*a, *b])
+    of_a, of_b = both[: len(a)], both[len(a) :]
+    accounts = compared(of_a, of_b, _titles(both), confidence=confidence) if both else None
+    if accounts is None:
+        return None
+    a_us, b_us = ([each.times * each.account.latency_us for each in side] for side in (a, b))
+    return StatementDifferences(
+        name=name,
+        a_times=sum(each.times for each in a) / len(a),
+        b_times=sum(each.times for each in b) / len(b),
+        a_us=sum(a_us) / len(a),
+        b_us=sum(b_us) / len(b),
+        of_operation=mean_estimate(
+            [in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)], confidence=confidence
+        ),
+        account=accounts,
+    )
+
+
+def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
+    """Of each statement, what was seen of its executions."""
     looks, work = trial.observed.statements, trial.observed.work
     records = [
         record
@@ -166,6 +185,42 @@ def _of_trial(trial: ObservedTrial) -> dict[str, tuple[float, TrialAccount]]:
             for key, classes in _CLASSES.items()
         }
         latency_us = US_PER_S * record.sum_s / record.count
-        account = TrialAccount(trial.block, latency_us, parts, all_us, looks.samples)
-        found[record.name] = (record.count / work.operations, account)
+        found[record.name] = _Executions(
+            times=record.count / work.operations,
+            account=TrialAccount(trial.block, latency_us, parts, all_us, looks.samples),
+            scheduled=looks.scheduled.get(record.name, (0, 0)),
+        )
     return found
+
+
+def _accounts(told: Sequence[_Executions]) -> list[TrialAccount]:
+    """The accounts, all of the same parts."""
+    if min((sum(each.scheduled) for each in told), default=0) < _FEWEST:
+        return [each.account for each in told]
+    return [
+        replace(each.account, parts=_shared_out(each.account.parts, *each.scheduled))
+        for each in told
+    ]
+
+
+def _titles(trials: Sequence[TrialAccount]) -> Mapping[PartKey, str]:
+    return {key: title for key, title in STATEMENT_PARTS.items() if key in trials[0].parts}
+
+
+def _shared_out(parts: Mapping[PartKey, Value], on_cpu: int, ready: int) -> dict[PartKey, Value]:
+    """The parts with the running one shared out, by so many looks."""
+    running, looks = parts["running"], on_cpu + ready
+    # With one look more of each: a few that are all alike do not make it certain.
+    share = (on_cpu + 1) / (looks + 2)
+    error_us = running.us * math.sqrt(share * (1 - share) / looks)
+
+    def part(count: int) -> Value:
+        of_it = count / looks
+        return Value(
+            of_it * running.us,
+            math.hypot(of_it * running.error_us, error_us),
+            of_it * running.share,
+        )
+
+    others = {key: value for key, value in parts.items() if key != "running"}
+    return {"on_cpu": part(on_cpu), "runnable": part(ready), **others}

@@ -76,7 +76,8 @@ def statements(document: Mapping[str, Any]) -> StatementStates | None:
     states = section(document, "states")
     told = section(states, "statements").get("states") or ()
     serving = [thread for thread in states.get("threads") or () if thread["kind"] in FOREGROUND]
-    factors = switches.factors(serving, section(document, "switches"))
+    events = section(document, "switches")
+    factors = switches.factors(serving, events)
     samples, counted = _counted(told, factors, flushes=True)
     if not counted:
         return None
@@ -84,7 +85,11 @@ def statements(document: Mapping[str, Any]) -> StatementStates | None:
     for state, name, count in counted:
         if state["statement"] is not None:
             counts[state["statement"]][name] += count
-    return StatementStates(samples, {name: dict(of) for name, of in counts.items()})
+    scheduled = {
+        each["statement"]: (each["on_cpu"], each["ready"])
+        for each in events.get("statements") or ()
+    }
+    return StatementStates(samples, {name: dict(of) for name, of in counts.items()}, scheduled)
 
 
 def usage(threads: Sequence[Mapping[str, Any]]) -> Usage:

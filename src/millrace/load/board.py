@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from typing import Literal
 _MAGIC, _VERSION = b"millrace", 1
 _HEADER = struct.Struct("=8sIII")
 _SLOT = struct.Struct("=IIQ")
+_STATEMENT = struct.Struct("=4xI")  # of a slot: 0 for none, else its index among the names and one
 _HEADER_BYTES = _SLOT_BYTES = 64
 _UNIX = 1
 
@@ -62,6 +64,17 @@ class Board:
         *names, _rollback = json.loads(text[begin : begin + size])  # nobody measures that one
         return tuple(names)
 
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[Shown]:
+        """What clients show, for the block. Raises OSError or ValueError where nobody has filled
+        it."""
+        names = self.statements()
+        with (
+            self.path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+        ):
+            yield Shown(text, names)
+
     def _told(self) -> tuple[bytes, int, int] | None:
         """Its bytes, the number of its slots and the length of its names."""
         text = self.path.read_bytes()
@@ -70,6 +83,19 @@ class Board:
         magic, version, slots, size = _HEADER.unpack_from(text)
         known = (magic, version) == (_MAGIC, _VERSION)
         return (text, slots, size) if known else None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A board's bytes, as they are at each moment, and the names of what clients send."""
+
+    text: mmap.mmap
+    names: tuple[str, ...]
+
+    def under_way(self, slot: int) -> str | None:
+        """The statement that a client has under way; None where there is none that is measured."""
+        (number,) = _STATEMENT.unpack_from(self.text, _HEADER_BYTES + slot * _SLOT_BYTES)
+        return self.names[number - 1] if 0 < number <= len(self.names) else None
 
 
 @contextlib.contextmanager

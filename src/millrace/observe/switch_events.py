@@ -3,7 +3,8 @@
 A thread that leaves its CPU (``sched_switch``) is blocked from then on, unless it was only put
 aside for another one, until it is put into the queue of a CPU again (``sched_wakeup``). Somebody
 had that done a moment before (``sched_waking``): a thread that ran there, or the kernel, for a
-device or because it was time.
+device or because it was time. From then on it is ready, until it comes onto a CPU (``sched_switch``
+again, of the thread that leaves it).
 """
 
 from __future__ import annotations
@@ -17,24 +18,43 @@ from typing import Literal
 EVENTS = ("sched_switch", "sched_waking", "sched_wakeup")
 
 Waker = Literal["own", "other", "kernel"]
+Doing = Literal["on_cpu", "ready", "blocked"]
 
 _LINE = re.compile(
     r".*-(?P<current>\d+)\s+(?:\([\s\d-]+\)\s+)?\[\d+\]\s+(?P<flags>\S+)\s+(?P<at_s>\d+\.\d+): "
     rf"(?P<event>{'|'.join(EVENTS)}): (?P<told>.*)"
 )
-_LEFT = re.compile(r"prev_comm=.* prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> ")
+_SWITCH = re.compile(
+    r"prev_comm=.* prev_pid=(?P<left>\d+) prev_prio=-?\d+ prev_state=(?P<state>\S+) ==> "
+    r"next_comm=.* next_pid=(?P<came>\d+) next_prio="
+)
 _WOKEN = re.compile(r"comm=.* pid=(\d+) prio=-?\d+")
 _READY = "R"
+_ASIDE_S = 0.0002  # from a look's taking a CPU to the look itself, at most
 _IN_INTERRUPT = frozenset("hHzZ")  # by a device or a clock, whoever ran there
 
 
 @dataclass(frozen=True)
 class Left:
-    """A thread left its CPU, in a state of the scheduler's, such as S; R where it could go on."""
+    """A thread left its CPU, in a state of the scheduler's, such as S; R where it could go on, but
+    was put aside for ``to``."""
 
     at_s: float
     tid: int
     state: str
+    to: int
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state.startswith(_READY)
+
+
+@dataclass(frozen=True)
+class Came:
+    """A thread came onto a CPU."""
+
+    at_s: float
+    tid: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +74,7 @@ class Woken:
     tid: int
 
 
-Event = Left | Waking | Woken
+Event = Left | Came | Waking | Woken
 
 
 @dataclass
@@ -82,8 +102,10 @@ def parse(lines: Iterable[str]) -> Iterator[Event]:
             continue
         at_s, told = float(found["at_s"]), found["told"]
         if found["event"] == "sched_switch":
-            if left := _LEFT.match(told):
-                yield Left(at_s, int(left[1]), left[2])
+            if switch := _SWITCH.match(told):
+                came = int(switch["came"])
+                yield Left(at_s, int(switch["left"]), switch["state"], came)
+                yield Came(at_s, came)
         elif woken := _WOKEN.match(told):
             tid = int(woken[1])
             if found["event"] == "sched_wakeup":
@@ -102,15 +124,63 @@ def waits(
     """What each of the threads waited for in ``windows``, each from and to. ``waker`` says what a
     thread is that woke another one; None of them, and thread 0, are the kernel."""
     found = {tid: Waits() for tid in tids}
-    by_thread: defaultdict[int, list[Event]] = defaultdict(list)
-    for event in events:
-        by_thread[event.tid].append(event)
+    known = by_thread(events)
     for tid, of_thread in found.items():
-        known = sorted(by_thread[tid], key=lambda event: event.at_s)
         for window in windows:
-            inside = [event for event in known if window[0] <= event.at_s <= window[1]]
-            _add(of_thread, inside, window, waker)
+            _add(of_thread, inside(known.get(tid, ()), window), window, waker)
     return found
+
+
+def by_thread(events: Iterable[Event]) -> Mapping[int, Sequence[Event]]:
+    """The events of each thread, in their order: each CPU tells its own."""
+    found: defaultdict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        found[event.tid].append(event)
+    return {tid: sorted(known, key=lambda event: event.at_s) for tid, known in found.items()}
+
+
+def inside(events: Sequence[Event], window: tuple[float, float]) -> Sequence[Event]:
+    """Those of a window, from and to."""
+    return [event for event in events if window[0] <= event.at_s <= window[1]]
+
+
+def doing(events: Sequence[Event], at_s: float, looker: int) -> Doing | None:
+    """What a thread did at a moment, by its events in a window around it, in their order; None
+    where none of them tells. One that was put aside for the ``looker`` just then was on a CPU."""
+    now: Doing | None = None
+    last: Left | Came | Woken | None = None
+    for event in events:
+        if isinstance(event, Waking):
+            continue
+        if event.at_s > at_s:
+            now = now or _before(event)
+            break
+        # One that is on a CPU may be woken before it has left that.
+        now = "on_cpu" if isinstance(event, Woken) and now == "on_cpu" else _after(event)
+        last = event
+    if isinstance(last, Left) and last.to == looker and at_s - last.at_s < _ASIDE_S:
+        return "on_cpu" if last.is_ready else now
+    return now
+
+
+def _before(event: Left | Came | Woken) -> Doing:
+    match event:
+        case Left():
+            return "on_cpu"
+        case Came():
+            return "ready"
+        case Woken():
+            return "blocked"
+
+
+def _after(event: Left | Came | Woken) -> Doing:
+    match event:
+        case Left():
+            return "ready" if event.is_ready else "blocked"
+        case Came():
+            return "on_cpu"
+        case Woken():
+            return "ready"
 
 
 def _add(
@@ -127,7 +197,7 @@ def _add(
     for event in events:
         match event:
             case Left():
-                left = None if event.state.startswith(_READY) else event
+                left = None if event.is_ready else event
                 by = None
             case Waking():
                 by = event.by

@@ -5,6 +5,11 @@ Looks at random moments (``states``) tell what threads wait for; on a host of fe
 CPU from somebody, or wait for one that sleeps, and so find a thread blocked that would not be. The
 events tell how long waits are that last some microseconds, and who ended them: a thread of the
 server, somebody outside of it, or the kernel.
+
+Where clients show their statements on a board, that is looked at in the windows: by the events,
+each look finds threads on a CPU, or ready without one, which looks at the threads themselves cannot
+tell apart. The section's ``statements`` has these looks, by the ``statement`` that was under way:
+``on_cpu`` and ``ready``; it is null where nobody looked.
 """
 
 from __future__ import annotations
@@ -13,13 +18,17 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from millrace.observe import proc, switch_events
+from millrace.load.board import Shown
+from millrace.observe import proc, sockets, switch_events
 from millrace.observe.model import Missing, Target, Unavailable
-from millrace.observe.switch_events import EVENTS, Waits
+from millrace.observe.seats import seats
+from millrace.observe.switch_events import EVENTS, Event, Waits
 from millrace.observe.thread_kinds import POOL
 from millrace.observe.thread_watch import ThreadWatch, needs_process
 from millrace.observe.tracing import Tracing
@@ -27,34 +36,58 @@ from millrace.observe.tracing import Tracing
 NAME = "switches"
 COST = (
     "the kernel notes when one of up to 8 threads that serve clients leaves its CPU or is woken, "
-    "for a hundredth of a second, three times a second at first and more seldom later"
+    "for a hundredth of a second, three times a second at first and more seldom later; where a "
+    "transaction has several statements, a look at which is under way every half millisecond then"
 )
 
 _MOST_THREADS = 8  # a filter of the kernel's compares with each
 _WINDOW_S = 0.01
 # From one window to the next, random by half; the growing gap keeps them to some dozens.
 _FIRST_GAP_S, _GROWTH = 0.3, 1.05
+_LOOK_S = 0.0005  # from one look at the board to the next, random by half
 _SETTLED_S = 0.001  # CPUs are busy with being told, right after they were
 _NOTICEABLE_LOSS = 0.01
+
+
+@dataclass(frozen=True)
+class Look:
+    """What clients had under way at a moment, by the threads that serve them."""
+
+    at_s: float
+    statements: Mapping[int, str]
 
 
 class Switches:
     """See observe.model.Observer and Early."""
 
-    def __init__(self, watch: ThreadWatch, tracing: Tracing) -> None:
+    def __init__(self, watch: ThreadWatch, tracing: Tracing, target: Target) -> None:
         self._watch = watch
         self._tracing = tracing
+        self._board = target.board
+        self._port = target.instance.port
         self._connected = False
         self._over = threading.Event()
         self._windows: list[tuple[float, float]] = []
         self._tids: frozenset[int] = frozenset()
+        self._slots: Mapping[int, int] = {}
+        self._looks: list[Look] = []
+        self._looker = 0
         self._trouble: OSError | None = None
         self._listening: threading.Thread | None = None
 
     def connected(self) -> None:
         """See observe.model.Early: threads that wait for a client's first request are its own."""
         self._connected = True
-        self._watch.look()
+        looks = self._watch.look()
+        # Where a client has one statement alone, all of its time is that one's anyway.
+        if self._board is not None and len(self._board.statements()) > 1:
+            of_sockets = seats(self._board, self._watch.pid, self._port)
+            inodes = {tid: sockets.inode_of(look.waits_on or "") for tid, look in looks.items()}
+            self._slots = {
+                tid: of_sockets[inode]
+                for tid, inode in inodes.items()
+                if inode is not None and inode in of_sockets
+            }
 
     def begin(self) -> None:
         self._watch.look()
@@ -75,11 +108,12 @@ class Switches:
             if self._connected:
                 raise Unavailable("no thread that serves a client was known when it began")
             return {}  # who loads tables connects later
-        events = switch_events.parse(self._tracing.text().splitlines())
+        events = list(switch_events.parse(self._tracing.text().splitlines()))
         own = {int(task.name) for task in Path(f"/proc/{self._watch.pid}/task").iterdir()}
         found = switch_events.waits(events, self._windows, self._tids, wakers(own))
         return {
-            NAME: section(found, self._windows),
+            NAME: section(found, self._windows)
+            | {"statements": statements(events, self._windows, self._looks, self._looker)},
             "missing": missing(found.values(), self._tracing.lost()),
         }
 
@@ -96,19 +130,40 @@ class Switches:
 
     def _listen(self) -> None:
         """Have events noted in windows, until the measured part is over."""
+        self._looker = threading.get_native_id()
         gap_s = _FIRST_GAP_S
+        slots = {tid: slot for tid, slot in self._slots.items() if tid in self._tids}
         try:
-            self._tracing.choose(filters(self._tids))
-            while not self._over.wait(gap_s * random.uniform(0.5, 1.5)):  # noqa: S311
-                self._tracing.start()
-                self._over.wait(_SETTLED_S)
-                began_s = time.monotonic()
-                self._over.wait(_WINDOW_S)
-                self._windows.append((began_s, time.monotonic()))
-                self._tracing.stop()
-                gap_s *= _GROWTH
+            with contextlib.ExitStack() as opened:
+                shown = None
+                if self._board is not None and slots:
+                    shown = opened.enter_context(self._board.shown())
+                self._tracing.choose(filters(self._tids, both=shown is not None))
+                while not self._over.wait(_about(gap_s)):
+                    self._tracing.start()
+                    self._over.wait(_SETTLED_S)
+                    began_s = time.monotonic()
+                    if shown is None:
+                        self._over.wait(_WINDOW_S)
+                    else:
+                        self._look_at(shown, slots, began_s + _WINDOW_S)
+                    self._windows.append((began_s, time.monotonic()))
+                    self._tracing.stop()
+                    gap_s *= _GROWTH
         except OSError as trouble:
             self._trouble = trouble
+
+    def _look_at(self, shown: Shown, slots: Mapping[int, int], until_s: float) -> None:
+        """Look at the board until then."""
+        while not self._over.wait(_about(_LOOK_S)) and (now_s := time.monotonic()) < until_s:
+            under_way = {tid: shown.under_way(slot) for tid, slot in slots.items()}
+            known = {tid: name for tid, name in under_way.items() if name is not None}
+            self._looks.append(Look(now_s, known))
+
+
+def _about(seconds: float) -> float:
+    """So long, random by half."""
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311
 
 
 def observer(target: Target) -> Switches:
@@ -119,16 +174,19 @@ def observer(target: Target) -> Switches:
         opened.callback(watch.close)
         if watch.serving == POOL:
             raise Unavailable("clients share a pool of threads, which wait for work too")
-        made = Switches(watch, Tracing(EVENTS))
+        made = Switches(watch, Tracing(EVENTS), target)
         opened.pop_all()
         return made
 
 
-def filters(tids: Collection[int]) -> Mapping[str, str]:
-    """What lets through only events about these threads, by event."""
-    fields = {"sched_switch": "prev_pid", "sched_waking": "pid", "sched_wakeup": "pid"}
+def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
+    """What lets through only events about these threads, by event; ``both`` their leaving a CPU and
+    their coming onto one, or the first alone."""
+    switched = ("prev_pid", "next_pid") if both else ("prev_pid",)
+    fields = {"sched_switch": switched, "sched_waking": ("pid",), "sched_wakeup": ("pid",)}
     return {
-        event: "||".join(f"{name}=={tid}" for tid in sorted(tids)) for event, name in fields.items()
+        event: "||".join(f"{name}=={tid}" for name in names for tid in sorted(tids))
+        for event, names in fields.items()
     }
 
 
@@ -164,6 +222,32 @@ def section(found: Mapping[int, Waits], windows: Collection[tuple[float, float]]
             for tid, waits in sorted(found.items())
         ],
     }
+
+
+def statements(
+    events: Iterable[Event],
+    windows: Iterable[tuple[float, float]],
+    looks: Sequence[Look],
+    looker: int,
+) -> list[dict[str, Any]] | None:
+    """By statement, how often its thread was found on a CPU, and ready without one; None where
+    nobody looked."""
+    if not looks:
+        return None
+    on_cpu: Counter[str] = Counter()
+    ready: Counter[str] = Counter()
+    by_thread = switch_events.by_thread(events)
+    for window in windows:
+        inside = {tid: switch_events.inside(known, window) for tid, known in by_thread.items()}
+        for look in looks:
+            if window[0] <= look.at_s <= window[1]:
+                for tid, statement in look.statements.items():
+                    did = switch_events.doing(inside.get(tid, ()), look.at_s, looker)
+                    on_cpu[statement] += did == "on_cpu"
+                    ready[statement] += did == "ready"
+    return [
+        {"statement": name, "on_cpu": on_cpu[name], "ready": ready[name]} for name in sorted(on_cpu)
+    ]
 
 
 def missing(found: Collection[Waits], lost: int) -> Missing:

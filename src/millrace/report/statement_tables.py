@@ -19,8 +19,8 @@ from millrace.report.tables import Row, Section, Table
 
 SMALL = 0.01  # of a statement's latency: parts below it that do not differ are left out
 NOTE = (
-    "of one execution; samples do not tell a thread on a CPU from one that is ready; parts below "
-    f"{SMALL * 100:g} % of the statement are left out"
+    "of one execution; being on a CPU and being ready for one are one part where the scheduler’s "
+    f"events tell too little; parts below {SMALL * 100:g} % of the statement are left out"
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from millrace.analysis.observed import ObservedTrial
 from millrace.analysis.statement_account import StatementAccount, statement_accounts
-from millrace.observe import states, threads
+from millrace.observe import states, switches, threads
 from millrace.runner import yields
 from millrace.servers.instances import Instance
 from tests.conftest import InstanceOf
@@ -20,7 +20,7 @@ from tests.unit.analysis.observations import attempt, seen
 pytestmark = [pytest.mark.integration, pytest.mark.quiet]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
-OBSERVERS = (threads.observer, states.observer)
+OBSERVERS = (threads.observer, switches.observer, states.observer)
 STATEMENTS = ["BEGIN", "select", "update", "COMMIT"]
 
 

@@ -49,6 +49,7 @@ class Seen:
     asked: Mapping[str, Asked]
     looks: int = 1_000_000
     source: np.random.Generator | None = field(default=None, compare=False)
+    scheduled: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def trial(self, block: int = 0) -> ObservedTrial:
         spent = [
@@ -76,7 +77,7 @@ class Seen:
             for (name, state_class, _), count in zip(spent, counts, strict=True)
         ]
         latencies = {name: (each.times, each.latency) for name, each in self.asked.items()}
-        return trial(looks, latencies, block, cycle_us=whole)
+        return trial(looks, latencies, block, cycle_us=whole, scheduled=self.scheduled)
 
 
 def trial(
@@ -86,8 +87,10 @@ def trial(
     *,
     cycle_us: float = 100.0,
     told: Mapping[str, Any] | None = None,
+    scheduled: Mapping[str, tuple[int, int]] | None = None,
 ) -> ObservedTrial:
-    """``latencies`` are (times in a transaction, µs) by statement."""
+    """``latencies`` are (times in a transaction, µs) by statement, ``scheduled`` looks at threads
+    (on a CPU, ready)."""
     scene = Scene(clients=CLIENTS)
     truth = Truth(cpu_user=cycle_us, cpu_system=0, runnable=0, wire=0, gap=0)
     document = scene.document(truth)
@@ -104,6 +107,11 @@ def trial(
     ]
     statements = {"threads": CLIENTS, "states": states} if told is None else told
     document["states"] = {**document["states"], "statements": statements}
+    found = [
+        {"statement": name, "on_cpu": on_cpu, "ready": ready}
+        for name, (on_cpu, ready) in (scheduled or {}).items()
+    ]
+    document["switches"] = {"windows": 0, "seconds": 0.0, "threads": [], "statements": found}
     operations = scene.operations(truth)
     made = scene.attempt(truth, document)
     made = replace(

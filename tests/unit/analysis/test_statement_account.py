@@ -42,6 +42,36 @@ def test_the_account_of_each_statement_is_what_happened() -> None:
         assert found[name].unaccounted.us.mean == pytest.approx(0, abs=0.05)
 
 
+def test_the_scheduler_tells_a_thread_on_a_cpu_from_one_that_is_ready() -> None:
+    scheduled = {"select": (300, 100), "update": (0, 12), "COMMIT": (5, 4)}
+    trials = [Seen(TRANSACTION, scheduled=scheduled).trial(block) for block in range(2)]
+    found = {each.name: each for each in statement_accounts(trials)}
+    assert us(found["select"])["on_cpu"] == pytest.approx(22.5, abs=0.01)
+    assert us(found["select"])["runnable"] == pytest.approx(7.5, abs=0.01)
+    assert us(found["update"])["runnable"] == pytest.approx(25, abs=0.01)
+    assert us(found["update"])["on_cpu"] == 0
+    # Twelve looks that were all alike leave it open; nine are too few, and so are none.
+    (part,) = (part for part in found["update"].parts if part.key == "on_cpu")
+    assert 0.5 < part.us.high < 25
+    assert us(found["COMMIT"])["running"] == pytest.approx(10, abs=0.01)
+    assert us(found["BEGIN"])["running"] == pytest.approx(4, abs=0.01)
+    for each in found.values():
+        assert each.unaccounted.us.mean == pytest.approx(0, abs=0.05)
+        assert {"running", "on_cpu"} - us(each).keys()
+
+
+def test_a_part_is_shared_out_where_it_is_in_all_trials() -> None:
+    scheduled = dict.fromkeys(TRANSACTION, (30, 10))
+    a = [Seen(TRANSACTION, scheduled=scheduled).trial(block) for block in range(2)]
+    b = [Seen(TRANSACTION, scheduled=scheduled).trial(0), Seen(TRANSACTION).trial(1)]
+    for found, expected in ((a, {"on_cpu", "runnable"}), (b, {"running"})):
+        for each in statement_differences(a, found):
+            keys = {line.key for line in each.account.lines}
+            assert keys & {"running", "on_cpu", "runnable"} == expected
+            assert each.account.unknown == ()
+            assert each.account.unaccounted.difference.mean == pytest.approx(0, abs=0.01)
+
+
 def test_what_was_not_seen_of_a_statement_is_unaccounted() -> None:
     asked = {**TRANSACTION, "update": replace(TRANSACTION["update"], unseen=50.0)}
     found = {each.name: each for each in statement_accounts([Seen(asked).trial()])}

@@ -25,6 +25,18 @@ def test_clients_and_statements(tmp_path: Path) -> None:
     assert found.statements() == ("a",)
 
 
+def test_what_clients_have_under_way(tmp_path: Path) -> None:
+    path = tmp_path / "board"
+    names = b'["a","b","ROLLBACK"]'
+    slots = [(1, 0, 7), (1, 2, 8), (2, 3, 9), (2, 4, 10)]
+    path.write_bytes(written(*slots, names=names))
+    with Board(path).shown() as shown:
+        assert [shown.under_way(slot) for slot in range(4)] == [None, "b", None, None]
+        with path.open("r+b") as file:
+            file.write(written((1, 1, 7)))
+        assert shown.under_way(0) == "a"
+
+
 @pytest.mark.parametrize("text", [b"", b"\0" * 64, written().replace(b"millrace\1", b"millrace\2")])
 def test_a_board_that_nobody_has_filled(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "board"

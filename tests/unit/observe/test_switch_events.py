@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.observe.switch_events import Event, Left, Waits, Waker, Waking, Woken, parse, waits
+from millrace.observe.switch_events import (
+    Came,
+    Event,
+    Left,
+    Waits,
+    Waker,
+    Waking,
+    Woken,
+    doing,
+    parse,
+    waits,
+)
 
 TRACE = """\
 # tracer: nop
@@ -31,11 +42,13 @@ prev_pid=4711 prev_prio=120 prev_state=R+ ==> next_comm=x next_pid=9 next_prio=1
 
 def test_the_text_of_a_trace() -> None:
     assert list(parse(TRACE.splitlines())) == [
-        Left(100.000010, 4711, "S"),
+        Left(100.000010, 4711, "S", 0),
+        Came(100.000010, 0),
         Waking(100.000040, 4711, 4720),
         Woken(100.000062, 4711),
         Waking(100.000070, 4712, None),
-        Left(100.000090, 4711, "R+"),
+        Left(100.000090, 4711, "R+", 9),
+        Came(100.000090, 9),
     ]
 
 
@@ -62,14 +75,14 @@ def told(found: Waits) -> list[tuple[str, Waker, int, float]]:
 
 def test_a_wait_is_from_leaving_a_cpu_to_the_queue_of_one() -> None:
     found = seen(
-        Left(1.0, 7, "S"),
+        Left(1.0, 7, "S", 0),
         Waking(1.3, 7, 8),
         Woken(1.4, 7),
-        Left(2.0, 7, "R"),
-        Left(3.0, 7, "S"),
+        Left(2.0, 7, "R", 0),
+        Left(3.0, 7, "S", 0),
         Waking(3.5, 7, 200),
         Woken(3.5, 7),
-        Left(4.0, 7, "D|K"),
+        Left(4.0, 7, "D|K", 0),
         Waking(6.0, 7, None),
         Woken(6.0, 7),
     )
@@ -78,29 +91,31 @@ def test_a_wait_is_from_leaving_a_cpu_to_the_queue_of_one() -> None:
 
 
 def test_events_of_several_cpus_are_put_in_order() -> None:
-    found = seen(Woken(1.5, 7), Waking(1.4, 7, 0), Left(1.0, 7, "S"))
+    found = seen(Woken(1.5, 7), Waking(1.4, 7, 0), Left(1.0, 7, "S", 0))
     assert told(found) == [("S", "kernel", 1, 0.5)]
 
 
 def test_waits_that_reach_beyond_a_window_are_cut() -> None:
-    found = seen(Waking(1.0, 7, 8), Woken(1.5, 7), Left(8.0, 7, "S"))
+    found = seen(Waking(1.0, 7, 8), Woken(1.5, 7), Left(8.0, 7, "S", 0))
     assert told(found) == []
     assert found.cut_s == pytest.approx(1.5 + 2.0)
 
 
 def test_a_thread_of_which_nothing_was_seen_may_have_been_blocked() -> None:
-    assert seen(Left(1.0, 8, "S"), Woken(2.0, 8)).cut_s == 10.0
-    assert seen(Left(1.0, 7, "S"), Woken(2.0, 7), window=(3.0, 4.0)).cut_s == 1.0
+    assert seen(Left(1.0, 8, "S", 0), Woken(2.0, 8)).cut_s == 10.0
+    assert seen(Left(1.0, 7, "S", 0), Woken(2.0, 7), window=(3.0, 4.0)).cut_s == 1.0
 
 
 def test_a_wait_whose_end_was_not_seen_is_forgotten() -> None:
-    found = seen(Left(1.0, 7, "S"), Left(5.0, 7, "S"), Waking(5.5, 7, 8), Woken(5.5, 7))
+    found = seen(Left(1.0, 7, "S", 0), Left(5.0, 7, "S", 0), Waking(5.5, 7, 8), Woken(5.5, 7))
     assert told(found) == [("S", "own", 1, 0.5)]
 
 
 def test_windows_are_summed() -> None:
-    events: list[Event] = [Left(1.0, 7, "S"), Waking(1.1, 7, 8), Woken(1.1, 7), Left(2.0, 7, "S"),
-              Waking(2.5, 7, 8), Woken(2.5, 7), Left(3.0, 7, "S")]  # fmt: skip
+    events: list[Event] = [
+        Left(1.0, 7, "S", 0), Waking(1.1, 7, 8), Woken(1.1, 7), Left(2.0, 7, "S", 0),
+        Waking(2.5, 7, 8), Woken(2.5, 7), Left(3.0, 7, "S", 0),
+    ]  # fmt: skip
     (found,) = waits(events, [(0.5, 1.5), (1.5, 2.6)], [7], waker).values()
     assert told(found) == [("S", "own", 2, 0.6)]
 
@@ -118,7 +133,11 @@ def test_waits_that_are_seen_as_a_whole_are_all_told(
     expected = {7: 0.0, 8: 0.0}
     for tid, ran, waited, ready in spans:
         left = now[tid] + ran
-        events += [Left(left, tid, "S"), Waking(left + waited, tid, 8), Woken(left + waited, tid)]
+        events += [
+            Left(left, tid, "S", 0),
+            Waking(left + waited, tid, 8),
+            Woken(left + waited, tid),
+        ]
         now[tid] = left + waited + ready
         expected[tid] += waited
     found = waits(events, [(0.0, max(now.values()))], [7, 8], waker)
@@ -127,3 +146,62 @@ def test_waits_that_are_seen_as_a_whole_are_all_told(
         assert sum(each.count for each in of_thread.sums.values()) == sum(
             tid == each for each, *_ in spans
         )
+
+
+LOOKER = 99
+
+
+def test_what_a_thread_did_at_a_moment() -> None:
+    events: list[Event] = [
+        Waking(0.5, 7, 8),
+        Came(1.0, 7),
+        Left(2.0, 7, "S", 0),
+        Waking(2.9, 7, 8),
+        Woken(3.0, 7),
+        Came(4.0, 7),
+        Left(5.0, 7, "R+", 8),
+        Came(6.0, 7),
+        Woken(6.5, 7),  # before it had left its CPU
+        Left(7.0, 7, "R", LOOKER),
+    ]
+    moments = (0.6, 1.5, 2.95, 3.5, 4.5, 5.5, 6.2, 6.8, 7.00005, 7.5)
+    assert [doing(events, at_s, LOOKER) for at_s in moments] == [
+        "ready", "on_cpu", "blocked", "ready", "on_cpu", "ready", "on_cpu", "on_cpu",
+        "on_cpu", "ready",
+    ]  # fmt: skip
+    assert doing([], 1.0, LOOKER) is None
+    assert doing([Waking(2.0, 7, 8)], 1.0, LOOKER) is None
+    assert doing([Left(2.0, 7, "D", 0)], 1.0, LOOKER) == "on_cpu"
+    assert doing([Woken(2.0, 7)], 1.0, LOOKER) == "blocked"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["on_cpu", "ready", "blocked"]), st.floats(0.01, 1.0)),
+        min_size=1,
+        max_size=30,
+    ),
+    st.data(),
+)
+def test_what_happened_is_what_is_told(
+    spans: Sequence[tuple[str, float]], data: st.DataObject
+) -> None:
+    """A thread's life as spans of time, from a CPU to a CPU by way of the queue."""
+    events: list[Event] = []
+    truth: list[tuple[float, float, str]] = []
+    now_s, state = 0.0, "on_cpu"
+    for wanted, length_s in spans:
+        if state == "on_cpu" and wanted != "on_cpu":
+            events.append(Left(now_s, 7, "S" if wanted == "blocked" else "R", 8))
+            state = wanted
+        elif state == "blocked" and wanted == "ready":
+            events += [Waking(now_s, 7, 8), Woken(now_s, 7)]
+            state = wanted
+        elif state == "ready" and wanted == "on_cpu":
+            events.append(Came(now_s, 7))
+            state = wanted
+        truth.append((now_s, now_s + length_s, state))
+        now_s += length_s
+    begin_s, end_s, did = data.draw(st.sampled_from(truth))
+    told = doing(events, (begin_s + end_s) / 2, LOOKER)
+    assert told == did or (told is None and not events)

@@ -6,8 +6,8 @@ import os
 import threading
 from pathlib import Path
 
-from millrace.observe.switch_events import Sum, Waits
-from millrace.observe.switches import filters, missing, section, wakers
+from millrace.observe.switch_events import Came, Left, Sum, Waits, Woken
+from millrace.observe.switches import Look, filters, missing, section, statements, wakers
 
 
 def test_the_section() -> None:
@@ -33,11 +33,33 @@ def test_the_section() -> None:
 
 
 def test_only_what_is_about_these_threads_is_let_through() -> None:
-    assert filters({9, 7}) == {
-        "sched_switch": "prev_pid==7||prev_pid==9",
-        "sched_waking": "pid==7||pid==9",
-        "sched_wakeup": "pid==7||pid==9",
+    woken = {"sched_waking": "pid==7||pid==9", "sched_wakeup": "pid==7||pid==9"}
+    assert filters({9, 7}, both=False) == {"sched_switch": "prev_pid==7||prev_pid==9", **woken}
+    assert filters({9, 7}, both=True) == {
+        "sched_switch": "prev_pid==7||prev_pid==9||next_pid==7||next_pid==9",
+        **woken,
     }
+
+
+def test_looks_at_statements_find_threads_on_a_cpu_or_ready() -> None:
+    events = [
+        Came(1.1, 7), Left(1.3, 7, "S", 0), Woken(1.6, 7), Came(1.7, 7),
+        Came(1.2, 9), Left(1.4, 9, "R", 5), Came(1.8, 9), Left(2.9, 9, "S", 0),
+    ]  # fmt: skip
+    looks = [
+        Look(1.25, {7: "a", 9: "b"}),  # on a CPU both
+        Look(1.5, {7: "a", 9: "b"}),  # blocked, and put aside
+        Look(1.65, {7: "b"}),  # woken, but no CPU yet
+        Look(1.75, {7: "b", 8: "a"}),  # on a CPU, and nobody knows
+        Look(2.5, {7: "a", 9: "a"}),  # outside of both windows
+        Look(2.8, {7: "a", 9: "c"}),  # nobody knows, and on a CPU until it leaves that
+    ]
+    assert statements(events, [(1.0, 2.0), (2.7, 3.0)], looks, 4) == [
+        {"statement": "a", "on_cpu": 1, "ready": 0},
+        {"statement": "b", "on_cpu": 2, "ready": 2},
+        {"statement": "c", "on_cpu": 1, "ready": 0},
+    ]
+    assert statements(events, [(1.0, 2.0)], [], 4) is None
 
 
 def test_who_wakes() -> None:
