@@ -83,8 +83,9 @@ class Place:
 class States:
     """In what state the ``threads`` of the foreground were, each time they were looked at.
 
-    ``counts`` are by the document's classes, ``samples`` their sum. Waits for a lock while another
-    thread of the server wrote its log through to the disk (``during_sync``) count as ``log_flush``.
+    ``counts`` are by the document's classes, of all ``samples``; of classes of which the
+    scheduler's events tell, as many as stand for that. Waits for a lock while another thread of the
+    server wrote its log through to the disk (``during_sync``) count as ``log_flush``.
     ``places`` are the same but for those running and waiting for clients.
     """
 
@@ -104,7 +105,7 @@ class StatementStates:
 
     samples: int
     counts: Mapping[str, Mapping[str, float]]
-    scheduled: Mapping[str, tuple[int, int]]
+    scheduled: Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class _Executions:
 
     times: float
     account: TrialAccount
-    scheduled: tuple[int, int]
+    scheduled: tuple[float, float]
 
 
 def statement_accounts(
@@ -207,14 +207,16 @@ def _titles(trials: Sequence[TrialAccount]) -> Mapping[PartKey, str]:
     return {key: title for key, title in STATEMENT_PARTS.items() if key in trials[0].parts}
 
 
-def _shared_out(parts: Mapping[PartKey, Value], on_cpu: int, ready: int) -> dict[PartKey, Value]:
+def _shared_out(
+    parts: Mapping[PartKey, Value], on_cpu: float, ready: float
+) -> dict[PartKey, Value]:
     """The parts with the running one shared out, by so many looks."""
     running, looks = parts["running"], on_cpu + ready
     # With one look more of each: a few that are all alike do not make it certain.
     share = (on_cpu + 1) / (looks + 2)
     error_us = running.us * math.sqrt(share * (1 - share) / looks)
 
-    def part(count: int) -> Value:
+    def part(count: float) -> Value:
         of_it = count / looks
         return Value(
             of_it * running.us,

@@ -2,11 +2,12 @@
 
 Looks at threads find short waits too often or too seldom where CPUs are few (see
 ``observe.switches``). Events of the scheduler tell how long threads slept until another thread of
-the server woke them, or somebody outside of it: that is waiting for a lock, and for a client. Where
-they tell enough, what was sampled is made to stand for the time that they tell: waits that are
-short beside the windows in which events were taken, many of them, and few that reach beyond a
-window. Long waits are sampled well. What threads waited more or less than it looked, they ran less
-or more.
+the server woke them, or somebody outside of it: that is waiting for a lock, and for a client; and
+how long they were not blocked at all. Where they tell enough, what was sampled is made to stand for
+the time that they tell. They do where such waits are short beside the windows in which events were
+taken and many, where there are few windows of which nothing is known, and where next to none of the
+sleep was ended by the kernel, which ends waits for locks and clients too when their time is over.
+Long waits are sampled well.
 """
 
 from __future__ import annotations
@@ -18,47 +19,68 @@ from typing import Any
 _RUNNING = "running"
 # What a thread waited for, by how it slept and who woke it.
 _CLASSES: Mapping[tuple[str, str], str] = {("S", "own"): "lock", ("S", "other"): "network"}
+_ENDED_BY_KERNEL = ("S", "kernel")
 
-_FEWEST = 30  # waits, of which the mean is known to a fifth
-_SHORT = 0.05  # of a window; so few of such waits reach beyond it
-_CUT = 0.1  # of the windows may be in waits that reach beyond them
+_FEWEST = 30  # waits
+_FEWEST_WINDOWS = 3  # in which they ended
+_SHORT = 0.05  # of a window
+_UNKNOWN = 0.1  # of the waits' time may the time be of which nothing is known
+_BY_KERNEL = 0.05  # of the sleep
 
 
 def factors(
     threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]
 ) -> Mapping[str, float]:
-    """By class of states, what the sampled seconds of ``threads`` are to be multiplied with; the
-    sum of all seconds stays as it is. Nothing where events tell too little."""
+    """By class of states, what the sampled seconds of ``threads`` are to be multiplied with, as
+    parts of all that was sampled. Nothing where events tell too little."""
     told = _told(threads, section)
-    sampled = {name: _seconds(threads, name) for name in (*told, _RUNNING)}
-    told = {name: share for name, share in told.items() if sampled[name]}
-    if not told or not sampled[_RUNNING]:
-        return {}
     all_s = _seconds(threads)
-    found = {name: share * all_s / sampled[name] for name, share in told.items()}
-    moved_s = math.fsum((found[name] - 1) * sampled[name] for name in found)
-    return {**found, _RUNNING: max(1 - moved_s / sampled[_RUNNING], 0.0)}
+    sampled = {name: _seconds(threads, name) for name in told}
+    found = {name: share * all_s / sampled[name] for name, share in told.items() if sampled[name]}
+    return found if found.keys() - {_RUNNING} else {}
 
 
 def _told(threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]) -> Mapping[str, float]:
-    """Which part of their time threads waited, by class, of those of which events tell enough."""
+    """Which part of their time threads waited, by class, of those of which events tell enough, and
+    which part they ran, or could have."""
     tids = {thread["tid"] for thread in threads}
-    listened = [thread for thread in section.get("threads") or () if thread["tid"] in tids]
-    if not listened or not section["windows"]:
+    listened = [
+        thread
+        for thread in section.get("threads") or ()
+        if thread["tid"] in tids and "blocked_s" in thread  # what was kept before tells less
+    ]
+    if not listened or sum(thread["windows"] for thread in listened) < _FEWEST_WINDOWS:
         return {}
-    threads_s = section["seconds"] * len(listened)
-    if math.fsum(thread["cut_s"] for thread in listened) > _CUT * threads_s:
-        return {}
-    waits = [wait for thread in listened for wait in thread["waits"]]
+    unknown_s = math.fsum(thread["unknown_s"] for thread in listened)
+    known_s = section["seconds"] * len(listened) - unknown_s
     short_s = _SHORT * section["seconds"] / section["windows"]
-    found = {}
-    for kind, name in _CLASSES.items():
-        of_kind = [wait for wait in waits if (wait["state"], wait["woken_by"]) == kind]
-        count = sum(wait["count"] for wait in of_kind)
-        seconds = math.fsum(wait["seconds"] for wait in of_kind)
-        if count >= _FEWEST and seconds <= short_s * count:
-            found[name] = seconds / threads_s
-    return found
+    count, seconds = _sums(listened)
+    asleep_s = math.fsum(each for (state, _), each in seconds.items() if state == "S")
+    if seconds.get(_ENDED_BY_KERNEL, 0.0) > _BY_KERNEL * asleep_s:
+        return {}
+    found = {
+        name: seconds[kind] / known_s
+        for kind, name in _CLASSES.items()
+        if count.get(kind, 0) >= _FEWEST
+        and seconds[kind] <= short_s * count[kind]
+        and unknown_s <= _UNKNOWN * seconds[kind]
+    }
+    blocked_s = math.fsum(thread["blocked_s"] for thread in listened)
+    return {**found, _RUNNING: (known_s - blocked_s) / known_s} if found else {}
+
+
+def _sums(
+    listened: Sequence[Mapping[str, Any]],
+) -> tuple[Mapping[tuple[str, str], int], Mapping[tuple[str, str], float]]:
+    """Number and seconds of waits, by state and who woke."""
+    count: dict[tuple[str, str], int] = {}
+    seconds: dict[tuple[str, str], float] = {}
+    for thread in listened:
+        for wait in thread["waits"]:
+            kind = wait["state"], wait["woken_by"]
+            count[kind] = count.get(kind, 0) + wait["count"]
+            seconds[kind] = seconds.get(kind, 0.0) + wait["seconds"]
+    return count, seconds
 
 
 def _seconds(threads: Sequence[Mapping[str, Any]], name: str | None = None) -> float:

@@ -191,11 +191,10 @@ def _counted(
     log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits for
     that. ``factors`` are those of ``switches``."""
     samples = sum(int(state["count"]) for state in states)
-    weights = [_weight(state) * factors.get(state["class"], 1.0) for state in states]
-    seconds = math.fsum(weights)
+    seconds = math.fsum(map(_weight, states))
     found = []
-    for state, weight in zip(states, weights, strict=True) if samples and seconds else ():
-        count = samples * weight / seconds
+    for state in states if samples and seconds else ():
+        count = samples * _weight(state) * factors.get(state["class"], 1.0) / seconds
         is_flush = state["class"] == "lock" and flushes
         flushing = count * state["during_sync"] / state["count"] if is_flush else 0.0
         found += [(state, state["class"], count - flushing), (state, _FLUSH, flushing)]

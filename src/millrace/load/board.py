@@ -82,7 +82,8 @@ class Board:
             return None
         magic, version, slots, size = _HEADER.unpack_from(text)
         known = (magic, version) == (_MAGIC, _VERSION)
-        return (text, slots, size) if known else None
+        is_whole = len(text) >= _HEADER_BYTES + slots * _SLOT_BYTES + size
+        return (text, slots, size) if known and is_whole else None
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,10 @@ class Sampler:
 
     def _answer(self, kind: str, limit_s: float) -> Mapping[str, Any]:
         line = self._line(limit_s)
-        answer: Mapping[str, Any] = json.loads(line)
+        try:
+            answer: Mapping[str, Any] = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise Unavailable(f"threads cannot be sampled: {error}") from error
         if answer["type"] != kind:
             raise Unavailable(f"threads cannot be sampled: {program.NAME} said {answer['type']!r}")
         return answer

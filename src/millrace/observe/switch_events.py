@@ -10,6 +10,7 @@ again, of the thread that leaves it).
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ _SWITCH = re.compile(
     r"next_comm=.* next_pid=(?P<came>\d+) next_prio="
 )
 _WOKEN = re.compile(r"comm=.* pid=(\d+) prio=-?\d+")
-_READY = "R"
+_READY, _SLEEPS, _UNKNOWN = "R", "S", "?"
 _ASIDE_S = 0.0002  # from a look's taking a CPU to the look itself, at most
 _IN_INTERRUPT = frozenset("hHzZ")  # by a device or a clock, whoever ran there
 
@@ -77,9 +78,22 @@ class Woken:
 Event = Left | Came | Waking | Woken
 
 
+@dataclass(frozen=True)
+class Window:
+    """A time in which events were noted; it stands for ``weight`` times its length."""
+
+    from_s: float
+    to_s: float
+    weight: float = 1.0
+
+    @property
+    def seconds(self) -> float:
+        return self.weight * (self.to_s - self.from_s)
+
+
 @dataclass
 class Sum:
-    """How many waits, and how long they were in all."""
+    """How many waits, and how long they were in all, by weight."""
 
     count: int = 0
     seconds: float = 0.0
@@ -87,11 +101,19 @@ class Sum:
 
 @dataclass
 class Waits:
-    """What a thread waited for, by the scheduler's letter and who woke it, in waits that began and
-    ended in a window; ``cut_s`` is how long it was, or may have been, blocked in others."""
+    """What a thread waited for, by the scheduler's letter and who woke it, in waits that ended in a
+    window. Of one that began before it, what was inside counts twice: as often others are inside by
+    as much that end after it, of which nobody knows who will end them.
+
+    ``blocked_s`` is how long it was blocked inside of windows, whoever ended that; ``unknown_s``
+    the windows in which it neither left a CPU nor was woken, ``windows`` in how many waits ended.
+    All seconds are by weight.
+    """
 
     sums: dict[tuple[str, Waker], Sum] = field(default_factory=lambda: defaultdict(Sum))
-    cut_s: float = 0.0
+    blocked_s: float = 0.0
+    unknown_s: float = 0.0
+    windows: int = 0
 
 
 def parse(lines: Iterable[str]) -> Iterator[Event]:
@@ -117,12 +139,12 @@ def parse(lines: Iterable[str]) -> Iterator[Event]:
 
 def waits(
     events: Iterable[Event],
-    windows: Sequence[tuple[float, float]],
+    windows: Sequence[Window],
     tids: Collection[int],
     waker: Callable[[int], Waker],
 ) -> Mapping[int, Waits]:
-    """What each of the threads waited for in ``windows``, each from and to. ``waker`` says what a
-    thread is that woke another one; None of them, and thread 0, are the kernel."""
+    """What each of the threads waited for in ``windows``. ``waker`` says what a thread is that woke
+    another one; None of them, and thread 0, are the kernel."""
     found = {tid: Waits() for tid in tids}
     known = by_thread(events)
     for tid, of_thread in found.items():
@@ -136,12 +158,17 @@ def by_thread(events: Iterable[Event]) -> Mapping[int, Sequence[Event]]:
     found: defaultdict[int, list[Event]] = defaultdict(list)
     for event in events:
         found[event.tid].append(event)
-    return {tid: sorted(known, key=lambda event: event.at_s) for tid, known in found.items()}
+    return {tid: sorted(known, key=_when) for tid, known in found.items()}
 
 
-def inside(events: Sequence[Event], window: tuple[float, float]) -> Sequence[Event]:
-    """Those of a window, from and to."""
-    return [event for event in events if window[0] <= event.at_s <= window[1]]
+def _when(event: Event) -> float:
+    return event.at_s
+
+
+def inside(events: Sequence[Event], window: Window) -> Sequence[Event]:
+    """The events in a window, of those in their order."""
+    first = bisect_left(events, window.from_s, key=_when)
+    return events[first : bisect_right(events, window.to_s, key=_when)]
 
 
 def doing(events: Sequence[Event], at_s: float, looker: int) -> Doing | None:
@@ -183,33 +210,41 @@ def _after(event: Left | Came | Woken) -> Doing:
             return "ready"
 
 
-def _add(
-    to: Waits, events: Sequence[Event], window: tuple[float, float], waker: Callable[[int], Waker]
-) -> None:
+def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[int], Waker]) -> None:
     """Add what a thread waited for in a window. A wait whose end was not seen although the thread
     went on is forgotten."""
-    if not events:
-        to.cut_s += window[1] - window[0]
-        return
     left: Left | None = None
     by: int | None = None
-    seen = False
+    ended = 0
+    known = False
     for event in events:
         match event:
             case Left():
                 left = None if event.is_ready else event
-                by = None
             case Waking():
-                by = event.by
+                by = event.by  # it may be woken before it has left its CPU
             case Woken():
-                if left is not None:
+                if left is not None or not known:
                     who: Waker = waker(by) if by else "kernel"
-                    total = to.sums[left.state[0], who]
+                    began_s = window.from_s if left is None else left.at_s
+                    seconds = window.weight * (event.at_s - began_s)
+                    total = to.sums[_state(left, who), who]
                     total.count += 1
-                    total.seconds += event.at_s - left.at_s
-                    left = None
-                elif not seen:
-                    to.cut_s += event.at_s - window[0]
-        seen = seen or not isinstance(event, Waking)
+                    total.seconds += seconds if known else 2 * seconds
+                    to.blocked_s += seconds
+                    ended += 1
+                left, by = None, None
+            case Came():
+                left = None
+        known = known or not isinstance(event, Waking)
     if left is not None:
-        to.cut_s += window[1] - left.at_s
+        to.blocked_s += window.weight * (window.to_s - left.at_s)
+    to.unknown_s += 0.0 if known else window.seconds
+    to.windows += ended > 0
+
+
+def _state(left: Left | None, who: Waker) -> str:
+    """The scheduler's letter; of waits that began before the window, what it is most often."""
+    if left is not None:
+        return left.state[0]
+    return _UNKNOWN if who == "kernel" else _SLEEPS

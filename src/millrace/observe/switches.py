@@ -15,20 +15,20 @@ tell apart. The section's ``statements`` has these looks, by the ``statement`` t
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from millrace.load.board import Shown
 from millrace.observe import proc, sockets, switch_events
 from millrace.observe.model import Missing, Target, Unavailable
 from millrace.observe.seats import seats
-from millrace.observe.switch_events import EVENTS, Event, Waits
+from millrace.observe.switch_events import EVENTS, Event, Waits, Window
 from millrace.observe.thread_kinds import POOL
 from millrace.observe.thread_watch import ThreadWatch, needs_process
 from millrace.observe.tracing import Tracing
@@ -68,6 +68,8 @@ class Switches:
         self._connected = False
         self._over = threading.Event()
         self._windows: list[tuple[float, float]] = []
+        self._began_s = 0.0
+        self._own: frozenset[int] = frozenset()
         self._tids: frozenset[int] = frozenset()
         self._slots: Mapping[int, int] = {}
         self._looks: list[Look] = []
@@ -90,7 +92,8 @@ class Switches:
             }
 
     def begin(self) -> None:
-        self._watch.look()
+        self._began_s = time.monotonic()
+        self._own = frozenset(self._watch.look())
         serving = self._watch.serving
         tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
         self._tids = frozenset(random.sample(tids, min(len(tids), _MOST_THREADS)))
@@ -100,6 +103,8 @@ class Switches:
 
     def end(self) -> None:
         self._stop_listening()
+        # Whoever was there at either mark; the threads of clients are gone soon.
+        self._own |= frozenset(self._watch.look())
         if self._trouble is not None:
             raise self._trouble
 
@@ -109,11 +114,11 @@ class Switches:
                 raise Unavailable("no thread that serves a client was known when it began")
             return {}  # who loads tables connects later
         events = list(switch_events.parse(self._tracing.text().splitlines()))
-        own = {int(task.name) for task in Path(f"/proc/{self._watch.pid}/task").iterdir()}
-        found = switch_events.waits(events, self._windows, self._tids, wakers(own))
+        windows = weighted(self._windows, self._began_s)
+        found = switch_events.waits(events, windows, self._tids, wakers(self._own))
         return {
-            NAME: section(found, self._windows)
-            | {"statements": statements(events, self._windows, self._looks, self._looker)},
+            NAME: section(found, windows)
+            | {"statements": statements(events, windows, self._looks, self._looker)},
             "missing": missing(found.values(), self._tracing.lost()),
         }
 
@@ -203,15 +208,30 @@ def wakers(own: Collection[int]) -> Callable[[int], switch_events.Waker]:
     return lambda tid: known[tid] if tid in known else known.setdefault(tid, waker(tid))
 
 
-def section(found: Mapping[int, Waits], windows: Collection[tuple[float, float]]) -> dict[str, Any]:
+def weighted(windows: Sequence[tuple[float, float]], began_s: float) -> Sequence[Window]:
+    """Windows, from and to, in their order, that weigh what they stand for: the time since the one
+    before, or since the begin, by the mean of that."""
+    if not windows:
+        return ()
+    ends_s = [began_s, *(to_s for _, to_s in windows)]
+    mean_s = (ends_s[-1] - began_s) / len(windows)
+    return [
+        Window(from_s, to_s, (to_s - before_s) / mean_s)
+        for before_s, (from_s, to_s) in zip(ends_s, windows, strict=False)
+    ]
+
+
+def section(found: Mapping[int, Waits], windows: Collection[Window]) -> dict[str, Any]:
     """The section of the document: by thread what it waited for, the longest in sum first."""
     return {
         "windows": len(windows),
-        "seconds": sum(to_s - from_s for from_s, to_s in windows),
+        "seconds": math.fsum(window.seconds for window in windows),
         "threads": [
             {
                 "tid": tid,
-                "cut_s": waits.cut_s,
+                "blocked_s": waits.blocked_s,
+                "unknown_s": waits.unknown_s,
+                "windows": waits.windows,
                 "waits": [
                     {"state": state, "woken_by": by, "count": each.count, "seconds": each.seconds}
                     for (state, by), each in sorted(
@@ -226,25 +246,25 @@ def section(found: Mapping[int, Waits], windows: Collection[tuple[float, float]]
 
 def statements(
     events: Iterable[Event],
-    windows: Iterable[tuple[float, float]],
+    windows: Iterable[Window],
     looks: Sequence[Look],
     looker: int,
 ) -> list[dict[str, Any]] | None:
-    """By statement, how often its thread was found on a CPU, and ready without one; None where
-    nobody looked."""
+    """By statement, how often its thread was found on a CPU, and ready without one, by the weight
+    of the windows; None where nobody looked."""
     if not looks:
         return None
-    on_cpu: Counter[str] = Counter()
-    ready: Counter[str] = Counter()
+    on_cpu: defaultdict[str, float] = defaultdict(float)
+    ready: defaultdict[str, float] = defaultdict(float)
     by_thread = switch_events.by_thread(events)
     for window in windows:
         inside = {tid: switch_events.inside(known, window) for tid, known in by_thread.items()}
         for look in looks:
-            if window[0] <= look.at_s <= window[1]:
+            if window.from_s <= look.at_s <= window.to_s:
                 for tid, statement in look.statements.items():
                     did = switch_events.doing(inside.get(tid, ()), look.at_s, looker)
-                    on_cpu[statement] += did == "on_cpu"
-                    ready[statement] += did == "ready"
+                    on_cpu[statement] += window.weight * (did == "on_cpu")
+                    ready[statement] += window.weight * (did == "ready")
     return [
         {"statement": name, "on_cpu": on_cpu[name], "ready": ready[name]} for name in sorted(on_cpu)
     ]

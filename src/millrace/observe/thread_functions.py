@@ -79,7 +79,11 @@ def functions_of(pid: int, program: Path, names: Collection[str]) -> dict[int, s
                 stack = next((m for m in mapped if pointer and m.start <= pointer < m.end), None)
                 if pointer is None or stack is None:
                     continue
-                words = os.pread(memory.fileno(), min(stack.end - pointer, _MOST_BYTES), pointer)
+                size = min(stack.end - pointer, _MOST_BYTES)
+                try:
+                    words = os.pread(memory.fileno(), size, pointer)
+                except OSError:
+                    continue  # it has just ended
                 name = outermost(words, functions, base)
                 if name is not None:
                     found[tid] = name

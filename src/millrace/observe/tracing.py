@@ -26,8 +26,10 @@ _BUFFERS_KB = 8 << 10
 _LEAST_BUFFER_KB = 256
 
 _RIGHTS = (
-    "run millrace as root, or let its user write to /sys/kernel/tracing; in a container, mount it"
+    "run millrace as root, or let its user write to /sys/kernel/tracing; in a container, mount it "
+    "and let that share the host's processes (--pid=host)"
 )
+_OF_THE_HOST = "pid:[4026531836]"  # the first namespace of processes, the same in every kernel
 
 
 class Tracing:
@@ -78,7 +80,10 @@ class Tracing:
 
 def _made() -> Path:
     """A new instance."""
-    instances = next((place for place in _instances() if place.is_dir()), None)
+    if not _sees_the_host():
+        raise Unavailable("the kernel's events name processes otherwise here", remedy=_RIGHTS)
+    # A directory in one that is closed to us is not there for us.
+    instances = next((place for place in _instances() if os.path.isdir(place)), None)  # noqa: PTH112
     if instances is None:
         raise Unavailable("this kernel traces no events, or hides that", remedy=_RIGHTS)
     try:
@@ -95,6 +100,14 @@ def _made() -> Path:
 
 def _instances() -> tuple[Path, ...]:
     return tuple(place / "instances" for place in _PLACES)
+
+
+def _sees_the_host() -> bool:
+    """Whether processes have the numbers here that the kernel's events give them."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == _OF_THE_HOST
+    except OSError:
+        return False
 
 
 def _tidy(instances: Path) -> None:

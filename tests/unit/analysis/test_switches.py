@@ -25,10 +25,17 @@ def wait(state: str, by: str, seconds: float, count: int = 1000) -> dict[str, An
     return {"state": state, "woken_by": by, "count": count, "seconds": seconds}
 
 
-def section(*waits: Mapping[str, Any], tid: int = 7, cut_s: float = 0.0) -> dict[str, Any]:
+def section(
+    *waits: Mapping[str, Any], tid: int = 7, unknown_s: float = 0.0, windows: int = 10
+) -> dict[str, Any]:
     """Of ten windows of 10 ms."""
-    threads = [{"tid": tid, "cut_s": cut_s, "waits": list(waits)}]
-    return {"windows": 10, "seconds": 0.1, "threads": threads}
+    blocked_s = math.fsum(wait["seconds"] for wait in waits)
+    told = {"blocked_s": blocked_s, "unknown_s": unknown_s, "windows": windows}
+    return {
+        "windows": 10,
+        "seconds": 0.1,
+        "threads": [{"tid": tid, **told, "waits": list(waits)}],
+    }
 
 
 def test_a_class_is_made_as_long_as_the_events_say() -> None:
@@ -37,10 +44,21 @@ def test_a_class_is_made_as_long_as_the_events_say() -> None:
     assert factors(sampled, told) == {
         "lock": pytest.approx(0.5), "network": pytest.approx(2.0), "running": pytest.approx(5 / 3)
     }  # fmt: skip
+    # Windows of which nothing is known are left out.
+    found = factors(sampled, section(wait("S", "own", 0.03), unknown_s=0.002))
+    assert found["lock"] == pytest.approx(0.03 / 0.098 * 10 / 6)
+    assert found["running"] == pytest.approx(0.068 / 0.098 * 10 / 3)
+
+
+def test_running_is_what_the_events_tell_and_not_what_is_left() -> None:
+    """Reads that samples see too seldom do not make it longer."""
+    told = section(wait("S", "own", 0.03), wait("D", "kernel", 0.04))
+    found = factors([thread(lock=6.0, running=3.0, data_read=1.0)], told)
+    assert found == {"lock": pytest.approx(0.5), "running": pytest.approx(1.0)}
 
 
 def test_what_the_kernel_ended_is_as_it_was_sampled() -> None:
-    told = section(wait("D", "kernel", 0.05), wait("D", "own", 0.05), wait("S", "kernel", 0.05))
+    told = section(wait("D", "kernel", 0.05), wait("D", "own", 0.05))
     assert factors([thread(lock=6.0, running=4.0)], told) == {}
 
 
@@ -49,20 +67,22 @@ def test_what_the_kernel_ended_is_as_it_was_sampled() -> None:
     [
         {},
         {"windows": 0, "seconds": 0.0, "threads": [{"tid": 7, "cut_s": 0.0, "waits": []}]},
+        section(),
         section(wait("S", "own", 0.03, count=29)),
         section(wait("S", "own", 0.03, count=50)),  # 600 µs each
-        section(wait("S", "own", 0.03), cut_s=0.02),
+        section(wait("S", "own", 0.03), unknown_s=0.0031),
+        section(wait("S", "own", 0.03), wait("S", "kernel", 0.0016)),
+        section(wait("S", "own", 0.03), windows=2),
         section(wait("S", "own", 0.03), tid=8),
         section(wait("S", "other", 0.03)),  # never sampled
     ],
-    ids=["none", "no window", "too few", "too long", "cut", "another thread", "never sampled"],
-)
+    ids=[
+        "none", "before", "no wait", "too few", "too long", "unknown", "ended by the kernel",
+        "few windows", "another thread", "never sampled",
+    ],
+)  # fmt: skip
 def test_where_events_tell_too_little_samples_stay_as_they_are(told: Mapping[str, Any]) -> None:
     assert factors([thread(lock=6.0, running=4.0)], told) == {}
-
-
-def test_threads_that_never_ran_stay_as_they_are() -> None:
-    assert factors([thread(lock=6.0)], section(wait("S", "own", 0.03))) == {}
 
 
 def test_all_threads_are_like_those_that_were_listened_to() -> None:
@@ -75,13 +95,12 @@ def test_all_threads_are_like_those_that_were_listened_to() -> None:
     st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0, 0.04),
     st.floats(0, 0.04),
 )  # fmt: skip
-def test_the_whole_stays_as_it_is(
+def test_what_threads_did_stays_the_whole(
     lock: float, network: float, running: float, own_s: float, other_s: float
 ) -> None:
     told = section(wait("S", "own", own_s), wait("S", "other", other_s))
     found = factors([thread(lock=lock, network=network, running=running)], told)
     assert all(factor >= 0 for factor in found.values())
-    if found["running"] > 0:
-        seconds = {"lock": lock, "network": network, "running": running}
-        after = math.fsum(found[name] * each for name, each in seconds.items())
-        assert after == pytest.approx(math.fsum(seconds.values()))
+    seconds = {"lock": lock, "network": network, "running": running}
+    after = math.fsum(found[name] * each for name, each in seconds.items())
+    assert after == pytest.approx(math.fsum(seconds.values()))

@@ -37,7 +37,16 @@ def test_what_clients_have_under_way(tmp_path: Path) -> None:
         assert shown.under_way(0) == "a"
 
 
-@pytest.mark.parametrize("text", [b"", b"\0" * 64, written().replace(b"millrace\1", b"millrace\2")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        written((1, 0, 7))[:-1],
+        written((1, 0, 7))[:100],
+        b"",
+        b"\0" * 64,
+        written().replace(b"millrace\1", b"millrace\2"),
+    ],
+)
 def test_a_board_that_nobody_has_filled(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "board"
     path.write_bytes(text)

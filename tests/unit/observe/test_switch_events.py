@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from millrace.observe.switch_events import (
     Waits,
     Waker,
     Waking,
+    Window,
     Woken,
     doing,
     parse,
@@ -61,7 +63,10 @@ def waker(tid: int) -> Waker:
     return "own" if tid < 100 else "other"
 
 
-def seen(*events: Event, window: tuple[float, float] = (0.0, 10.0)) -> Waits:
+WINDOW = Window(0.0, 10.0)
+
+
+def seen(*events: Event, window: Window = WINDOW) -> Waits:
     (found,) = waits(events, [window], [7], waker).values()
     return found
 
@@ -87,7 +92,7 @@ def test_a_wait_is_from_leaving_a_cpu_to_the_queue_of_one() -> None:
         Woken(6.0, 7),
     )
     assert told(found) == [("D", "kernel", 1, 2.0), ("S", "other", 1, 0.5), ("S", "own", 1, 0.4)]
-    assert found.cut_s == 0
+    assert (found.blocked_s, found.unknown_s, found.windows) == (pytest.approx(2.9), 0, 1)
 
 
 def test_events_of_several_cpus_are_put_in_order() -> None:
@@ -95,15 +100,56 @@ def test_events_of_several_cpus_are_put_in_order() -> None:
     assert told(found) == [("S", "kernel", 1, 0.5)]
 
 
-def test_waits_that_reach_beyond_a_window_are_cut() -> None:
+def test_of_waits_that_reach_into_a_window_what_is_inside_counts_for_those_that_reach_out() -> None:
     found = seen(Waking(1.0, 7, 8), Woken(1.5, 7), Left(8.0, 7, "S", 0))
-    assert told(found) == []
-    assert found.cut_s == pytest.approx(1.5 + 2.0)
+    assert told(found) == [("S", "own", 1, 3.0)]
+    assert found.blocked_s == pytest.approx(1.5 + 2.0)
+    # Nobody knows how it slept, and the kernel ends more than one kind of sleep.
+    assert told(seen(Waking(1.0, 7, None), Woken(1.5, 7))) == [("?", "kernel", 1, 3.0)]
+    assert told(seen(Left(8.0, 7, "S", 0))) == []
 
 
-def test_a_thread_of_which_nothing_was_seen_may_have_been_blocked() -> None:
-    assert seen(Left(1.0, 8, "S", 0), Woken(2.0, 8)).cut_s == 10.0
-    assert seen(Left(1.0, 7, "S", 0), Woken(2.0, 7), window=(3.0, 4.0)).cut_s == 1.0
+def test_one_that_is_woken_before_it_has_left_its_cpu() -> None:
+    found = seen(Came(0.5, 7), Waking(1.0, 7, 8), Left(1.1, 7, "S", 0), Woken(1.2, 7))
+    assert told(found) == [("S", "own", 1, 0.1)]
+
+
+def test_nothing_is_known_of_a_thread_without_events() -> None:
+    assert seen(Left(1.0, 8, "S", 0), Woken(2.0, 8)).unknown_s == 10.0
+    assert seen(Left(1.0, 7, "S", 0), Woken(2.0, 7), window=Window(3.0, 4.0, 2.0)).unknown_s == 2.0
+
+
+def test_windows_weigh_what_they_stand_for() -> None:
+    events: list[Event] = [Left(1.0, 7, "S", 0), Waking(1.5, 7, 8), Woken(1.5, 7)]
+    found = seen(*events, window=Window(0.0, 2.0, 3.0))
+    assert told(found) == [("S", "own", 1, 1.5)]
+    assert found.blocked_s == 1.5
+
+
+@pytest.mark.parametrize("mean_s", [0.0005, 0.005, 0.03])
+def test_shares_are_those_of_the_time_however_long_waits_are(mean_s: float) -> None:
+    """A thread that runs for a millisecond and then waits for its own and for others in turn, one
+    half as long as the other, seen in windows of 10 ms."""
+    source = np.random.default_rng(5)
+    events: list[Event] = []
+    truth = {"own": 0.0, "other": 0.0}
+    now_s, by = 0.0, 8
+    while now_s < 100.0:
+        now_s += source.exponential(0.001)
+        waited_s = source.exponential(mean_s if by == 8 else mean_s / 2)
+        events += [Left(now_s, 7, "S", 0), Waking(now_s + waited_s, 7, by)]
+        events.append(Woken(now_s + waited_s, 7))
+        truth["own" if by == 8 else "other"] += waited_s
+        now_s, by = now_s + waited_s, 208 - by
+    windows = [Window(at_s, at_s + 0.01) for at_s in np.arange(0.0, now_s - 1, 0.025)]
+    (found,) = waits(events, windows, [7], waker).values()
+    known_s = sum(window.seconds for window in windows) - found.unknown_s
+    blocked = found.blocked_s / known_s
+    assert blocked == pytest.approx(sum(truth.values()) / now_s, rel=0.05 + found.unknown_s / 40)
+    for who, seconds in truth.items():
+        told_s = sum(each.seconds for (_, by), each in found.sums.items() if by == who)
+        if mean_s < 0.01:  # longer ones reach beyond both ends of a window
+            assert told_s / known_s == pytest.approx(seconds / now_s, rel=0.1), who
 
 
 def test_a_wait_whose_end_was_not_seen_is_forgotten() -> None:
@@ -116,8 +162,9 @@ def test_windows_are_summed() -> None:
         Left(1.0, 7, "S", 0), Waking(1.1, 7, 8), Woken(1.1, 7), Left(2.0, 7, "S", 0),
         Waking(2.5, 7, 8), Woken(2.5, 7), Left(3.0, 7, "S", 0),
     ]  # fmt: skip
-    (found,) = waits(events, [(0.5, 1.5), (1.5, 2.6)], [7], waker).values()
+    (found,) = waits(events, [Window(0.5, 1.5), Window(1.5, 2.6)], [7], waker).values()
     assert told(found) == [("S", "own", 2, 0.6)]
+    assert found.windows == 2
 
 
 @given(
@@ -140,7 +187,7 @@ def test_waits_that_are_seen_as_a_whole_are_all_told(
         ]
         now[tid] = left + waited + ready
         expected[tid] += waited
-    found = waits(events, [(0.0, max(now.values()))], [7, 8], waker)
+    found = waits(events, [Window(0.0, max(now.values()))], [7, 8], waker)
     for tid, of_thread in found.items():
         assert sum(each.seconds for each in of_thread.sums.values()) == pytest.approx(expected[tid])
         assert sum(each.count for each in of_thread.sums.values()) == sum(

@@ -6,23 +6,33 @@ import os
 import threading
 from pathlib import Path
 
-from millrace.observe.switch_events import Came, Left, Sum, Waits, Woken
-from millrace.observe.switches import Look, filters, missing, section, statements, wakers
+from millrace.observe.switch_events import Came, Left, Sum, Waits, Window, Woken
+from millrace.observe.switches import (
+    Look,
+    filters,
+    missing,
+    section,
+    statements,
+    wakers,
+    weighted,
+)
 
 
 def test_the_section() -> None:
-    waits = Waits(cut_s=0.004)
+    waits = Waits(blocked_s=0.004, unknown_s=0.25, windows=1)
     waits.sums["S", "other"] = Sum(2, 0.001)
     waits.sums["S", "own"] = Sum(20, 0.003)
-    told = section({7: waits, 5: Waits()}, [(1.0, 1.25), (2.0, 2.5)])
+    told = section({7: waits, 5: Waits()}, [Window(1.0, 1.25), Window(2.0, 2.5)])
     assert told == {
         "windows": 2,
         "seconds": 0.75,
         "threads": [
-            {"tid": 5, "cut_s": 0.0, "waits": []},
+            {"tid": 5, "blocked_s": 0.0, "unknown_s": 0.0, "windows": 0, "waits": []},
             {
                 "tid": 7,
-                "cut_s": 0.004,
+                "blocked_s": 0.004,
+                "unknown_s": 0.25,
+                "windows": 1,
                 "waits": [
                     {"state": "S", "woken_by": "own", "count": 20, "seconds": 0.003},
                     {"state": "S", "woken_by": "other", "count": 2, "seconds": 0.001},
@@ -54,12 +64,18 @@ def test_looks_at_statements_find_threads_on_a_cpu_or_ready() -> None:
         Look(2.5, {7: "a", 9: "a"}),  # outside of both windows
         Look(2.8, {7: "a", 9: "c"}),  # nobody knows, and on a CPU until it leaves that
     ]
-    assert statements(events, [(1.0, 2.0), (2.7, 3.0)], looks, 4) == [
-        {"statement": "a", "on_cpu": 1, "ready": 0},
-        {"statement": "b", "on_cpu": 2, "ready": 2},
-        {"statement": "c", "on_cpu": 1, "ready": 0},
+    assert statements(events, [Window(1.0, 2.0), Window(2.7, 3.0, 0.5)], looks, 4) == [
+        {"statement": "a", "on_cpu": 1.0, "ready": 0.0},
+        {"statement": "b", "on_cpu": 2.0, "ready": 2.0},
+        {"statement": "c", "on_cpu": 0.5, "ready": 0.0},
     ]
-    assert statements(events, [(1.0, 2.0)], [], 4) is None
+    assert statements(events, [Window(1.0, 2.0)], [], 4) is None
+
+
+def test_windows_weigh_the_time_since_the_one_before() -> None:
+    found = weighted([(2.5, 3.0), (3.5, 4.0), (6.0, 7.0)], 1.0)
+    assert [window.weight for window in found] == [1.0, 0.5, 1.5]
+    assert weighted([], 1.0) == ()
 
 
 def test_who_wakes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,11 +108,14 @@ def python_program() -> Path:
 
 @pytest.fixture
 def waiting() -> Iterator[subprocess.Popen[bytes]]:
-    """A Python that waits, or does so soon."""
+    """A Python that waits."""
     command = [sys.executable, "-c", "print(1, flush=True); input()"]
     with subprocess.Popen(command, stdin=-1, stdout=-1) as it:
         assert it.stdout is not None
         it.stdout.readline()
+        deadline = time.monotonic() + 10
+        while proc.stack_pointer(proc.read(f"/proc/{it.pid}/syscall")) is None:
+            assert time.monotonic() < deadline
         yield it
         it.kill()
 
