@@ -80,7 +80,7 @@ class Tracing:
 
 def _made() -> Path:
     """A new instance."""
-    if not _sees_the_host():
+    if not sees_the_host():
         raise Unavailable("the kernel's events name processes otherwise here", remedy=_RIGHTS)
     # A directory in one that is closed to us is not there for us.
     instances = next((place for place in _instances() if os.path.isdir(place)), None)  # noqa: PTH112
@@ -102,7 +102,7 @@ def _instances() -> tuple[Path, ...]:
     return tuple(place / "instances" for place in _PLACES)
 
 
-def _sees_the_host() -> bool:
+def sees_the_host() -> bool:
     """Whether processes have the numbers here that the kernel's events give them."""
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == _OF_THE_HOST

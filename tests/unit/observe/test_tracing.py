@@ -11,11 +11,13 @@ import pytest
 from millrace.observe import tracing
 from millrace.observe.model import Unavailable
 from millrace.observe.tracing import Tracing
+from tests.unit.ordinary_user import as_ordinary_user
 
 
 @pytest.fixture
 def instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tracing, "_PLACES", (tmp_path / "none", tmp_path))
+    monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
     made = tmp_path / "instances"
     made.mkdir()
     return made
@@ -49,11 +51,28 @@ def test_what_a_process_that_is_gone_has_left_is_removed(
     )
 
 
-def test_where_nothing_is_traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "_PLACES", (tmp_path,))
+def test_where_nothing_is_traced(instances: Path) -> None:
+    instances.rmdir()
     with pytest.raises(Unavailable, match="traces no events") as why:
         Tracing(())
     assert "run millrace as root" in (why.value.remedy or "")
+
+
+def test_a_place_that_is_closed_to_a_user_is_none(instances: Path) -> None:
+    instances.parent.chmod(0o700)
+    with as_ordinary_user(), pytest.raises(Unavailable, match="traces no events") as why:
+        Tracing(())
+    assert "run millrace as root" in (why.value.remedy or "")
+
+
+def test_where_processes_have_other_numbers(
+    instances: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "_OF_THE_HOST", "pid:[1]")
+    with pytest.raises(Unavailable, match="name processes otherwise") as why:
+        Tracing(())
+    assert "--pid=host" in (why.value.remedy or "")
+    assert list(instances.iterdir()) == []
 
 
 def test_where_it_may_not_be_used(instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
