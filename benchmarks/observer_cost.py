@@ -1,21 +1,29 @@
-"""What do observers cost? Throughput of the same clients on the same running server, in turns
-without observers, with those of every trial, and with the CPU profile besides."""
+"""What do observers cost? Throughput of clients that go on all the time, in turns of some seconds
+without observers, with those of every trial, and with the CPU profile besides.
+
+Clients that are started anew may find themselves on other CPUs, which makes more of a difference
+than any observer.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from queue import Queue
+from threading import Event
 from typing import Any
 
 from benchmarks.servers import installed, running
 from millrace import workloads
 from millrace.load import client as load
-from millrace.load.spec import Connection
+from millrace.load.spec import Connection, RunSpec
+from millrace.observe.collecting import Collector
 from millrace.observe.registry import OBSERVERS, PROFILE
 from millrace.runner import phases
 from millrace.runner.observing import board, observed
@@ -24,7 +32,8 @@ from millrace.servers.instances import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 
 DATABASE = "sbtest"
-LIMIT_S = 600.0
+LIMIT_S = 3600.0
+SECONDS = 3  # of a turn
 OPTIONS = {"innodb_buffer_pool_size": "256M", "innodb_flush_log_at_trx_commit": "0"}
 TESTS = ("oltp_point_select", "oltp_update_non_index")
 
@@ -34,7 +43,13 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "observers of every trial": BY_DEFAULT,
     "with the CPU profile": (*BY_DEFAULT, PROFILE),
 }
+Intervals = Queue[Mapping[str, Any]]
+
 GOALS = {"observers of every trial": 0.99, "with the CPU profile": 0.97}
+
+
+class _Over(Exception):
+    """Clients have worked long enough."""
 
 
 def main() -> None:
@@ -43,16 +58,16 @@ def main() -> None:
     parser.add_argument(
         "--each", action="store_true", help="each observer alone, too, instead of all at once"
     )
-    parser.add_argument("--quick", action="store_true", help="6 turns of 2 s instead of 20 of 4 s")
+    parser.add_argument("--quick", action="store_true", help="5 turns instead of 25")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
-    turns, seconds = (6, 2.0) if arguments.quick else (20, 4.0)
+    turns = 5 if arguments.quick else 25
     ways = {**WAYS, **({name: (name,) for name in BY_DEFAULT} if arguments.each else {})}
     results = []
     server = installed(arguments.server)
     for clients in (1, 16):
         for test in TESTS:
-            chosen = {"test": test, "clients": clients, "time_s": seconds, "warmup_s": 0.5}
+            chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
             work = Work(workloads.load("sysbench"), {**chosen, "table_size": 50_000, "tables": 1})
             with running(server, OPTIONS) as instance:
                 rates = _rates(instance, work, ways, turns)
@@ -68,7 +83,7 @@ def main() -> None:
             "processors": len(os.sched_getaffinity(0)),
             "server": arguments.server,
             "turns": turns,
-            "seconds": seconds,
+            "seconds": SECONDS,
             "ratios": results,
         }
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
@@ -98,28 +113,55 @@ def _rates(
     load.run(phases.spec(work.warming, work, connection), limit_s=LIMIT_S)
     rates: dict[str, list[float]] = {way: [] for way in ways}
     names = list(ways)
-    for turn in range(turns):
-        first = turn % len(names)
-        for way in names[first:] + names[:first]:
-            rates[way].append(_rate(instance, work, connection, ways[way]))
+    with board(BY_DEFAULT, work) as shown:
+        path = None if shown is None else shown.path
+        spec = phases.spec(work.measuring, work, connection, board=path)
+        with _going_on(spec) as intervals:
+            for turn in range(turns):
+                first = turn % len(names)
+                for way in names[first:] + names[:first]:
+                    with observed(ways[way], work, instance, DATABASE, spec, shown=shown) as seen:
+                        rates[way].append(_rate(seen, intervals))
     return rates
 
 
-def _rate(instance: Instance, work: Work, connection: Connection, names: tuple[str, ...]) -> float:
-    def hear(event: Mapping[str, Any]) -> None:
-        collector.see(event)
+@contextmanager
+def _going_on(spec: RunSpec) -> Iterator[Intervals]:
+    """Clients that work until the end of the block, and what they did in each second."""
+    intervals: Intervals = Queue()
+    over = Event()
 
-    with ExitStack() as opened:
-        shown = opened.enter_context(board(names, work))
-        path = None if shown is None else shown.path
-        spec = phases.spec(work.measuring, work, connection, board=path)
-        collector = opened.enter_context(
-            observed(names, work, instance, DATABASE, spec, shown=shown)
-        )
-        driven = load.run(spec, on_event=hear, limit_s=LIMIT_S).driven()
-        collector.document()
-    assert driven is not None
-    return sum(record.count for record in driven.transactions) / driven.duration_s
+    def hear(event: Mapping[str, Any]) -> None:
+        if over.is_set():
+            raise _Over
+        if event["type"] == "interval" and event["part"] == "measure":
+            intervals.put(event)
+
+    def work() -> None:
+        with suppress(_Over):
+            load.run(spec, on_event=hear, limit_s=LIMIT_S)
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        try:
+            yield intervals
+        finally:
+            over.set()
+            working.result()
+
+
+def _rate(collector: Collector, intervals: Intervals) -> float:
+    """Transactions a second while observers look; what they do before and after is not in it, nor
+    is the second in which they begin."""
+    for mark in ("connected", "measure_started"):
+        collector.see({"type": "mark", "mark": mark})
+    while not intervals.empty():
+        intervals.get()
+    intervals.get(timeout=LIMIT_S)  # they had not begun when it did
+    looked = [intervals.get(timeout=LIMIT_S) for _ in range(SECONDS)]
+    collector.see({"type": "mark", "mark": "measure_ended"})
+    collector.document()
+    return sum(each["transactions"] for each in looked) / sum(each["duration_s"] for each in looked)
 
 
 if __name__ == "__main__":
