@@ -29,8 +29,9 @@ ALPHA = 0.05
 _FAILED_MATTERS = 0.001  # of the operations tried
 
 PartKey = Literal[
-    "cpu_user", "cpu_system", "on_cpu", "runnable", "running", "lock", "log_flush", "fsync",
-    "data_read", "data_write", "network_send", "sleep", "other", "client_wire", "unaccounted",
+    "cpu_user", "cpu_system", "on_cpu", "runnable", "running", "lock", "log_flush", "log_write",
+    "fsync", "data_read", "data_write", "network_send", "sleep", "other", "client_wire",
+    "unaccounted",
 ]  # fmt: skip
 
 # In the order of tables: what ran, what waited, what was elsewhere.
@@ -40,6 +41,7 @@ PARTS: Mapping[PartKey, str] = {
     "runnable": "ready, but no CPU free",
     "lock": "waiting for a lock",
     "log_flush": "waiting for the log to be flushed",
+    "log_write": "writing the log",
     "fsync": "flushing other files",
     "data_read": "reading data",
     "data_write": "writing data",
@@ -54,6 +56,7 @@ UNACCOUNTED: PartKey = "unaccounted"
 STATES_OF: Mapping[PartKey, tuple[str, ...]] = {
     "lock": ("lock",),
     "log_flush": ("log_flush",),
+    "log_write": ("log_write",),
     "fsync": ("fsync",),
     "data_read": ("data_read", "page_fault"),
     "data_write": ("data_write",),

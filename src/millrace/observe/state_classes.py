@@ -19,6 +19,7 @@ StateClass = Literal[
     "running",
     "lock",
     "log_flush",
+    "log_write",
     "fsync",
     "data_read",
     "data_write",
@@ -160,10 +161,15 @@ def _by_call(call: str, target: str | None, around: Surroundings) -> StateClass:
     if call == "msync":
         return "log_flush"  # servers map no data to write it, but logs
     if call in _WRITE:
-        if target in _SOCKETS:
-            return "network_send"
-        written_through = target in _LOGS and target in around.written_through
-        return "log_flush" if written_through else "data_write"
+        return _by_written(target, around)
     if call in _READ:
         return "network" if target in _SOCKETS else "data_read"
     return next((found for calls, found in _CALLS if call in calls), "other")
+
+
+def _by_written(target: str | None, around: Surroundings) -> StateClass:
+    if target in _SOCKETS:
+        return "network_send"
+    if target not in _LOGS:
+        return "data_write"
+    return "log_flush" if target in around.written_through else "log_write"

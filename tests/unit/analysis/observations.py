@@ -29,8 +29,8 @@ _ANY_LATENCY = encoded([50_000], FINE)
 RATE_HZ = 100.0
 
 STATES = (
-    "running", "lock", "log_flush", "fsync", "data_read", "data_write", "network", "network_send",
-    "sleep", "page_fault", "io_queue", "other",
+    "running", "lock", "log_flush", "log_write", "fsync", "data_read", "data_write", "network",
+    "network_send", "sleep", "page_fault", "io_queue", "other",
 )  # fmt: skip
 
 

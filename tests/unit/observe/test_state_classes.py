@@ -78,7 +78,7 @@ def test_targets(link: str, what: str) -> None:
         ("pread64", f"{DATA}/observed/sbtest1.ibd", "data_read"),
         ("read", f"{DATA}/binlog.000001", "data_read"),
         ("pwrite64", f"{DATA}/observed/sbtest1.ibd", "data_write"),
-        ("pwrite64", f"{DATA}/ib_logfile0", "data_write"),
+        ("pwrite64", f"{DATA}/ib_logfile0", "log_write"),
         ("read", "socket:[30]", "network"),
         ("recvfrom", "socket:[30]", "network"),
         ("poll", "socket:[30]", "network"),
@@ -108,7 +108,7 @@ def test_classes_of_calls(call: str, target: str | None, expected: str) -> None:
 def test_a_write_to_a_log_that_is_written_through_waits_for_the_disk() -> None:
     through = Surroundings(SOCKETS, (), {"redo log", "data file"}, "x86_64")
     assert did("pwrite64", f"{DATA}/ib_logfile0", through).state_class == "log_flush"
-    assert did("pwrite64", f"{DATA}/binlog.000001", through).state_class == "data_write"
+    assert did("pwrite64", f"{DATA}/binlog.000001", through).state_class == "log_write"
     assert did("pwrite64", f"{DATA}/a/b.ibd", through).state_class == "data_write"
 
 
