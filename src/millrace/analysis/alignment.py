@@ -1,94 +1,167 @@
 """What aligned settings give back of a loss, from trials of A and B and of B with settings of A.
 
 Of each block x = value / value of the base, so that all shares are fractions of what the base does
-and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining =
-1 - x(B with all aligned). Where less is better, signs are turned. Intervals are over blocks.
+and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining with it =
+1 - x(B aligned). Where less is better, signs are turned. Intervals are over blocks: of the loss
+those in which A and B finished, of an alignment those of them in which it finished too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from millrace.analysis.metrics import Metric
+from millrace.analysis.metrics import Metric, read_metrics
 from millrace.stats import MeanEstimate, mean_estimate
-from millrace.store.records import StoredRun
+from millrace.store.records import TESTED, Level, RunRecord, StoredAttempt, StoredRun
 
 ALL = "all of these"
 """The alignment of all suspected settings at once."""
 
 
 @dataclass(frozen=True)
+class SuspectsTest:
+    """What a run tests: the suspects of ``run``, by treatments ``base``, ``candidate`` and
+    ``aligned`` (by the alignments' names, the one of all settings last), which are ids of its own.
+    ``left_out`` are suspects that are not aligned and why, a clause each."""
+
+    run: str
+    base: str
+    candidate: str
+    aligned: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class GivenBack:
-    """What one alignment gives back: a fraction of the base's value."""
+    """What one alignment gives back, and what remains with it: fractions of the base's value."""
 
     name: str
     share: MeanEstimate
+    remaining: MeanEstimate
 
 
 @dataclass(frozen=True)
 class Alignments:
-    """The loss of B against A, what alignments give back of it, and what remains with the last of
-    them, which is the one of all settings. Fractions of the base's value; a gain is negative.
+    """The loss of B against A, and what alignments give back of it, the one of all settings last.
+    Fractions of the base's value; a gain is negative.
 
-    ``run_id`` is the run that showed it; ``left_out`` says what is suspected and was not aligned.
+    ``run_id`` is the run that showed it; ``left_out`` says what is suspected and was not aligned,
+    ``untried`` which alignments have no result, and why.
     """
 
     metric: Metric
     loss: MeanEstimate
     given_back: tuple[GivenBack, ...]
-    remaining: MeanEstimate
     run_id: str = ""
     left_out: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+
+    @property
+    def remaining(self) -> MeanEstimate | None:
+        """What remains with all that gave a result aligned; None where they did so apart only."""
+        *others, last = self.given_back
+        return last.remaining if not others or last.name == ALL else None
 
     def shows(self, name: str) -> bool:
         """Whether this alignment alone gave back some of the loss for certain."""
         return any(
             each.name == name
-            and each.share.low is not None
-            and each.share.high is not None
-            and (each.share.low > 0 if self.loss.mean > 0 else each.share.high < 0)
+            and is_certain(each.share)
+            and (each.share.mean > 0) == (self.loss.mean > 0)
             for each in self.given_back
         )
 
 
-def given_back(
-    stored: StoredRun,
-    metric: Metric,
-    *,
-    base: str,
-    candidate: str,
-    aligned: Mapping[str, str],
-    confidence: float = 0.95,
-) -> Alignments | None:
-    """The shares of a run whose treatments are given by their ids, those of ``aligned`` by their
-    names, the one of all settings last; None where no block has them all."""
-    values = _values(stored, metric)
-    ids = (base, candidate, *aligned.values())
-    blocks = sorted(set.intersection(*(set(values.get(each, {})) for each in ids)))
-    if not blocks:
+def is_certain(share: MeanEstimate) -> bool:
+    """Whether its interval tells its sign."""
+    return share.low is not None and share.high is not None and not share.low <= 0 <= share.high
+
+
+def with_test(run: RunRecord, test: SuspectsTest) -> dict[str, Any]:
+    """The ``spec`` of a run with what it tests."""
+    aligned = [{"name": name, "treatment": each} for name, each in test.aligned.items()]
+    return {**run.spec, TESTED: {**asdict(test), "aligned": aligned}}
+
+
+def suspects_test(run: RunRecord) -> SuspectsTest | None:
+    """What a run tests; None where it tests no suspects."""
+    kept = run.spec.get(TESTED)
+    if kept is None:
         return None
+    return SuspectsTest(
+        run=kept["run"],
+        base=kept["base"],
+        candidate=kept["candidate"],
+        aligned={each["name"]: each["treatment"] for each in kept["aligned"]},
+        left_out=tuple(kept["left_out"]),
+    )
+
+
+def is_of(stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]) -> bool:
+    """Whether the run tests suspects of the difference between treatments with these levels."""
+    test = suspects_test(stored.run)
+    levels = {each.id: each.levels for each in stored.treatments}
+    return test is not None and (
+        levels.get(test.base) == base and levels.get(test.candidate) == candidate
+    )
+
+
+def given_back(stored: StoredRun) -> Alignments | None:
+    """The shares of a run that tests suspects; None where none of its blocks has a result of A, of
+    B and of an alignment."""
+    test = suspects_test(stored.run)
+    if test is None:
+        return None
+    metric = read_metrics(stored.run.spec["workload"])[0]
+    values = _values(stored, metric)
+    base, candidate = values.get(test.base, {}), values.get(test.candidate, {})
     sign = 1.0 if metric.direction == "higher" else -1.0
 
-    def lost(treatment: str) -> list[float]:
-        of = values[treatment]
-        return [sign * (1 - of[block] / values[base][block]) for block in blocks]
-
-    def estimate(shares: list[float]) -> MeanEstimate:
-        return mean_estimate(shares, confidence=confidence)
+    def lost(treatment: Mapping[int, float]) -> dict[int, float]:
+        """By blocks that have it, A and B."""
+        blocks = sorted(base.keys() & candidate.keys() & treatment.keys())
+        return {block: sign * (1 - treatment[block] / base[block]) for block in blocks}
 
     loss = lost(candidate)
-    shares = {
-        name: [b - a for b, a in zip(loss, lost(treatment), strict=True)]
-        for name, treatment in aligned.items()
-    }
-    *_, last = aligned.values()
+    left = {name: lost(values.get(each, {})) for name, each in test.aligned.items()}
+    shares = tuple(
+        GivenBack(
+            name,
+            mean_estimate([loss[block] - share for block, share in of.items()]),
+            mean_estimate([*of.values()]),
+        )
+        for name, of in left.items()
+        if of
+    )
+    if not shares:
+        return None
     return Alignments(
         metric,
-        estimate(loss),
-        tuple(GivenBack(name, estimate(share)) for name, share in shares.items()),
-        estimate(lost(last)),
+        mean_estimate([*loss.values()]),
+        shares,
+        run_id=stored.run.id,
+        left_out=test.left_out,
+        untried=_untried(stored, {name: test.aligned[name] for name, of in left.items() if not of}),
     )
+
+
+def _untried(stored: StoredRun, treatments: Mapping[str, str]) -> tuple[str, ...]:
+    """Why alignments have no result: those with the same reason in one clause."""
+    last = stored.last_attempts()
+    reasons: dict[str, list[str]] = {}
+    for name, treatment in treatments.items():
+        of = (last.get(trial.id) for trial in stored.trials if trial.treatment_id == treatment)
+        failed = next((each for each in of if each and each.outcome == "failed"), None)
+        reasons.setdefault(_reason(failed), []).append(name)
+    return tuple(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+
+
+def _reason(failed: StoredAttempt | None) -> str:
+    if failed is None or not failed.reason:
+        return "no block has a result of it, of A and of B"
+    return f"failed at {failed.failed_step}: {failed.reason.splitlines()[0].rstrip('.')}"
 
 
 def _values(stored: StoredRun, metric: Metric) -> dict[str, dict[int, float]]:

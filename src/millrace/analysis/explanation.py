@@ -13,7 +13,7 @@ from typing import Literal
 
 from millrace.analysis import variables
 from millrace.analysis.account import Account, AccountDifferences, account, differences
-from millrace.analysis.alignment import Alignments
+from millrace.analysis.alignment import Alignments, given_back, is_of
 from millrace.analysis.blocked import BlockedComparison, compare_blocked
 from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
 from millrace.analysis.model import level_text
@@ -155,6 +155,15 @@ def with_experiment(explanation: Explanation, found: Alignments) -> Explanation:
         replace(each, shown=each.shown or found.shows(each.about)) for each in explanation.suspects
     )
     return replace(explanation, suspects=suspects, experiment=found)
+
+
+def with_tests(explanation: Explanation, tests: Sequence[StoredRun]) -> Explanation:
+    """The explanation with the answer of the first of ``tests`` that is of its two treatments and
+    has one; as it is where there is none."""
+    a, b = explanation.a.levels, explanation.b.levels
+    answers = (given_back(stored) for stored in tests if is_of(stored, a, b))
+    found = next((each for each in answers if each is not None), None)
+    return explanation if found is None else with_experiment(explanation, found)
 
 
 def explain(

@@ -12,11 +12,12 @@ its memory allocator with it, and what else the host did cannot, and are named a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millrace.analysis.alignment import ALL
+from millrace.analysis.alignment import ALL, SuspectsTest
+from millrace.analysis.suspects.known import needed
 from millrace.analysis.suspects.model import Suspect
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, OPTION
@@ -43,10 +44,12 @@ Refuses = Callable[[str, str | None], bool]
 
 @dataclass(frozen=True)
 class Alignment:
-    """Settings of B, by their names, and the values that they have in A."""
+    """Settings of B, by their names, and the values that they have in A; ``needed`` are options
+    that it does not start without then, and was not given."""
 
     name: str
     settings: Mapping[str, str]
+    needed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,17 +63,15 @@ class Aligning:
 
 @dataclass(frozen=True)
 class AlignedPlan:
-    """``plan`` runs treatments ``base``, ``candidate`` and ``aligned`` (by the alignments' names),
-    which are their ids."""
+    """``plan`` runs the treatments of ``test``."""
 
     plan: Plan
-    base: str
-    candidate: str
-    aligned: Mapping[str, str]
+    test: SuspectsTest
 
 
-def alignments(suspects: Sequence[Suspect], refuses: Refuses) -> Aligning:
+def alignments(suspects: Sequence[Suspect], refuses: Refuses, given: Collection[str]) -> Aligning:
     """What can be aligned of the likeliest suspects, each alone and all together, and what not.
+    ``given`` are the options that B was given, by their names.
 
     Raises UserError where there is nothing that can.
     """
@@ -87,7 +88,7 @@ def alignments(suspects: Sequence[Suspect], refuses: Refuses) -> Aligning:
         if settings and len(found) == _MOST:
             left_out.append(f"{suspect.about}: {_MOST} likelier suspects are tested")
         elif settings:
-            found.append(Alignment(suspect.about, settings))
+            found.append(_alignment(suspect.about, settings, given))
     if not found:
         why = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(
@@ -96,8 +97,13 @@ def alignments(suspects: Sequence[Suspect], refuses: Refuses) -> Aligning:
         )
     if len(found) > 1:
         together = {k: value for each in reversed(found) for k, value in each.settings.items()}
-        found.append(Alignment(ALL, together))
+        found.append(_alignment(ALL, together, given))
     return Aligning(tuple(found), tuple(left_out))
+
+
+def _alignment(name: str, settings: Mapping[str, str], given: Collection[str]) -> Alignment:
+    wanted = needed(settings)
+    return Alignment(name, settings, {k: wanted[k] for k in wanted if k not in given})
 
 
 def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
@@ -121,7 +127,7 @@ def aligned_plan(
     *,
     base: TreatmentRecord,
     candidate: TreatmentRecord,
-    wanted: Sequence[Alignment],
+    wanted: Aligning,
     blocks: int,
     seed: int,
 ) -> AlignedPlan:
@@ -129,7 +135,7 @@ def aligned_plan(
     run, spec = stored.run, stored.run.spec
     configurations = dict(spec["configurations"])
     levels: dict[str, dict[str, Level]] = {}
-    for alignment in wanted:
+    for alignment in wanted.alignments:
         levels[alignment.name] = _aligned(candidate, base, alignment, configurations)
         if alignment.name != ALL and levels[alignment.name] == base.levels:
             raise UserError(
@@ -157,12 +163,14 @@ def aligned_plan(
     )
     plan = _only(expand(experiment, seed=seed), every)
     ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}
-    return AlignedPlan(
-        plan,
+    test = SuspectsTest(
+        run.id,
         ids[_key(base.levels)],
         ids[_key(candidate.levels)],
         {name: ids[_key(of)] for name, of in levels.items()},
+        wanted.left_out,
     )
+    return AlignedPlan(plan, test)
 
 
 def _aligned(
@@ -181,6 +189,8 @@ def _aligned(
             levels[factor] = base.levels[factor]
         else:
             options |= _option(name, value)
+    if options or levels != base.levels:
+        options |= alignment.needed
     if options:
         below = str(candidate.resolved[CONFIGURATION])
         named = f"{below} with {alignment.name} as in the base"

@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from millrace.analysis.alignment import Alignments, given_back
+from millrace.analysis.alignment import Alignments, given_back, with_test
 from millrace.analysis.explanation import Explained, Explanation
-from millrace.analysis.metrics import read_metrics
-from millrace.campaign.aligning import Refuses, aligned_plan, alignments
+from millrace.campaign.aligning import AlignedPlan, Refuses, aligned_plan, alignments
 from millrace.cli.carrying_out import carry_out, new_run
 from millrace.cli.console import err
 from millrace.cli.quiet_host import quiet_host
-from millrace.errors import TrialFailed
-from millrace.servers import install, options
+from millrace.errors import Interrupted, TrialFailed
+from millrace.runner.continuing import Chosen
+from millrace.servers import install, option_names, options
 from millrace.servers.model import InstalledServer
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
@@ -29,43 +29,60 @@ def measure_aligned(
 ) -> Alignments:
     """Measure B again with the suspected settings as in A, and return what that gives back.
 
-    Raises UserError where no setting is suspected, and TrialFailed where no block has all trials.
+    Raises UserError where no setting is suspected, and TrialFailed where no block has a result of
+    A, of B and of an alignment.
     """
     candidate = _treatment(stored, explanation.b)
-    wanted = alignments(explanation.suspects, _refuses(str(candidate.resolved["server"])))
+    wanted = alignments(
+        explanation.suspects,
+        _refuses(str(candidate.resolved["server"])),
+        _given(explanation.b),
+    )
     aligned = aligned_plan(
         stored,
         base=_treatment(stored, explanation.a),
         candidate=candidate,
-        wanted=wanted.alignments,
+        wanted=wanted,
         blocks=blocks or stored.run.blocks,
         seed=secrets.randbelow(_SEEDS),
     )
     for alignment in wanted.alignments:
-        settings = ", ".join(f"{name} = {value}" for name, value in alignment.settings.items())
+        values = {**alignment.settings, **alignment.needed}
+        settings = ", ".join(f"{name} = {value}" for name, value in values.items())
         err.print(f"{explanation.candidate} with {alignment.name}: {settings}", markup=False)
-    left_out = tuple(f"not aligned: {each}" for each in wanted.left_out)
-    for line in left_out:
-        err.print(line, markup=False)
-    chosen = new_run(aligned.plan)
+    for line in wanted.left_out:
+        err.print(f"not aligned: {line}", markup=False)
+    measured = _measure(path, aligned)
+    found = given_back(measured)
+    if found is None:
+        raise TrialFailed(
+            f"no block of run {measured.run.id} has a result of A, of B and of an alignment",
+            remedy=f"`millrace results show {measured.run.id}` has each reason",
+        )
+    return found
+
+
+def _measure(path: Path, aligned: AlignedPlan) -> StoredRun:
+    """Carry the plan out as a run that is recorded with what it tests."""
+    chosen = _chosen(aligned)
     with ExitStack() as stack:
         stack.enter_context(quiet_host(f"run {aligned.plan.experiment.name}"))
         store = stack.enter_context(Store.open(path))
-        carry_out(stack, store, chosen, retry_failed=False)
-        measured = store.load_run(chosen.run.id)
-    found = given_back(
-        measured,
-        read_metrics(measured.run.spec["workload"])[0],
-        base=aligned.base,
-        candidate=aligned.candidate,
-        aligned=aligned.aligned,
-    )
-    if found is None:
-        raise TrialFailed(
-            f"no block of run {chosen.run.id} has a result of every treatment",
-            remedy=f"`millrace results show {chosen.run.id}` has each reason",
-        )
-    return replace(found, run_id=chosen.run.id, left_out=left_out)
+        try:
+            carry_out(stack, store, chosen, retry_failed=False)
+        except Interrupted as stopped:
+            remedy = (
+                f"`millrace explain {aligned.test.run}` tells what the blocks so far show; "
+                "with --test-suspects it begins anew"
+            )
+            raise Interrupted(stopped.message, remedy=remedy) from None
+        return store.load_run(chosen.run.id)
+
+
+def _chosen(aligned: AlignedPlan) -> Chosen:
+    chosen = new_run(aligned.plan)
+    spec = with_test(chosen.run, aligned.test)
+    return replace(chosen, run=replace(chosen.run, spec=spec))
 
 
 def _refuses(name: str) -> Refuses:
@@ -74,6 +91,14 @@ def _refuses(name: str) -> Refuses:
     if not isinstance(server, InstalledServer):
         return lambda _option, _value: False
     return partial(options.refuses, server)
+
+
+def _given(explained: Explained) -> frozenset[str]:
+    """The options that a side's server was given."""
+    if explained.instance is None:
+        return frozenset()
+    given = (each for each in explained.instance.options if each.left_out is None)
+    return frozenset(form for each in given for form in option_names.forms(each.name))
 
 
 def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from millrace.analysis.call_tree import CallNode
-from millrace.analysis.explanation import Explanation, with_experiment
+from millrace.analysis.explanation import Explanation, with_experiment, with_tests
 from millrace.cli.aligning import measure_aligned
 from millrace.cli.console import err, out
-from millrace.cli.explaining import explain_levels, held_levels
+from millrace.cli.explaining import explain_levels, held_levels, run_to_explain, tests_of
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
 from millrace.experiment.check import MAX_BLOCKS
@@ -91,7 +91,8 @@ def command(
 
     RUN is an id, its beginning, or `latest`. Nothing is measured: it is explained from what
     observers and the profiler saw while the run was carried out. Only --test-suspects starts
-    servers: it shows in a run of its own how much of a difference settings make.
+    servers: it shows in a run of its own how much of a difference settings make. What that showed
+    last is told again later; such a run in place of RUN stands for the one that it tested.
     """
     _refuse_alone("--side", side, "--folded", folded)
     _refuse_alone("--blocks", blocks, "--test-suspects", test_wanted or None)
@@ -107,7 +108,8 @@ def command(
     }
     _refuse_places(files)
     with Store.open(store, read_only=True) as opened:
-        stored = opened.load_run(opened.find_run(run).id, observations_too=True)
+        stored = opened.load_run(run_to_explain(opened, run).id, observations_too=True)
+        tests = tests_of(opened, stored.run.id)
     found = explain_levels(stored, base, candidates, factor, held_levels(stored, workload, where))
     if not any(map(is_observed, found)):
         raise UserError(
@@ -121,6 +123,8 @@ def command(
         explanation = _only(found)
         tested = measure_aligned(store, stored, explanation, blocks=blocks)
         found = (with_experiment(explanation, tested),)
+    else:
+        found = tuple(with_tests(each, tests) for each in found)
     texts: dict[str, Callable[[], str]] = {
         "--html": lambda: explain_html.as_html(found, stored.run),
         "--flame-graph": lambda: _flame_graph(found),

@@ -1,4 +1,5 @@
-"""Which treatments of a run are explained: levels as they are written on a command line."""
+"""What is explained: a run, by its name, and its treatments, by levels as they are written on a
+command line; with what tests of its suspects showed."""
 
 from __future__ import annotations
 
@@ -7,21 +8,45 @@ from itertools import product
 
 import click
 
-from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.alignment import suspects_test
+from millrace.analysis.explanation import Explanation, explain, with_tests
 from millrace.errors import UserError, nearest
 from millrace.report.explain_sentences import is_observed
-from millrace.store.records import Level, StoredRun
+from millrace.store.records import Level, RunRecord, StoredRun
+from millrace.store.store import Store
 
 
-def explanations_of_report(stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
-    """What a report of the run explains: each level of the compared factor against ``base``;
-    nothing where nobody observed anything."""
+def run_to_explain(store: Store, wanted: str) -> RunRecord:
+    """The run of that name; of one that tests suspects, the one whose suspects it tests."""
+    found = store.find_run(wanted)
+    test = suspects_test(found)
+    if test is None:
+        return found
+    try:
+        return store.find_run(test.run)
+    except UserError:
+        raise UserError(
+            f"run {found.id} tested suspects of run {test.run}, which is no longer in the store",
+            remedy="name a run that was observed; `millrace results list` has all",
+        ) from None
+
+
+def tests_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
+    """The runs that tested suspects of a run, the newest first."""
+    return tuple(store.load_run(run.id) for run in store.tests_of(run_id))
+
+
+def explanations_of_report(
+    stored: StoredRun, base: Level, tests: Sequence[StoredRun]
+) -> tuple[Explanation, ...]:
+    """What a report of the run explains: each level of the compared factor against ``base``, with
+    what ``tests`` of its suspects showed; nothing where nobody observed anything."""
     factor = str(stored.run.spec["compare"]["factor"])
     seen = any(attempt.observations for attempt in stored.attempts)
     if not seen or len(_factors(stored)[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})
-    return tuple(filter(is_observed, found))
+    return tuple(with_tests(each, tests) for each in found if is_observed(each))
 
 
 def explain_levels(

@@ -10,7 +10,7 @@ from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.cli.console import err, out
 from millrace.cli.experiment_options import Percent
-from millrace.cli.explaining import explanations_of_report
+from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.store_option import store_option
 from millrace.report import html, terminal
 from millrace.report.render import FORMATS, render
@@ -58,8 +58,9 @@ def command(
     with Store.open(store, read_only=True) as opened:
         is_page = output_format == "html"
         stored = opened.load_run(opened.find_run(run).id, observations_too=is_page)
+        tests = tests_of(opened, stored.run.id) if is_page else ()
     analysis = judge(stored, margin=None if margin is None else margin / 100, base=base)
-    explanations = explanations_of_report(stored, analysis.base) if is_page else ()
+    explanations = explanations_of_report(stored, analysis.base, tests) if is_page else ()
     if output is not None:
         text = html.as_html(analysis, explanations) if is_page else render(analysis, output_format)
         err.print(f"report: {write_text(output, text)}", markup=False)

@@ -11,7 +11,7 @@ from millrace.analysis.judge import judge
 from millrace.cli import carrying_out
 from millrace.cli.console import err, out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.explaining import explanations_of_report
+from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.quiet_host import quiet_host
 from millrace.cli.store_option import store_option
 from millrace.errors import TrialFailed
@@ -62,7 +62,7 @@ def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:
     stored = store.load_run(run.id, observations_too=True)
     analysis = judge(stored, margin=experiment.margin, base=base)
     terminal.show(analysis, out)
-    explanations = explanations_of_report(stored, analysis.base)
+    explanations = explanations_of_report(stored, analysis.base, tests_of(store, run.id))
     path = html.write(analysis, store.report_path(run.id), explanations)
     out.print(f"report: {path}", markup=False)
     if analysis.failures:

@@ -4,45 +4,96 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.alignment import ALL, Alignments
+from millrace.analysis.alignment import ALL, Alignments, GivenBack, is_certain
 from millrace.analysis.explanation import Explanation
 from millrace.stats import MeanEstimate
 
 
 def sentences(found: Alignments, *, base: str, candidate: str) -> tuple[str, ...]:
     """The answer in a sentence, then a line for each part with its interval."""
-    return tuple(_sentences(found, base, candidate))
+    return (_answer(found, base, candidate), *_lines(found))
 
 
 def experiment_sentences(explanation: Explanation) -> tuple[str, ...]:
-    """The same of the experiment of an explanation; nothing where there was none."""
+    """The same of the experiment of an explanation, with what it could not tell; nothing where
+    there was none."""
     found = explanation.experiment
     if found is None:
         return ()
-    said = sentences(found, base=explanation.base, candidate=explanation.candidate)
-    return (*said, f"measured by run {found.run_id}", *found.left_out)
-
-
-def _sentences(found: Alignments, base: str, candidate: str) -> Iterator[str]:
-    several = len(found.given_back) > 1
-    alone = [each for each in found.given_back if each.name != ALL]
-    parts = [f"{_points(each.share)} are {each.name}" for each in alone]
-    loss = "loss" if found.loss.mean >= 0 else "gain"
-    yield (
-        f"of the {_points(found.loss)} % {loss} of {candidate} against {base} in "
-        f"{found.metric.title}, {', '.join(parts)}; {_points(found.remaining)} remain"
+    return (
+        *sentences(found, base=explanation.base, candidate=explanation.candidate),
+        *(f"could not be tried: {each}" for each in found.untried),
+        *(f"not aligned: {each}" for each in found.left_out),
+        f"measured by run {found.run_id}",
     )
-    yield f"{loss}: {_interval(found.loss)}"
+
+
+def _answer(found: Alignments, base: str, candidate: str) -> str:
+    is_loss = found.loss.mean >= 0
+    alone = [each for each in found.given_back if each.name != ALL] or found.given_back
+    parts = ", ".join(_part(each, is_loss=is_loss) for each in alone)
+    difference = f"{_points(found.loss)} % {_noun(found)}{_doubt(found.loss)}"
+    return (
+        f"of the {difference} of {candidate} against {base} in {found.metric.title}, {parts}; "
+        f"{_rest(found.remaining, candidate, is_loss=is_loss)}"
+    )
+
+
+def _part(each: GivenBack, *, is_loss: bool) -> str:
+    points, doubt = _points(each.share), _doubt(each.share)
+    if _is_against(each.share, is_loss=is_loss):
+        made = f"made it worse by {points}" if is_loss else f"added {points} to it"
+        return f"aligning {each.name} {made}{doubt}"
+    if _is_against(each.remaining, is_loss=is_loss) and is_certain(each.remaining):
+        gives = "gives back {}, more than was lost" if is_loss else "takes {}, more than was gained"
+        return f"{each.name} {gives.format(points)}{doubt}"
+    return f"{points} are {each.name}{doubt}"
+
+
+def _rest(remaining: MeanEstimate | None, candidate: str, *, is_loss: bool) -> str:
+    if remaining is None:
+        return "what remains with all of them aligned could not be measured"
+    if not _is_against(remaining, is_loss=is_loss):
+        return f"{_points(remaining)} remain{_doubt(remaining)}"
+    if not is_certain(remaining):
+        return f"nothing remains{_doubt(remaining)}"
+    beyond = "better" if is_loss else "worse"
+    return f"nothing remains: {candidate} is then {_points(remaining)} % {beyond}"
+
+
+def _lines(found: Alignments) -> Iterator[str]:
+    several = len(found.given_back) > 1
+    yield f"{_noun(found)}: {_interval(found.loss)}"
     for each in found.given_back:
         with_all = "aligned together" if each.name == ALL else "aligned"
         yield f"{each.name}, {with_all}: {_interval(each.share)} given back"
-    yield f"remaining{' with all aligned' if several else ''}: {_interval(found.remaining)}"
+    if found.remaining is not None:
+        yield f"remaining{' with all aligned' if several else ''}: {_interval(found.remaining)}"
+    else:
+        for each in found.given_back:
+            yield f"remaining with {each.name} aligned: {_interval(each.remaining)}"
     if several:
         yield "what settings give back alone need not add up: one may hide another"
 
 
+def _noun(found: Alignments) -> str:
+    return "loss" if found.loss.mean >= 0 else "gain"
+
+
+def _is_against(share: MeanEstimate, *, is_loss: bool) -> bool:
+    """Whether a share has the other sign than what it is a share of."""
+    return share.mean < 0 if is_loss else share.mean > 0
+
+
 def _points(share: MeanEstimate) -> str:
+    """Its size; words say which way it goes."""
     return f"{abs(100 * share.mean):.3g}"
+
+
+def _doubt(share: MeanEstimate) -> str:
+    if share.low is None or share.high is None:
+        return " (one block)"
+    return "" if is_certain(share) else " (not sure)"
 
 
 def _interval(share: MeanEstimate) -> str:

@@ -77,6 +77,8 @@ def _experiment(e: Explanation) -> ExperimentPart | None:
         loss=found.loss,
         given_back=list(found.given_back),
         remaining=found.remaining,
+        untried=list(found.untried),
+        left_out=list(found.left_out),
     )
 
 

@@ -69,14 +69,18 @@ class ProfilePart(_Part):
 
 class ExperimentPart(_Part):
     """What aligned settings gave back of a loss, as fractions of the base's value of `metric`, in
-    the trials of the run `run`; `answer` says so in words."""
+    the trials of the run `run`; `answer` says so in words. `remaining` is with all of them aligned,
+    and null where that has no result. `untried` are alignments without one, and `left_out` what is
+    suspected and was not aligned, each with its reason."""
 
     run: str
     metric: str
     answer: list[str]
     loss: MeanEstimate
     given_back: list[GivenBack]
-    remaining: MeanEstimate
+    remaining: MeanEstimate | None
+    untried: list[str]
+    left_out: list[str]
 
 
 class ExplanationPart(_Part):
@@ -85,7 +89,7 @@ class ExplanationPart(_Part):
     `factor` is what they differ in, `held` are the levels of all others. `noun` is what one
     operation is. `answer` says the difference in words, `doubts` what speaks against it. `unequal`
     says in which way the two did not do the same work, and is null where they did. `experiment` is
-    what `--test-suspects` measured, and null without it.
+    what `--test-suspects` measured last, and null where it did not.
     """
 
     title: str

@@ -62,7 +62,7 @@ def _show_answers(explanations: Sequence[Explanation], console: Console) -> None
     for explanation in explanations:
         console.print()
         console.print(Text(title(explanation), style="bold"), soft_wrap=False)
-        for sentence in answer(explanation):
+        for sentence in (*answer(explanation), *experiment_sentences(explanation)[:1]):
             console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
         _show_doubts(explanation, console)
     console.print()

@@ -16,6 +16,9 @@ Outcome = Literal["finished", "failed", "interrupted"]
 
 Purpose = Literal["measure", "profile"]
 
+TESTED = "tested"
+"""The key of a run's ``spec`` that says which suspects of another run it tests."""
+
 
 @dataclass(frozen=True)
 class HostRecord:
@@ -33,7 +36,9 @@ class RunRecord:
     ``spec`` is the expanded experiment as plain data: keys ``workload``, ``configurations``,
     ``factors`` (list of name, levels, aliases), ``compare`` (factor, base), ``parameters``,
     ``published``. A run that was given more blocks later also has ``extensions``: a list of
-    ``blocks`` (the number from then on), ``utc``, ``command``, the oldest first.
+    ``blocks`` (the number from then on), ``utc``, ``command``, the oldest first. A run that tests
+    suspects of another has ``tested``: ``run`` (the other's id), ``base``, ``candidate``,
+    ``aligned`` (list of name, treatment), ``left_out``, see millrace.analysis.alignment.
     ``experiment_text`` is the TOML as written. ``versions`` holds ``millrace``,
     ``load_generator`` and ``data`` (the version of the data set's definition).
     """

@@ -24,6 +24,7 @@ from millrace.errors import HostProblem, UserError
 from millrace.store import database, histograms, observations, portable, rows, schema
 from millrace.store.artefacts import Artefacts, write_problem
 from millrace.store.records import (
+    TESTED,
     ArtefactRecord,
     AttemptResult,
     Owner,
@@ -234,6 +235,14 @@ class Store:
         query = select(runs).where(runs.c.digest == digest, runs.c.host_id == host_id)
         if seed is not None:
             query = query.where(runs.c.seed == seed)
+        with self._reading() as connection:
+            found = connection.execute(query.order_by(*_newest_first()))
+            return [rows.run_record(row) for row in found]
+
+    def tests_of(self, run_id: str) -> list[RunRecord]:
+        """The runs that test what is suspected in a run, the newest first."""
+        runs = schema.runs
+        query = select(runs).where(runs.c.spec[TESTED, "run"].as_string() == run_id)
         with self._reading() as connection:
             found = connection.execute(query.order_by(*_newest_first()))
             return [rows.run_record(row) for row in found]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from millrace.analysis.suspects.known import needed
 from millrace.errors import UserError
 from millrace.servers import instances, options
 from millrace.servers.model import Configuration, Option
-from tests.conftest import ServerOf
+from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 
@@ -54,6 +55,23 @@ def test_the_answer_is_kept_and_a_damaged_one_is_asked_again(
     assert options.known(server).names == asked.names | {"made_up"}
     kept.write_text("{", encoding="utf-8")
     assert options.known(server) == asked
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("mysql-5.7.22", {"log_bin": "ON"}),
+        ("mysql-5.6.24", {"log_bin": "ON", "gtid_mode": "ON"}),
+        ("mysql-5.7.22", {"log_bin": "ON", "gtid_mode": "ON"}),
+    ],
+)
+def test_a_server_starts_with_a_setting_and_what_that_needs(
+    instance_of: InstanceOf, name: str, values: dict[str, str]
+) -> None:
+    given = {**values, "log_bin": None, **needed(values)}
+    with instance_of(name, **given) as instance:
+        effective = instance.effective()
+    assert {key: effective[key] for key in values} == values
 
 
 def test_a_fitted_configuration_starts_and_is_effective(server_of: ServerOf) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from millrace.analysis.alignment import Alignments, GivenBack
+from millrace.analysis.alignment import Alignments, GivenBack, SuspectsTest, with_test
 from millrace.analysis.metrics import Metric
 from millrace.cli import explain
 from millrace.cli.explain import command
@@ -18,7 +18,7 @@ from millrace.cli.explaining import explanations_of_report
 from millrace.cli.report import command as report
 from millrace.errors import UserError
 from millrace.stats import MeanEstimate
-from millrace.store.records import AttemptResult, StoredRun
+from millrace.store.records import AttemptResult, StoredRun, TreatmentRecord, TrialRecord
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER
 from tests.unit.report.explained import SUSPECTS, explained_study, study_run, unobserved
@@ -182,10 +182,10 @@ def test_what_an_experiment_showed_is_in_every_output(
     tested = Alignments(
         rate,
         share(0.14),
-        (GivenBack(SUSPECTS[0].about, share(0.09)),),
-        share(0.05),
+        (GivenBack(SUSPECTS[0].about, share(0.09), share(0.05)),),
         run_id="suspects-1",
-        left_out=("not aligned: compiler: of the build, which no setting changes",),
+        left_out=("compiler: of the build, which no setting changes",),
+        untried=("checksums: failed at start",),
     )
     explained = [replace(explained_study(), suspects=SUSPECTS[:2])]
     monkeypatch.setattr(explain, "explain_levels", lambda *_: explained)
@@ -198,11 +198,83 @@ def test_what_an_experiment_showed_is_in_every_output(
     assert told.count("(shown by an experiment)") == 1
     result = done(run(store, "--test-suspects", "--json", "--html", str(page)))
     (document,) = json.loads(result.stdout)["explanations"]
-    assert document["experiment"]["run"] == "suspects-1"
+    experiment = document["experiment"]
+    assert experiment["run"] == "suspects-1"
+    assert experiment["left_out"] == ["compiler: of the build, which no setting changes"]
+    assert experiment["untried"] == ["checksums: failed at start"]
+    assert experiment["remaining"] == experiment["given_back"][0]["remaining"]
     assert [suspect["shown"] for suspect in document["suspects"]] == [True, False]
     html = page.read_text("utf-8")
     assert 'id="explanation-1-experiment"' in html
     assert html.count('<span class="shown">') == 1
+
+
+def suspects_run(run_id: str, of: StoredRun, *, blocks: int, created: str) -> StoredRun:
+    """A run that tested the binary log of ``of``: with it aligned, B is as A is."""
+    a, b = of.treatments
+    aligned = TreatmentRecord("aligned", 2, {**b.levels, "configuration": "aligned"}, b.resolved)
+    trials: list[TrialRecord] = []
+    attempts = []
+    spec = with_test(of.run, SuspectsTest(of.run.id, a.id, b.id, {"binary log": aligned.id}))
+    last = of.last_attempts()
+    for treatment, as_of in ((a, a), (b, b), (aligned, a)):
+        for trial in of.trials:
+            if trial.treatment_id == as_of.id and trial.purpose == "measure":
+                name = f"{run_id}/{treatment.id}/{trial.block}"
+                trials.append(TrialRecord(name, treatment.id, trial.block, len(trials)))
+                if trial.block < blocks:
+                    attempts.append(replace(last[trial.id], trial_id=name, observations={}))
+    run = replace(of.run, id=run_id, name="study-suspects", created_utc=created, spec=spec)
+    return StoredRun(run, (a, b, aligned), tuple(trials), tuple(attempts))
+
+
+@pytest.fixture(scope="module")
+def tested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, and two that tested its suspects later; the last one was stopped before it began."""
+    path = tmp_path_factory.mktemp("tested") / "results.sqlite"
+    observed = study_run()
+    keep(observed, path)
+    keep(suspects_run("x-suspects-1", observed, blocks=3, created="2030-01-01T00:00:00Z"), path)
+    return keep(
+        suspects_run("x-suspects-2", observed, blocks=0, created="2030-01-02T00:00:00Z"), path
+    )
+
+
+@pytest.mark.parametrize("asked", [(), ("latest",), ("x-suspects-1",), ("sysbench",)])
+def test_what_was_tested_is_told_again_whichever_run_is_named(
+    tested: Path, asked: tuple[str, ...]
+) -> None:
+    text = done(run(tested, *asked)).stdout
+    told = " ".join(text.split())
+    assert "mysql-9.7.4 against mysql-5.6.24" in told
+    assert "% loss of mysql-9.7.4 against mysql-5.6.24 in" in told
+    assert "measured by run x-suspects-1" in told
+
+
+def test_what_was_tested_is_in_every_output(tested: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    result = done(run(tested, "--json", "--html", str(page)))
+    (document,) = json.loads(result.stdout)["explanations"]
+    assert document["experiment"]["run"] == "x-suspects-1"
+    assert document["experiment"]["remaining"]["mean"] == pytest.approx(0)
+    assert 'id="explanation-1-experiment"' in page.read_text("utf-8")
+    of_report = tmp_path / "report.html"
+    options = ("--store", str(tested), "--format", "html", "--output", str(of_report))
+    done(CliRunner().invoke(report, ["sysbench", *options]))
+    assert 'id="explanation-1-experiment"' in of_report.read_text("utf-8")
+
+
+def test_what_was_tested_the_other_way_round_is_another_question(tested: Path) -> None:
+    sides = ("--base", "mysql-9.7.4", "--candidate", "mysql-5.6.24")
+    (document,) = json.loads(done(run(tested, *sides, "--json")).stdout)["explanations"]
+    assert document["experiment"] is None
+
+
+def test_the_test_of_a_run_that_was_removed_is_told(tmp_path: Path) -> None:
+    test = suspects_run("x-suspects-1", study_run(), blocks=3, created="2030-01-01T00:00:00Z")
+    error = run(keep(test, tmp_path / "results.sqlite")).exception
+    assert isinstance(error, UserError)
+    assert "x-suspects-1 tested suspects of run" in error.message
 
 
 def test_a_level_without_a_factor_is_a_usage_error(store: Path) -> None:
@@ -270,5 +342,5 @@ def test_a_report_of_one_server_explains_nothing() -> None:
     stored = study_run(profiled=0)
     factors = [{**factor, "levels": factor["levels"][:1]} for factor in stored.run.spec["factors"]]
     run = replace(stored.run, spec={**stored.run.spec, "factors": factors})
-    assert explanations_of_report(replace(stored, run=run), "mysql-5.6.24") == ()
-    assert len(explanations_of_report(stored, "mysql-5.6.24")) == 1
+    assert explanations_of_report(replace(stored, run=run), "mysql-5.6.24", ()) == ()
+    assert len(explanations_of_report(stored, "mysql-5.6.24", ())) == 1

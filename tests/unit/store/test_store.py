@@ -247,6 +247,17 @@ def test_runs_are_found_by_prefix_and_latest(store: Store) -> None:
         store.find_run("st%")
 
 
+def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None:
+    begin(store, begun("study-1"))
+    assert store.tests_of("study-1") == []
+    for name, of, day in (("old", "study-1", 2), ("new", "study-1", 3), ("other", "study-2", 4)):
+        spec = {**begun().run.spec, "tested": {"run": of, "base": "t-a"}}
+        begin(store, begun(name, spec=spec, created_utc=f"2026-05-0{day}T00:00:00Z"))
+    assert [run.id for run in store.tests_of("study-1")] == ["new", "old"]
+    assert store.tests_of("study-1")[0].spec["tested"]["base"] == "t-a"
+    assert store.tests_of("study") == []
+
+
 def test_each_extension_of_a_run_is_recorded(store: Store) -> None:
     extended = {"utc": LATER, "command": "millrace run x.toml --blocks 3"}
     begin(store, begun(blocks=2))

@@ -27,6 +27,7 @@ class Setting:
     dearer: Dearer
     without: str | None
     requires: Mapping[str, str]
+    needs: Mapping[str, str]
 
     def name_of(self, *sides: Mapping[str, str]) -> str:
         """The name under which the sides have it: one that all have, else one that any has."""
@@ -101,6 +102,16 @@ def known() -> Known:
     )
 
 
+def needed(values: Mapping[str, str]) -> dict[str, str]:
+    """What a server may have to be given too, to start with these values of settings, that is not
+    among them."""
+    found: dict[str, str] = {}
+    for setting in (each for topic in known().topics for each in topic.settings):
+        if any(values.get(name, "").lower() not in _OFF for name in setting.names):
+            found |= setting.needs
+    return {name: value for name, value in found.items() if name not in values}
+
+
 def _topic(data: Mapping[str, Any]) -> Topic:
     parts = tuple(cast(PartKey, part) for part in data["parts"] if part != "cpu")
     assert all(part in PARTS for part in parts), data["name"]
@@ -125,6 +136,7 @@ def _setting(data: Mapping[str, Any]) -> Setting:
         else dearer,
         without=data.get("without"),
         requires=data.get("requires", {}),
+        needs=data.get("needs", {}),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millrace.analysis.function_groups import groups
-from millrace.analysis.suspects.known import Setting, known
+from millrace.analysis.suspects.known import Setting, known, needed
 
 
 def setting(name: str) -> Setting:
@@ -54,6 +54,14 @@ def test_spellings_of_a_value_are_the_same() -> None:
     assert not setting("innodb_buffer_pool_size").is_dearer(
         {"innodb_buffer_pool_size": "1G"}, {"innodb_buffer_pool_size": "1073741824"}
     )
+
+
+def test_what_a_setting_needs() -> None:
+    assert needed({"log_bin": "ON", "sync_binlog": "1"}) == {"server_id": "1"}
+    assert needed({"log_bin": "ON", "server_id": "7"}) == {}
+    assert needed({"log_bin": "OFF"}) == {}
+    assert needed({"gtid_mode": "ON"}).keys() == {"enforce_gtid_consistency", "log_slave_updates"}
+    assert needed({"innodb_doublewrite": "ON"}) == {}
 
 
 def test_what_a_server_does_not_have() -> None:
