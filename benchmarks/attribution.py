@@ -3,7 +3,8 @@
 Eleven causes are injected one at a time: A is measured without, B with it, in interleaved blocks,
 through the whole product (experiment, plan, runner, store), and `explain` says what it suspects.
 Printed: for each cause and server the rank at which the cause was named, and the first suspects;
-then the score. A difference of nothing (A/A) must name nothing.
+then the score, with the goal where all causes were measured. A difference of nothing (A/A) must
+name nothing.
 
     benchmarks/attribution [--quick] [--server NAME ...] [--cause NAME ...] [--json FILE]
 """
@@ -91,7 +92,7 @@ def _attribute(arguments: argparse.Namespace) -> None:
                 found.append(_named(cause, server, file, store))
                 print(_line(found[-1]), flush=True)
     for server in dict.fromkeys(each.server for each in found):
-        print(_score(server, [each for each in found if each.server == server]))
+        print(score(server, [each for each in found if each.server == server]))
     if arguments.json is not None:
         result = {
             "benchmark": "attribution",
@@ -221,17 +222,25 @@ def _latencies(named: Named) -> str:
     return f"{a} to {b}"
 
 
-def _score(server: str, found: Sequence[Named]) -> str:
+def score(server: str, found: Sequence[Named]) -> str:
+    """How many causes were named on a server, beside how many were wanted of all of them."""
     causes = [each for each in found if each.cause != NOTHING.name]
     nothing = [each for each in found if each.cause == NOTHING.name]
     first = sum(each.rank == 1 for each in causes)
     among = sum(each.rank is not None and each.rank <= AMONG for each in causes)
     alarms = sum(bool(each.suspects) for each in nothing)
-    return (
-        f"{server}: named first {first} of {len(causes)} (wanted: {FIRST_WANTED} of "
-        f"{len(CAUSES)}), among the first {AMONG} {among} (wanted: {AMONG_WANTED}); "
-        f"nothing named as a cause {alarms} times (wanted: 0)"
-    )
+    # The goal is one of all causes.
+    goals = [f" (wanted: {FIRST_WANTED})", f" (wanted: {AMONG_WANTED})"]
+    for_first, for_among = goals if len(causes) == len(CAUSES) else ["", ""]
+    said = []
+    if causes:
+        said.append(
+            f"named first {first} of {len(causes)}{for_first}, among the first {AMONG} "
+            f"{among}{for_among}"
+        )
+    if nothing:
+        said.append(f"nothing named as a cause {alarms} times (wanted: 0)")
+    return f"{server}: {'; '.join(said)}"
 
 
 if __name__ == "__main__":

@@ -195,11 +195,11 @@ def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Acc
     All trials of an account have the same parts: those of which most were measured count, and where
     several sets are as large, the one that most trials have.
     """
-    accounted = _accounted(trials)
-    if not accounted:
+    counted = accounted(trials)
+    if not counted:
         return None
-    accounts = [each for _, each in accounted]
-    seen = [trial.observed for trial, _ in accounted]
+    accounts = [each for _, each in counted]
+    seen = [trial.observed for trial, _ in counted]
     known = [key for key in PARTS if key in accounts[0].parts]
 
     def fact(values: Sequence[float | None]) -> MeanEstimate | None:
@@ -224,8 +224,20 @@ def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Acc
         waiting_for_client=fact([_waiting_us(o) for o in seen]),
         client_cpu=fact([o.work.client_cpu_us for o in seen]),
         background=_background(seen, confidence),
-        notes=_notes(seen, len(trials) - len(accounted)),
+        notes=_notes(seen, len(trials) - len(counted)),
     )
+
+
+def accounted(
+    trials: Sequence[ObservedTrial],
+) -> list[tuple[ObservedTrial, TrialAccount]]:
+    """The trials that count, each with its account: all of the same parts."""
+    found = [(t, told) for t in trials if (told := trial_account(t)) is not None]
+    if not found:
+        return []
+    sets = Counter(frozenset(told.parts) for _, told in found)
+    wanted = max(sets, key=lambda parts: (len(parts), sets[parts]))
+    return [(trial, told) for trial, told in found if told.parts.keys() == wanted]
 
 
 def trial_account(trial: ObservedTrial) -> TrialAccount | None:
@@ -311,18 +323,6 @@ def compared(
         a_latency=latency([one.latency_us for one, _ in pairs]),
         b_latency=latency([other.latency_us for _, other in pairs]),
     )
-
-
-def _accounted(
-    trials: Sequence[ObservedTrial],
-) -> list[tuple[ObservedTrial, TrialAccount]]:
-    """The trials that count, each with its account: all of the same parts."""
-    found = [(t, told) for t in trials if (told := trial_account(t)) is not None]
-    if not found:
-        return []
-    sets = Counter(frozenset(told.parts) for _, told in found)
-    wanted = max(sets, key=lambda parts: (len(parts), sets[parts]))
-    return [(trial, told) for trial, told in found if told.parts.keys() == wanted]
 
 
 def _clocked(observed: Observed) -> dict[PartKey, Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Failure, TreatmentAnalysis, Verdict
 from millrace.analysis.verdict import decide
@@ -17,6 +18,7 @@ def compare_with_base(
     candidates: Sequence[TreatmentAnalysis],
     metrics: Sequence[Metric],
     *,
+    factor: str,
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
@@ -25,15 +27,16 @@ def compare_with_base(
 ) -> tuple[Comparison, ...]:
     """Each candidate against the base in each metric; candidates in their order, then metrics.
 
-    ``first_failures`` holds the first failed trial by treatment id, for the reason of a verdict;
-    ``operations`` is how many transactions each trial was to carry out, 0 if it ended by time;
-    ``same_statements`` says whether all were asked the same.
+    ``factor`` is what they differ in; ``first_failures`` holds the first failed trial by treatment
+    id, for the reason of a verdict; ``operations`` is how many transactions each trial was to carry
+    out, 0 if it ended by time; ``same_statements`` says whether all were asked the same.
     """
+    names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
     unequal = {
         candidate.id: unequal_work(
             base.work,
             candidate.work,
-            names=(str(base.level), str(candidate.level)),
+            names=(names[base.id], names[candidate.id]),
             operations=operations,
             same_statements=same_statements,
             margin=margin,
@@ -45,6 +48,7 @@ def compare_with_base(
             base,
             candidate,
             metric,
+            names=(names[base.id], names[candidate.id]),
             margin=margin,
             confidence=confidence,
             first_failures=first_failures,
@@ -60,6 +64,7 @@ def _compare(
     candidate: TreatmentAnalysis,
     metric: Metric,
     *,
+    names: tuple[str, str],
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
@@ -70,15 +75,15 @@ def _compare(
     estimate = (
         paired_ratio(base_values, candidate_values, confidence=confidence) if base_values else None
     )
-    own_failure = _failure(candidate, str(candidate.level), first_failures)
-    base_failure = _failure(base, f"the base {base.level}", first_failures)
+    own_failure = _failure(candidate, names[1], first_failures)
+    base_failure = _failure(base, f"the base {names[0]}", first_failures)
     if failure := own_failure or base_failure:
         verdict, reason = "failed", failure
     else:
         verdict, reason = _verdict(estimate, metric, margin)
         if unequal and verdict is not None:
             verdict, reason = "inconclusive", unequal
-    lost = _lost(base, candidate)
+    lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
     return Comparison(
         base_id=base.id,
@@ -134,11 +139,11 @@ def _verdict(
     return decide(estimate, metric.direction, margin)
 
 
-def _lost(base: TreatmentAnalysis, candidate: TreatmentAnalysis) -> str:
+def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
     """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any."""
     return " and ".join(
-        f"{t.failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {t.level} failed"
-        for t in (base, candidate)
+        f"{t.failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
+        for t, name in zip(treatments, names, strict=True)
         if t.failed
     )
 

@@ -16,7 +16,7 @@ from millrace.analysis.account import Account, AccountDifferences, account, diff
 from millrace.analysis.alignment import Alignments, given_back, is_of
 from millrace.analysis.blocked import BlockedComparison, compare_blocked
 from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
-from millrace.analysis.model import level_text
+from millrace.analysis.levels import level_text
 from millrace.analysis.observed import Noun, ObservedTrial
 from millrace.analysis.plans import PlanComparison, compare_plans
 from millrace.analysis.profiles import (

@@ -8,6 +8,7 @@ from typing import Any
 
 from millrace.analysis import conditions, variables
 from millrace.analysis.compare import compare_with_base
+from millrace.analysis.levels import level_named, level_text, levels_text
 from millrace.analysis.metrics import Metric, read_metrics, time_of
 from millrace.analysis.model import (
     Failure,
@@ -15,7 +16,6 @@ from millrace.analysis.model import (
     RunAnalysis,
     TreatmentAnalysis,
     VariablesComparison,
-    level_text,
 )
 from millrace.analysis.treatments import analyse_treatments, find_failures
 from millrace.analysis.work import asks_the_same, operations_asked
@@ -66,6 +66,7 @@ def judge(
         metrics,
         [name for name in varied if name != factor],
         failures,
+        factor=factor,
         margin=margin,
         operations=operations_asked(run.spec),
         same_statements=asks_the_same(factor),
@@ -115,13 +116,13 @@ def _base_level(spec: Mapping[str, Any], name: str | None) -> Level:
     levels: Sequence[Level] = next(
         f["levels"] for f in spec["factors"] if f["name"] == compare["factor"]
     )
-    for level in levels:
-        if str(level) == name:
-            return level
-    raise UserError(
-        f"{name!r} is no level of the compared factor {compare['factor']}",
-        remedy=f"its levels are: {', '.join(str(level) for level in levels)}",
-    )
+    named = level_named(name, levels)
+    if named is None:
+        raise UserError(
+            f"{name!r} is no level of the compared factor {compare['factor']}",
+            remedy=f"its levels are: {levels_text(levels)}",
+        )
+    return named
 
 
 def _groups(
@@ -130,6 +131,7 @@ def _groups(
     label_factors: Sequence[str],
     failures: Sequence[Failure],
     *,
+    factor: str,
     margin: float,
     operations: int,
     same_statements: bool,
@@ -150,6 +152,7 @@ def _groups(
                 base,
                 [treatment for treatment in members if not treatment.is_base],
                 metrics,
+                factor=factor,
                 margin=margin,
                 confidence=CONFIDENCE,
                 first_failures=first_failures,

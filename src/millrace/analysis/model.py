@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from millrace.analysis.conditions import DriveConditions
 from millrace.analysis.latencies import Latency
+from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.variables import Mismatch, VariablesDiff
 from millrace.analysis.work import TrialWork
@@ -170,18 +171,6 @@ class VariablesComparison:
     base: str
     candidate: str
     diff: VariablesDiff
-
-
-def factor_text(factor: str) -> str:
-    """A factor as reports call it: a server option by its own name."""
-    return factor.removeprefix("options.")
-
-
-def level_text(factor: str, level: Level) -> str:
-    """A level to stand among those of other factors: ``InnoDB``, ``clients 8``, ``tls on``."""
-    if isinstance(level, bool):
-        return f"{factor_text(factor)} {'on' if level else 'off'}"
-    return level if isinstance(level, str) else f"{factor_text(factor)} {level}"
 
 
 @dataclass(frozen=True)

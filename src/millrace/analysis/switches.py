@@ -5,27 +5,29 @@ Looks at threads find short waits too often or too seldom where CPUs are few (se
 the server woke them, or somebody outside of it: that is waiting for a lock, and for a client; and
 how long they were not blocked at all. Where they tell enough, what was sampled is made to stand for
 the time that they tell. They do where such waits are short beside the windows in which events were
-taken and many, where there are few windows of which nothing is known, and where next to none of the
-sleep was ended by the kernel, which ends waits for locks and clients too when their time is over.
-Long waits are sampled well.
+taken and many, and where there are few windows of which nothing is known. Long waits are sampled
+well.
+
+A wait for a lock may have a limit, and is ended by the kernel when that is over, as all sleep is
+that has one: such time is shared out to locks and mere sleep as it was sampled.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _RUNNING = "running"
 # What a thread waited for, by how it slept and who woke it.
-_CLASSES: Mapping[tuple[str, str], str] = {("S", "own"): "lock", ("S", "other"): "network"}
-_ENDED_BY_KERNEL = ("S", "kernel")
+_FOR_LOCKS, _TO_AN_END = ("S", "own"), ("S", "kernel")
+_CLASSES: Mapping[tuple[str, str], str] = {_FOR_LOCKS: "lock", ("S", "other"): "network"}
 
 _FEWEST = 30  # waits
 _FEWEST_WINDOWS = 3  # in which they ended
 _SHORT = 0.05  # of a window
 _UNKNOWN = 0.1  # of the waits' time may the time be of which nothing is known
-_BY_KERNEL = 0.05  # of the sleep
 
 
 def factors(
@@ -54,14 +56,12 @@ def _told(threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]) -> M
     unknown_s = math.fsum(thread["unknown_s"] for thread in listened)
     known_s = section["seconds"] * len(listened) - unknown_s
     short_s = _SHORT * section["seconds"] / section["windows"]
-    count, seconds = _sums(listened)
-    asleep_s = math.fsum(each for (state, _), each in seconds.items() if state == "S")
-    if seconds.get(_ENDED_BY_KERNEL, 0.0) > _BY_KERNEL * asleep_s:
-        return {}
+    locks_s, sleep_s = _seconds(threads, "lock"), _seconds(threads, "sleep")
+    count, seconds = _sums(listened, locks_s / (locks_s + sleep_s) if locks_s else 0.0)
     found = {
         name: seconds[kind] / known_s
         for kind, name in _CLASSES.items()
-        if count.get(kind, 0) >= _FEWEST
+        if count[kind] >= _FEWEST
         and seconds[kind] <= short_s * count[kind]
         and unknown_s <= _UNKNOWN * seconds[kind]
     }
@@ -70,16 +70,19 @@ def _told(threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]) -> M
 
 
 def _sums(
-    listened: Sequence[Mapping[str, Any]],
-) -> tuple[Mapping[tuple[str, str], int], Mapping[tuple[str, str], float]]:
-    """Number and seconds of waits, by state and who woke."""
-    count: dict[tuple[str, str], int] = {}
-    seconds: dict[tuple[str, str], float] = {}
+    listened: Sequence[Mapping[str, Any]], locks: float
+) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
+    """Number and seconds of waits, by state and who woke; ``locks`` is which part of the sleep with
+    an end was for locks."""
+    count: defaultdict[tuple[str, str], float] = defaultdict(float)
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for thread in listened:
         for wait in thread["waits"]:
             kind = wait["state"], wait["woken_by"]
-            count[kind] = count.get(kind, 0) + wait["count"]
-            seconds[kind] = seconds.get(kind, 0.0) + wait["seconds"]
+            count[kind] += wait["count"]
+            seconds[kind] += wait["seconds"]
+    count[_FOR_LOCKS] += locks * count[_TO_AN_END]
+    seconds[_FOR_LOCKS] += locks * seconds[_TO_AN_END]
     return count, seconds
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from millrace.analysis import conditions, latencies
+from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Failure,
@@ -14,7 +15,6 @@ from millrace.analysis.model import (
     SingleTrial,
     StepTime,
     TreatmentAnalysis,
-    level_text,
 )
 from millrace.analysis.variables import asked_against_effective
 from millrace.analysis.work import trial_work

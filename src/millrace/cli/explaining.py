@@ -3,13 +3,14 @@ command line; with what tests of its suspects showed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 
 import click
 
 from millrace.analysis.alignment import suspects_test
 from millrace.analysis.explanation import Explanation, explain, with_tests
+from millrace.analysis.levels import level_named, level_value, levels_text
 from millrace.errors import UserError, nearest
 from millrace.report.explain_sentences import is_observed
 from millrace.store.records import Level, RunRecord, StoredRun
@@ -58,7 +59,7 @@ def explain_levels(
 ) -> tuple[Explanation, ...]:
     """Each candidate against the base, group by group, of those with one of the ``held`` levels of
     each factor; UserError for levels that are not there."""
-    name, against, others = _levels(stored, base, candidates, factor)
+    name, against, others = _compared(stored, base, candidates, factor)
     if name in held:
         raise UserError(
             f"{name} is what is compared here",
@@ -82,33 +83,50 @@ def _option(factor: str) -> str:
     return "--workload (or --where)" if factor == "test" else "--where"
 
 
-def _levels(
+def _compared(
     stored: StoredRun, base: str | None, candidates: Sequence[str], factor: str | None
-) -> tuple[str, str, Sequence[str]]:
+) -> tuple[str, Level, Sequence[Level]]:
     """The factor, its level A and its levels B."""
     levels = _factors(stored)
     compare = stored.run.spec["compare"]
     if factor is not None and factor not in levels:
         raise _unknown(factor, levels, f"run {stored.run.id} has no factor")
     if factor is None:
-        asked = {each for each in (base, *candidates) if each is not None}
-        having = [name for name, of in levels.items() if asked <= set(of)]
-        factor = str(compare["factor"])
-        if asked and factor not in having and len(having) == 1:
-            factor = having[0]
+        asked = [each for each in (base, *candidates) if each is not None]
+        factor = _having(levels, str(compare["factor"]), asked)
     known = levels[factor]
-    if base is None:
-        base = str(compare["base"]) if factor == compare["factor"] else known[0]
-    for level in (base, *candidates):
-        if level not in known:
-            raise _unknown(level, known, f"the factor {factor} has no level")
-    others = list(dict.fromkeys(candidates)) or [level for level in known if level != base]
+    if base is not None:
+        against = _level(factor, base, known)
+    else:
+        against = compare["base"] if factor == compare["factor"] else known[0]
+    named = [_level(factor, each, known) for each in candidates]
+    others = list(dict.fromkeys(named)) or [level for level in known if level != against]
     if not others:
         raise UserError(
-            f"{base} is the only level of {factor}, so there is nothing to compare it with",
+            f"{level_value(against)} is the only level of {factor}, so there is nothing to compare "
+            f"it with",
             remedy="measure another level in the same run",
         )
-    return factor, base, others
+    return factor, against, others
+
+
+def _having(levels: Mapping[str, Sequence[Level]], compared: str, asked: Sequence[str]) -> str:
+    """The factor that has all levels that were asked for: the compared one, or the only other; one
+    that has them as they are written before one that they are understood for."""
+
+    def exactly(text: str, known: Sequence[Level]) -> bool:
+        return text in map(str, known)
+
+    def understood(text: str, known: Sequence[Level]) -> bool:
+        return level_named(text, known) is not None
+
+    for has in (exactly, understood):
+        having = [name for name, known in levels.items() if all(has(t, known) for t in asked)]
+        if compared in having:
+            return compared
+        if len(having) == 1:
+            return having[0]
+    return compared
 
 
 def held_levels(
@@ -127,10 +145,9 @@ def held_levels(
     for name, level in asked:
         if name not in levels:
             raise _unknown(name, levels, f"run {stored.run.id} has no factor")
-        if level not in levels[name]:
-            raise _unknown(level, levels[name], f"the factor {name} has no level")
-        if level not in held.setdefault(name, []):
-            held[name].append(level)
+        named = _level(name, level, levels[name])
+        if named not in held.setdefault(name, []):
+            held[name].append(named)
     return held
 
 
@@ -141,12 +158,22 @@ def _assignment(text: str) -> tuple[str, str]:
     return name.strip(), level.strip()
 
 
-def _factors(stored: StoredRun) -> dict[str, list[str]]:
-    """Every factor's levels as text, as they are written on a command line."""
-    return {f["name"]: [str(level) for level in f["levels"]] for f in stored.run.spec["factors"]}
+def _factors(stored: StoredRun) -> dict[str, Sequence[Level]]:
+    """Every factor's levels."""
+    return {f["name"]: f["levels"] for f in stored.run.spec["factors"]}
 
 
-def _unknown(name: str, known: Sequence[str] | Mapping[str, object], what: str) -> UserError:
+def _level(factor: str, text: str, known: Sequence[Level]) -> Level:
+    """The level of the factor that is written so; UserError where it has none."""
+    named = level_named(text, known)
+    if named is None:
+        what = f"the factor {factor} has no level"
+        raise _unknown(text, list(map(level_value, known)), what, levels_text(known))
+    return named
+
+
+def _unknown(name: str, known: Collection[str], what: str, listed: str = "") -> UserError:
+    """``listed`` is what there is, in words, where it is not ``known`` itself."""
     likely = nearest(name, known)
     meant = f"did you mean {likely!r}? " if likely else ""
-    return UserError(f"{what} {name!r}", remedy=f"{meant}there is: {', '.join(known)}")
+    return UserError(f"{what} {name!r}", remedy=f"{meant}there is: {listed or ', '.join(known)}")

@@ -72,8 +72,8 @@ class Folded:
     """Stacks and how many samples had each.
 
     ``samples`` are in ``stacks``, ``lost`` are not. ``rooted`` samples go back to where their
-    thread began; ``unnamed`` by module are those whose last frame in user code has no name;
-    ``kernel`` were taken in the kernel, ``unnamed_kernel`` of them where it gave no name.
+    thread began; ``unnamed`` by module were taken in user code that has no name; ``kernel`` were
+    taken in the kernel, ``unnamed_kernel`` of them where it gave no name.
     """
 
     stacks: Mapping[str, int]
@@ -128,11 +128,11 @@ def fold(
         samples += 1
         calls = _from_start(each.frames)
         rooted += calls[:1] in ((THREAD_START,), (PROGRAM_START,))
-        user = [call for call in calls if not _is_kernel(call)]
-        kernel += len(user) < len(calls)
-        unnamed_kernel += len(user) < len(calls) and _is_unnamed(calls[-1])
-        if user and _is_unnamed(user[-1]):
-            unnamed[_module(user[-1])] += 1
+        in_kernel = bool(calls) and _is_kernel(calls[-1])
+        kernel += in_kernel
+        if calls and _is_unnamed(calls[-1]):
+            unnamed_kernel += in_kernel
+            unnamed.update([] if in_kernel else [_module(calls[-1])])
         seen_of[each.tid, each.comm, calls] += 1
     sessions = {tid for tid, _, calls in seen_of if _is_of_session(calls)}
     stacks: Counter[str] = Counter()

@@ -46,6 +46,7 @@ _WINDOW_S = 0.01
 _FIRST_GAP_S, _GROWTH = 0.3, 1.05
 _LOOK_S = 0.0005  # from one look at the board to the next, random by half
 _SETTLED_S = 0.001  # CPUs are busy with being told, right after they were
+_HANDS_OUT = "ksoftirqd/"
 _NOTICEABLE_LOSS = 0.01
 
 
@@ -196,13 +197,16 @@ def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
 
 
 def wakers(own: Collection[int]) -> Callable[[int], switch_events.Waker]:
-    """Tells what a thread is to a server with these threads of its own."""
+    """Tells what a thread is to a server with these threads of its own. The kernel's threads that
+    hand out what came over the network stand for those who sent it."""
 
     def waker(tid: int) -> switch_events.Waker:
         if tid in own:
             return "own"
-        stat = proc.read_or_none(f"/proc/{tid}/stat")
-        return "kernel" if stat and proc.stat(stat).is_kernel_thread else "other"
+        text = proc.read_or_none(f"/proc/{tid}/stat")
+        stat = None if text is None else proc.stat(text)
+        of_kernel = stat is not None and stat.is_kernel_thread
+        return "kernel" if of_kernel and not stat.name.startswith(_HANDS_OUT) else "other"
 
     known: dict[int, switch_events.Waker] = {0: "kernel"}
     return lambda tid: known[tid] if tid in known else known.setdefault(tid, waker(tid))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
 from millrace.report.axis import LogAxis, Tick, linear_ticks
@@ -87,13 +88,15 @@ def bar_charts(analysis: RunAnalysis, metric: Metric) -> tuple[BarChart, ...]:
     All have one axis; in a large run those of each section (test) have their own.
     """
     if not is_large(analysis):
-        return _on_one_axis(analysis.groups, metric)
+        return _on_one_axis(analysis.groups, metric, analysis.factor)
     return tuple(
-        chart for _, groups in sections(analysis) for chart in _on_one_axis(groups, metric)
+        chart
+        for _, groups in sections(analysis)
+        for chart in _on_one_axis(groups, metric, analysis.factor)
     )
 
 
-def _on_one_axis(groups: Sequence[Group], metric: Metric) -> tuple[BarChart, ...]:
+def _on_one_axis(groups: Sequence[Group], metric: Metric, factor: str) -> tuple[BarChart, ...]:
     treatments = [treatment for group in groups for treatment in group.treatments]
     summaries = [t.metrics[metric.name].summary for t in treatments if metric.name in t.metrics]
     if not summaries:
@@ -105,13 +108,13 @@ def _on_one_axis(groups: Sequence[Group], metric: Metric) -> tuple[BarChart, ...
     top = max(longest, steps[-1])
     ticks = tuple(Tick(100 * step / top, _tick_text(step)) for step in steps)
     return tuple(
-        BarChart(group.label, ticks, tuple(_bar(t, metric, top) for t in group.treatments))
+        BarChart(group.label, ticks, tuple(_bar(t, metric, top, factor) for t in group.treatments))
         for group in groups
     )
 
 
-def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float) -> Bar:
-    label = str(treatment.level)
+def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float, factor: str) -> Bar:
+    label = level_text(factor, treatment.level)
     found = treatment.metrics.get(metric.name)
     if found is None:
         text = "failed" if treatment.failed else MISSING
@@ -163,7 +166,7 @@ def ratio_charts(analysis: RunAnalysis, metric: Metric) -> tuple[RatioChart, ...
             margin_high_at=axis.at(1 + analysis.margin),
             left=left,
             right=right,
-            ratios=tuple(_ratio(c, axis) for c in _of_metric(group, metric)),
+            ratios=tuple(_ratio(c, axis, analysis.factor) for c in _of_metric(group, metric)),
         )
         for group in analysis.groups
     )
@@ -173,8 +176,8 @@ def _of_metric(group: Group, metric: Metric) -> list[Comparison]:
     return [c for c in group.comparisons if c.metric.name == metric.name]
 
 
-def _ratio(comparison: Comparison, axis: LogAxis) -> Ratio:
-    label, verdict = str(comparison.candidate), verdict_text(comparison)
+def _ratio(comparison: Comparison, axis: LogAxis, factor: str) -> Ratio:
+    label, verdict = level_text(factor, comparison.candidate), verdict_text(comparison)
     estimate = comparison.estimate
     if estimate is None:
         return Ratio(label, MISSING, f"{label}: {verdict}", verdict, None, None, None, False, False)

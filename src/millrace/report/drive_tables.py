@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from millrace.analysis.latencies import Latency, Of
-from millrace.analysis.model import Group, RunAnalysis, TreatmentAnalysis, factor_text
+from millrace.analysis.levels import factor_text, level_value
+from millrace.analysis.model import Group, RunAnalysis, TreatmentAnalysis
 from millrace.report.formatting import MISSING, count_text, latency_text, percent_text
 from millrace.report.tables import Column, Row, Section, Table
 
@@ -56,7 +57,7 @@ def _latency_rows(group: Group, of: Of) -> list[Row]:
 
 def _latency_row(treatment: TreatmentAnalysis, latency: Latency) -> Row:
     cells = (
-        str(treatment.level),
+        level_value(treatment.level),
         latency.name,
         latency.time,
         latency_text(latency.mean_s),
@@ -88,7 +89,7 @@ def cost_table(analysis: RunAnalysis) -> Table | None:
         Section(
             group.label,
             tuple(
-                Row((str(t.level), *(text(t) for _, text in figures)), is_base=t.is_base)
+                Row((level_value(t.level), *(text(t) for _, text in figures)), is_base=t.is_base)
                 for t in group.treatments
                 if t.driven is not None
             ),

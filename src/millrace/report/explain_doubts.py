@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from millrace.analysis.account import DifferenceLine, TrialAccount
 from millrace.analysis.explanation import Explained, Explanation
-from millrace.report.explain_tables import left_shares
+from millrace.analysis.statement_account import StatementDifferences
+from millrace.report.explain_sentences import within
+from millrace.report.explain_tables import latencies_us, left_shares
 from millrace.report.formatting import counted, whole_percent_text
 
 NOT_SURE = "not sure: does not hold after correction for the number of rows looked at"
@@ -14,12 +17,18 @@ ONE_BLOCK = "?: of one block, which may be chance"
 
 _MOST_ALONE, _MOST_TOGETHER = 0.10, 0.15  # of the latency may be unaccounted: with one client, more
 _LEAST_US = 2.0
+_LEAST_OF_OPERATION = 0.05  # of its time: accounts of smaller statements are not asked to close
+_BEYOND_CHANCE = 2.0  # errors of counting
 _PROCESSES = "other processes"
 
 
 def doubts(explanation: Explanation) -> list[str]:
     """Why the answer may be wrong, a sentence each; none where nothing speaks against it."""
-    return [*_unaccounted(explanation), *_disturbed(explanation)]
+    return [
+        *_unaccounted(explanation),
+        *_unaccounted_statements(explanation),
+        *_disturbed(explanation),
+    ]
 
 
 def _unaccounted(explanation: Explanation) -> Iterator[str]:
@@ -30,7 +39,7 @@ def _unaccounted(explanation: Explanation) -> Iterator[str]:
         account = side.account
         assert account is not None
         trials = [trial for trial in account.trials if trial.block in found.blocks]
-        most = _MOST_ALONE if account.clients == 1 else _MOST_TOGETHER
+        most = _most(side)
         us = found.unaccounted.a_us if side is explanation.a else found.unaccounted.b_us
         far = [text for each in trials if (text := _far(each, found.lines, most))]
         if abs(share) > most and abs(us) > _LEAST_US:
@@ -54,6 +63,53 @@ def _far(trial: TrialAccount, lines: Sequence[DifferenceLine], most: float) -> s
     if abs(share) <= most or abs(left_us) <= _LEAST_US:
         return ""
     return f"block {trial.block + 1}: {whole_percent_text(share)}"
+
+
+def _most(side: Explained) -> float:
+    """The share of a latency that may be unaccounted."""
+    alone = side.account is not None and side.account.clients == 1
+    return _MOST_ALONE if alone else _MOST_TOGETHER
+
+
+def _unaccounted_statements(explanation: Explanation) -> Iterator[str]:
+    """The statements that matter whose accounts do not close, a sentence for each side."""
+    found = explanation.statement_differences
+    for side in (explanation.a, explanation.b):
+        is_a = side is explanation.a
+        operation_us = math.fsum(each.a_us if is_a else each.b_us for each in found)
+        open_ones = [
+            told
+            for each in found
+            if (each.a_us if is_a else each.b_us) >= _LEAST_OF_OPERATION * operation_us
+            if (told := _open(each, side, is_a=is_a))
+        ]
+        if open_ones:
+            several = len(open_ones) > 1
+            yield (
+                f"The account{'s' if several else ''} of {', '.join(open_ones)} "
+                f"{within(side, explanation.factor)} do{'' if several else 'es'} not close: do not "
+                f"trust {'their' if several else 'its'} parts."
+            )
+
+
+def _open(each: StatementDifferences, side: Explained, *, is_a: bool) -> str:
+    """``COMMIT (25 % unaccounted)``; empty where the account closes, or may but for chance."""
+    left = each.account.unaccounted
+    us = left.a_us if is_a else left.b_us
+    whole_us = latencies_us(each.account)[0 if is_a else 1]
+    share = us / whole_us if whole_us else 0.0
+    errors = [
+        trial.left(list(trial.parts)).error_us
+        for account in side.statement_accounts
+        if account.name == each.name
+        for trial in account.trials
+        if trial.block in each.account.blocks
+    ]
+    by_chance_us = _BEYOND_CHANCE * math.hypot(*errors) / len(errors) if errors else 0.0
+    if abs(share) <= _most(side) or abs(us) <= max(_LEAST_US, by_chance_us):
+        return ""
+    kind = "unaccounted" if us > 0 else "counted twice"
+    return f"{each.name} ({whole_percent_text(abs(share))} {kind})"
 
 
 def _disturbed(explanation: Explanation) -> Iterator[str]:

@@ -23,6 +23,7 @@ from millrace.report.explain_sentences import (
     command,
     coverage_text,
     disturbance_texts,
+    headings,
     missing_rows,
     title,
 )
@@ -177,7 +178,7 @@ def _title(explanations: Sequence[Explanation], run: RunRecord) -> str:
 
 
 def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
-    labels: Labels = (e.base, e.candidate)
+    labels = headings(e)
     profile, found = e.profile, e.differences
     accounts = (e.a.account, e.b.account)
     return ExplanationPart(
@@ -206,7 +207,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
             for side in (e.a, e.b)
             if side.coverage is not None
         ),
-        plans=tuple(_plan(plan, labels) for plan in e.plans if not plan.same),
+        plans=tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if not plan.same),
         groups=groups_table(profile, labels, e.noun) if profile is not None else None,
         functions=functions_table(profile, labels, e.noun) if profile is not None else None,
         few_samples=few_samples_note([(side.label, side.flat) for side in (e.a, e.b)]),

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from millrace.analysis.account import DifferenceLine
+from millrace.analysis.account import AccountDifferences, DifferenceLine
+from millrace.analysis.efficiency import EfficiencyRow
 from millrace.analysis.explanation import Disturbance, Explained, Explanation, Lack
+from millrace.analysis.levels import is_name, level_value
 from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.waits import Coverage
-from millrace.report.explain_tables import is_sure, latencies_us
+from millrace.report.explain_tables import Labels, interval_text, is_sure, latencies_us
 from millrace.report.formatting import counted, figure_text, fixed_text, percent_text, us_decimals
 from millrace.report.statement_tables import statement_sentence
 from millrace.stats import MeanEstimate
 
 _MATTERS = 0.05  # of a difference; smaller parts of it are summed up
 _MOST = 5  # parts that a sentence names
-_UNCORRECTED = "; the interval is not corrected for the number of rows looked at"
+_PERCENT = re.compile(r"(?<![\d.,])(\d+) %")  # of the samples, in what a profile lacks
+_LONGEST_HEADING = 20  # characters of a column's
+_UNCORRECTED = "is not sure after correction for the number of rows looked at"
 _UNEXPLAINED = frozenset(("other", "kernel_other", "unnamed"))  # groups that explain nothing
 
 
@@ -27,23 +32,36 @@ def title(explanation: Explanation) -> str:
     return f"{explanation.candidate} against {explanation.base}{held}"
 
 
+def headings(explanation: Explanation) -> Labels:
+    """A and B at the head of a column: in short where their levels are values of a factor with a
+    long name, ``A: 0`` and ``B: 1``, which is told once above the tables."""
+    sides = (explanation.a, explanation.b)
+    named = all(is_name(explanation.factor, side.level) for side in sides)
+    if named or max(len(side.label) for side in sides) <= _LONGEST_HEADING:
+        return explanation.base, explanation.candidate
+    a, b = (level_value(side.level) for side in sides)
+    return f"A: {a}", f"B: {b}"
+
+
 def command(explanation: Explanation) -> str:
     """The command that explains this comparison alone."""
     factors = {factor["name"]: factor["levels"] for factor in explanation.run.spec["factors"]}
     words = ["millrace", "explain", explanation.run.id]
     if explanation.factor != explanation.run.spec["compare"]["factor"]:
         words += ["--factor", explanation.factor]
-    words += ["--base", str(explanation.a.level), "--candidate", str(explanation.b.level)]
+    base, candidate = (level_value(side.level) for side in (explanation.a, explanation.b))
+    words += ["--base", base, "--candidate", candidate]
     for name, level in explanation.held.items():
         if len(factors[name]) > 1:
-            words += ["--where", f"{name}={level}"]
+            words += ["--where", f"{name}={level_value(level)}"]
     return shlex.join(words)
 
 
 def answer(explanation: Explanation) -> list[str]:
     """What is different, a sentence each: first the one that says more about the other."""
     latency, cpu = [_latency(explanation), _statement(explanation)], _cpu(explanation)
-    sentences = [*latency, cpu] if _is_about_waiting(explanation) else [cpu, *latency]
+    latency_first = _is_about_waiting(explanation) or not _is_cpu_sure(explanation)
+    sentences = [*latency, cpu] if latency_first else [cpu, *latency]
     found = [sentence for sentence in sentences if sentence]
     if explanation.unequal:
         found.append(f"The two did not do the same work: {explanation.unequal}.")
@@ -60,6 +78,7 @@ def account_notes(explanation: Explanation) -> list[str]:
         notes += [f"never seen, in neither: {', '.join(absent)}"] if absent else []
         unknown = ", ".join(found.unknown)
         notes += [f"not measured, and in what is unaccounted: {unknown}"] if unknown else []
+        notes += [*_shared_cpu(explanation, found), *_below_zero(explanation, found)]
     return list(dict.fromkeys(notes))
 
 
@@ -90,18 +109,33 @@ def disturbance_texts(explanation: Explanation) -> list[str]:
 
 
 def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """What could not be seen, where, and what to do about it; what both sides lack once."""
+    """What could not be seen, where, and what to do about it; what both sides lack once, as what
+    another share of the samples lacks in each trial."""
     found: dict[tuple[str, str, str], list[Lack]] = {}
     for lack in explanation.missing:
-        found.setdefault((lack.observer, lack.what, lack.remedy), []).append(lack)
-    return [
-        (
-            f"{observer}: {what}",
-            "; ".join(f"{_side(explanation, e)}, {counted(e.trials, 'trial')}" for e in lacks),
-            remedy,
-        )
-        for (observer, what, remedy), lacks in found.items()
-    ]
+        key = (lack.observer, _PERCENT.sub("", lack.what), lack.remedy)
+        found.setdefault(key, []).append(lack)
+    rows = []
+    for (observer, _, remedy), lacks in found.items():
+        trials: dict[str, int] = {}
+        for lack in lacks:
+            side = _side(explanation, lack)
+            trials[side] = trials.get(side, 0) + lack.trials
+        where = "; ".join(f"{side}, {counted(number, 'trial')}" for side, number in trials.items())
+        rows.append((f"{observer}: {_lacked([lack.what for lack in lacks])}", where, remedy))
+    return rows
+
+
+def _lacked(whats: Sequence[str]) -> str:
+    """One text for texts that differ in percentages: ``names of f, in 12 % to 36 % of samples``."""
+    found = [[int(percent) for percent in _PERCENT.findall(what)] for what in whats]
+    ranges = iter([(min(each), max(each)) for each in zip(*found, strict=True)])
+
+    def shown(_: re.Match[str]) -> str:
+        low, high = next(ranges)
+        return f"{low} %" if low == high else f"{low} % to {high} %"
+
+    return _PERCENT.sub(shown, whats[0])
 
 
 def is_observed(explanation: Explanation) -> bool:
@@ -136,17 +170,13 @@ def _latency(explanation: Explanation) -> str:
         return ""
     a_us, b_us = latencies_us(found)
     decimals = us_decimals(max(a_us, b_us))
-    in_b, in_a = (_within(e, explanation.factor) for e in (explanation.b, explanation.a))
-    subject = f"A {explanation.noun} takes {fixed_text(b_us, decimals)} µs {in_b}, "
+    in_b, in_a = (within(e, explanation.factor) for e in (explanation.b, explanation.a))
+    mean = found.latency.mean
+    taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {_amount(mean, decimals)} µs {_longer(mean)}"
     if not is_sure(found.latency):
-        return (
-            f"{subject}no longer or shorter than {in_a} as far as these blocks "
-            f"can tell: {_with_interval(found.latency, decimals)} µs."
-        )
-    text = (
-        f"{subject}{_amount(found.latency.mean, decimals)} µs {_longer(found.latency.mean)} than "
-        f"{in_a}{_by_chance(found.latency)}"
-    )
+        interval = _interval(found.latency, decimals)
+        return f"A {explanation.noun} took {taken} than {in_a}, which may be chance: {interval}."
+    text = f"A {explanation.noun} takes {taken} than {in_a}{_by_chance(found.latency)}"
     parts = _parts([(line.title, line.difference.mean, _doubt(line)) for line in found.lines],
                    found.latency.mean, decimals)  # fmt: skip
     left = fixed_text(found.unaccounted.difference.mean, decimals, signed=True)
@@ -162,29 +192,26 @@ def _statement(explanation: Explanation) -> str:
 
 def _cpu(explanation: Explanation) -> str:
     """``9.7.4 needs 14.2 µs more of server CPU per row than 5.6.24: parsing +3.1, ...``"""
-    row = next((row for row in explanation.efficiency if row.key == "cpu_server"), None)
-    profile = explanation.profile
-    total = row.difference if row is not None else profile.cpu if profile is not None else None
+    row, total, profile = _cpu_row(explanation), _cpu_total(explanation), explanation.profile
     if total is None:
         return ""
     sizes = [side.mean for side in (row.a, row.b) if side is not None] if row is not None else []
     decimals = us_decimals(max([*sizes, abs(total.mean)]))
-    base, subject = explanation.base, f"{explanation.candidate} needs "
-    if not isinstance(explanation.b.level, str):
-        base = _within(explanation.a, explanation.factor)
-        within = _within(explanation.b, explanation.factor)
-        subject = f"{within[:1].upper()}{within[1:]} the server needs "
-    tested = row is not None and row.adjusted_p is not None
-    if not is_sure(total) or (tested and row is not None and not row.significant):
-        doubt = _UNCORRECTED if is_sure(total) else ""
-        return (
-            f"{subject}no more or less server CPU per {explanation.noun} than {base} "
-            f"as far as these blocks can tell: {_with_interval(total, decimals)} µs{doubt}."
-        )
-    text = (
-        f"{subject}{_amount(total.mean, decimals)} µs {_more(total.mean)} of server CPU per "
-        f"{explanation.noun} than {base}{_by_chance(total)}"
+    base, subject = explanation.base, explanation.candidate
+    if not is_name(explanation.factor, explanation.b.level):
+        base = within(explanation.a, explanation.factor)
+        at_b = within(explanation.b, explanation.factor)
+        subject = f"{at_b[:1].upper()}{at_b[1:]} the server"
+    needed = (
+        f"{_amount(total.mean, decimals)} µs {_more(total.mean)} of server CPU per "
+        f"{explanation.noun} than {base}"
     )
+    if not _is_cpu_sure(explanation):
+        interval = _interval(total, decimals)
+        if is_sure(total):
+            return f"{subject} needed {needed}, which {_UNCORRECTED}: {interval} without it."
+        return f"{subject} needed {needed}, which may be chance: {interval}."
+    text = f"{subject} needs {needed}{_by_chance(total)}"
     if profile is None:
         return f"{text}; without profiles of both it is not known in which functions."
     named = [group for group in profile.groups if group.name not in _UNEXPLAINED]
@@ -192,6 +219,26 @@ def _cpu(explanation: Explanation) -> str:
                    decimals)  # fmt: skip
     left = total.mean - math.fsum(group.difference.mean for group in named)
     return f"{text}: {parts}; {fixed_text(left, decimals, signed=True)} unexplained."
+
+
+def _cpu_row(explanation: Explanation) -> EfficiencyRow | None:
+    return next((row for row in explanation.efficiency if row.key == "cpu_server"), None)
+
+
+def _cpu_total(explanation: Explanation) -> MeanEstimate | None:
+    """The difference of the server's CPU time, of the profiles where nobody else counted it."""
+    row, profile = _cpu_row(explanation), explanation.profile
+    if row is not None:
+        return row.difference
+    return profile.cpu if profile is not None else None
+
+
+def _is_cpu_sure(explanation: Explanation) -> bool:
+    """Whether the server's CPU time differs, after correction where its table corrects."""
+    row, total = _cpu_row(explanation), _cpu_total(explanation)
+    if total is None or not is_sure(total):
+        return False
+    return row is None or row.adjusted_p is None or row.significant
 
 
 def _parts(parts: Sequence[tuple[str, float, str]], whole: float, decimals: int) -> str:
@@ -230,23 +277,61 @@ def _by_chance(estimate: MeanEstimate) -> str:
     return " (one block: it may be chance)" if estimate.low is None else ""
 
 
-def _within(side: Explained, factor: str) -> str:
-    """``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``."""
-    if isinstance(side.level, str):
+def _shared_cpu(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
+    """Where a thread is also ready because its client has its turn on the CPU of both."""
+    ready = next((line.title for line in found.lines if line.key == "runnable"), None)
+    sides = [side for side in (explanation.a, explanation.b) if _shares_cpu(side)]
+    if ready is None or not sides:
+        return
+    cpu = [side.account.client_cpu for side in sides if side.account is not None]
+    ran = [f"{figure_text(each.mean)} µs" for each in cpu if each is not None]
+    most = f"up to {' and '.join(ran)} of it are" if len(ran) == len(sides) else "some of it is"
+    where = f"{within(sides[0], explanation.factor)} " if len(sides) == 1 else ""
+    yield (
+        f"{where}the client and the server’s thread take turns on one CPU (share_cpu), and "
+        f"“{ready}” is also waiting for the client’s turn to end: {most} the client’s own CPU time"
+    )
+
+
+def _shares_cpu(side: Explained) -> bool:
+    return any(
+        (instance.facts.get("cpu_wakeup") or {}).get("shared_cpu") is not None
+        for trial in side.trials
+        for instance in trial.attempt.instances
+    )
+
+
+def _below_zero(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
+    """Parts that are less than nothing by more than chance: a wait for the client alone can be."""
+    for line in found.lines:
+        sides = ((explanation.a, line.a), (explanation.b, line.b))
+        where = [
+            within(side, explanation.factor)
+            for side, us in sides
+            if us is not None and us.high is not None and us.high < 0
+        ]
+        if where:
+            yield (
+                f"{line.title} is below zero {' and '.join(where)}: from an answer to the next "
+                f"request the server’s threads were at something else too, which is in other parts "
+                f"though in no latency"
+            )
+
+
+def within(side: Explained, factor: str) -> str:
+    """``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``,
+    ``with innodb_flush_log_at_trx_commit = 1``."""
+    if is_name(factor, side.level):
         return f"in {side.label}"
     if factor == "clients":
         return f"with {counted(int(side.level), 'client')}"
     return f"with {side.label}"
 
 
-def _with_interval(estimate: MeanEstimate, decimals: int) -> str:
-    """``+0.3 (−1.2 to +1.8)``."""
-    mean = fixed_text(estimate.mean, decimals, signed=True)
-    low, high = (
-        "" if end is None else fixed_text(end, decimals, signed=True)
-        for end in (estimate.low, estimate.high)
-    )
-    return f"{mean} ({low} to {high})"
+def _interval(estimate: MeanEstimate, decimals: int) -> str:
+    """``95 % interval −1.2 to +1.8 µs``."""
+    ends = interval_text(estimate, decimals, signed=True)
+    return f"{estimate.confidence * 100:g} % interval {ends} µs"
 
 
 def _amount(us: float, decimals: int) -> str:

@@ -18,6 +18,7 @@ from millrace.report.explain_sentences import (
     command,
     coverage_text,
     disturbance_texts,
+    headings,
     missing_rows,
     title,
 )
@@ -72,7 +73,7 @@ def _show_answers(explanations: Sequence[Explanation], console: Console) -> None
 
 
 def _show(e: Explanation, console: Console) -> None:
-    labels = (e.base, e.candidate)
+    labels = headings(e)
     console.print()
     console.print(Text(title(e), style="bold"), soft_wrap=False)
     console.print(Text(f"A is {e.base}, B is {e.candidate}; µs", style="dim"), soft_wrap=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.analysis.explanation import Explanation
+from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
@@ -59,7 +60,7 @@ class _MetricSection:
 def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
     """The whole page as text, with sections for each explanation."""
     analysis = readable(analysis)
-    names = (each.level for each in analysis.treatments if isinstance(each.level, str))
+    names = (level_text(analysis.factor, each.level) for each in analysis.treatments)
     return (
         environment(names)
         .get_template("report.html.j2")
@@ -143,7 +144,9 @@ def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[st
 
 def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
     """The latency charts under the heading of their section, those sections that have any."""
-    charts = [(heading, latency_charts(groups)) for heading, groups in sections(analysis)]
+    charts = [
+        (heading, latency_charts(groups, analysis.factor)) for heading, groups in sections(analysis)
+    ]
     return [(heading, of_section) for heading, of_section in charts if of_section]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.latencies import Latency
+from millrace.analysis.levels import level_text
 from millrace.analysis.model import Group, TreatmentAnalysis
 from millrace.report.axis import Tick
 from millrace.report.formatting import latency_text
@@ -15,14 +16,15 @@ from millrace.report.line_charts import MOST_LINES, Line, LineChart, Mark
 _PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
 
 
-def latency_charts(groups: Sequence[Group]) -> tuple[LineChart, ...]:
+def latency_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
     """Latency of transactions by percentile, merged over all trials: a chart a group, a line a
-    treatment. A group without latencies, or of more treatments than can be told apart, has none."""
+    treatment, which differ in ``factor``. A group without latencies, or of more treatments than
+    can be told apart, has none."""
     charts = []
     for group in groups:
         found = [(t, latency) for t in group.treatments if (latency := latency_of(t)) is not None]
         if found and len(found) <= MOST_LINES:
-            charts.append(_latency_chart(group, found))
+            charts.append(_latency_chart(group, found, factor))
     return tuple(charts)
 
 
@@ -33,7 +35,9 @@ def latency_of(treatment: TreatmentAnalysis) -> Latency | None:
     return next((each for each in first if each.time == "response"), next(iter(first), None))
 
 
-def _latency_chart(group: Group, found: Sequence[tuple[TreatmentAnalysis, Latency]]) -> LineChart:
+def _latency_chart(
+    group: Group, found: Sequence[tuple[TreatmentAnalysis, Latency]], factor: str
+) -> LineChart:
     known = min(latency.count for _, latency in found)
     # A percentile that a single request decides says nothing of the distribution.
     percents = [p for p in _PERCENTS if known * (1 - p / 100) >= 1] or [50]
@@ -43,13 +47,14 @@ def _latency_chart(group: Group, found: Sequence[tuple[TreatmentAnalysis, Latenc
     places = [_place(percent, percents[0], percents[-1]) for percent in percents]
     lines = []
     for number, ((treatment, _), curve) in enumerate(zip(found, curves, strict=True)):
+        label = level_text(factor, treatment.level)
         heights = [up.at(seconds) for seconds in curve]
         marks = tuple(
-            Mark(x, y, None, None, f"{treatment.level}, {_nth(p)}: {latency_text(seconds)}")
+            Mark(x, y, None, None, f"{label}, {_nth(p)}: {latency_text(seconds)}")
             for x, y, p, seconds in zip(places, heights, percents, curve, strict=True)
         )
         path = " ".join(f"{mark.x:.2f},{mark.y:.2f}" for mark in marks)
-        lines.append(Line(number, str(treatment.level), marks, (path,)))
+        lines.append(Line(number, label, marks, (path,)))
     return LineChart(
         heading=group.label,
         description=f"{group.label}: {found[0][1].time} time by percentile",

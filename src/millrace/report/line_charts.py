@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.levels import factor_text, level_value
 from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis, factor_text
+from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
 from millrace.report.axis import WIDE, LogAxis, Tick
 from millrace.report.formatting import percent_text
 from millrace.report.matrix import row_label, sections
@@ -71,7 +72,9 @@ def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, .
             continue
         wide = common.high / common.low > WIDE
         axis = LogAxis.around(own, analysis.margin) if wide else common
-        levels = list(dict.fromkeys(str(t.level) for group in groups for t in group.treatments))
+        levels = list(
+            dict.fromkeys(level_value(t.level) for group in groups for t in group.treatments)
+        )
         places = {level: 100 * (n + 0.5) / len(levels) for n, level in enumerate(levels)}
         charts.append(_relative_chart(heading, groups, _Plot(metric, axis, places, analysis)))
     return tuple(charts)
@@ -152,7 +155,7 @@ def _family(treatment: TreatmentAnalysis) -> str | None:
 def _relative_mark(
     treatment: TreatmentAnalysis, comparison: Comparison | None, plot: _Plot, shift: float
 ) -> Mark | None:
-    x, axis = plot.places[str(treatment.level)] + shift, plot.axis
+    x, axis = plot.places[level_value(treatment.level)] + shift, plot.axis
     if treatment.is_base and treatment.finished:
         return Mark(x, 100 - axis.at(1.0), None, None, f"{treatment.label}: the base")
     if comparison is None or comparison.estimate is None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from millrace.analysis.levels import factor_text, level_text, level_value
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
     Group,
     RunAnalysis,
     TreatmentAnalysis,
-    factor_text,
-    level_text,
 )
 from millrace.report.formatting import MISSING, ratio_text, value_text
 from millrace.report.sentences import sentence, verdict_text
@@ -82,7 +81,7 @@ def matrix(analysis: RunAnalysis, metric: Metric) -> Matrix:
         title=f"{metric.title} relative to {analysis.base_text}",
         corner=corner,
         columns=tuple(
-            MatrixColumn(str(level), metric.unit if level == analysis.base else None)
+            MatrixColumn(level_value(level), metric.unit if level == analysis.base else None)
             for level in levels
         ),
         sections=tuple(

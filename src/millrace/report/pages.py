@@ -42,7 +42,9 @@ def _prose(names: Iterable[str]) -> Callable[[str], Markup]:
     shows what is in backticks as code."""
     short = sorted({name for name in names if len(name) <= LONGEST_UNBROKEN}, key=len)
     # Without names nothing matches: (?!) never does.
-    pattern = "|".join(re.escape(str(escape(name))) for name in reversed(short)) or "(?!)"
+    known = "|".join(re.escape(str(escape(name))) for name in reversed(short)) or "(?!)"
+    # No part of a longer name, of a number (a name may be 1), or of an escaped character.
+    pattern = rf"(?<![\w&#+−-])(?<!\d[.,])(?:{known})(?![\w-]|[.,]\d)"
 
     def prose(text: str) -> Markup:
         kept = re.sub(r" (·|%|rows/s|s|µs|blocks?)(?=[ ,.:;)]|$)", "\u00a0\\1", text)

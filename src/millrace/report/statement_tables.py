@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millrace.analysis.account import DifferenceLine
 from millrace.analysis.statement_account import StatementDifferences
 from millrace.report.explain_tables import (
     Labels,
@@ -40,18 +41,32 @@ def statement_sentence(found: Sequence[StatementDifferences], noun: str) -> str:
     if not found or not found[0].account.lines or not is_sure(found[0].of_operation):
         return ""
     most = found[0]
-    direction = 1 if most.of_operation.mean > 0 else -1
-    line = max(most.account.lines, key=lambda each: direction * each.difference.mean)
-    decimals = us_decimals(max(latencies_us(most.account)))
+    decimals = us_decimals(max(most.a_us, most.b_us))
     whole = fixed_text(most.of_operation.mean, decimals, signed=True)
-    part = fixed_text(line.difference.mean, decimals, signed=True)
-    doubt = "" if line.significant or line.adjusted_p is None else " (not sure)"
     times = _times(most)
     sent = f", sent {' and '.join(times)} times," if len(times) > 1 else ""
     return (
-        f"Of its statements, {most.name}{sent} differs most: {whole} µs of a {noun}; the largest "
-        f"part of that is {line.title}, {part} µs an execution{doubt}."
+        f"Of its statements, {most.name}{sent} differs most: {whole} µs of a {noun}"
+        f"{_largest_part(most, decimals)}."
     )
+
+
+def _largest_part(most: StatementDifferences, decimals: int) -> str:
+    """``; the largest part of that is waiting for a lock, +270 µs``, of all executions like the
+    whole; empty where no part goes the way of the whole."""
+    direction = 1 if most.of_operation.mean > 0 else -1
+
+    def along(line: DifferenceLine) -> float:
+        return direction * (most.b_times * line.b_us - most.a_times * line.a_us)
+
+    line = max(most.account.lines, key=along)
+    if along(line) <= 0:
+        return ""
+    part = fixed_text(direction * along(line), decimals, signed=True)
+    # What was tested is one execution.
+    is_sure_of_it = line.significant and direction * line.difference.mean > 0
+    doubt = "" if is_sure_of_it else " (not sure)"
+    return f"; the largest part of that is {line.title}, {part} µs{doubt}"
 
 
 def _rows(each: StatementDifferences) -> tuple[Row, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from millrace.analysis.levels import factor_text, level_text, level_value
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
@@ -12,7 +13,6 @@ from millrace.analysis.model import (
     MetricSummary,
     RunAnalysis,
     TreatmentAnalysis,
-    factor_text,
 )
 from millrace.report.formatting import (
     MISSING,
@@ -117,7 +117,7 @@ def _result_row(
         verdict = "failed"
     percent, interval = _percent_of_base(treatment, comparison)
     cells = (
-        str(treatment.level),
+        level_value(treatment.level),
         _value(spread, "mean"),
         _value(spread, "median"),
         *rate,
@@ -187,17 +187,19 @@ def ratios_table(analysis: RunAnalysis, metric: Metric) -> Table:
     sections = []
     for group in analysis.groups:
         of_metric = [c for c in group.comparisons if c.metric.name == metric.name]
-        sections.append(Section(group.label, tuple(_ratio_row(c) for c in of_metric)))
+        sections.append(
+            Section(group.label, tuple(_ratio_row(c, analysis.factor) for c in of_metric))
+        )
     return Table(metric.title, columns, tuple(sections))
 
 
-def _ratio_row(comparison: Comparison) -> Row:
+def _ratio_row(comparison: Comparison, factor: str) -> Row:
     estimate = comparison.estimate
     seen, wanted = comparison.minimum_detectable, comparison.blocks_wanted
     bounds = (estimate.ratio, estimate.low, estimate.high) if estimate else (None, None, None)
     cells = (
-        str(comparison.candidate),
-        str(comparison.base),
+        level_text(factor, comparison.candidate),
+        level_text(factor, comparison.base),
         *(MISSING if bound is None else ratio_text(bound) for bound in bounds),
         str(comparison.n_blocks),
         MISSING if seen is None else percent_text(seen),
@@ -223,7 +225,7 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
             ours = 1.0 if treatment.is_base and treatment.finished else None
             ours = estimate.ratio if estimate is not None else ours
             cells = (
-                str(treatment.level),
+                level_value(treatment.level),
                 _value(treatment.metrics.get(metric.name), "geometric_mean"),
                 MISSING if ours is None else percent_of_base_text(ours),
                 figure.version + (f" ({figure.note})" if figure.note else ""),
@@ -273,7 +275,7 @@ def sizes_table(analysis: RunAnalysis) -> Table | None:
                 tuple(
                     Row(
                         (
-                            str(t.level),
+                            level_value(t.level),
                             *(bytes_text(t.sizes[n]) if n in t.sizes else MISSING for n in names),
                         ),
                         is_base=t.is_base,
@@ -295,7 +297,7 @@ def steps_table(analysis: RunAnalysis) -> Table:
         for treatment in group.treatments:
             times = {step.name: step.mean_s for step in treatment.steps}
             cells = [seconds_text(times[name]) if name in times else MISSING for name in names]
-            rows.append(Row((str(treatment.level), *cells), is_base=treatment.is_base))
+            rows.append(Row((level_value(treatment.level), *cells), is_base=treatment.is_base))
         sections.append(Section(group.label, tuple(rows)))
     columns = (
         Column(factor_text(analysis.factor), numeric=False),
@@ -322,7 +324,7 @@ def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
             cells = [value_text(values[b], metric) if b in values else MISSING for b in blocks]
             if waits:
                 cells.append(_wait(treatment))
-            rows.append(Row((str(treatment.level), *cells), is_base=treatment.is_base))
+            rows.append(Row((level_value(treatment.level), *cells), is_base=treatment.is_base))
         sections.append(Section(group.label, tuple(rows)))
     return Table(f"Every trial, {metric.unit}", columns, tuple(sections))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.account import trial_account
-from millrace.analysis.blocked import compare_blocked, functions
-from tests.unit.analysis.observations import Scene, Truth
+from millrace.analysis.account import account, differences, trial_account
+from millrace.analysis.blocked import compare_blocked, contradicts, functions
+from millrace.analysis.observed import ObservedTrial
+from tests.unit.analysis.observations import Scene, Truth, seen
 
 SYNC = "entry_SYSCALL_64_after_hwframe;do_syscall_64;do_fsync;jbd2_log_wait_commit"
 FAULT = "asm_exc_page_fault;exc_page_fault;handle_mm_fault;io_schedule"
@@ -46,6 +48,77 @@ def test_the_longest_comes_first_and_what_one_side_lacks_took_it_no_time() -> No
     assert (first.part, first.a_us) == ("log_flush", 0.0)
     assert (second.part, second.b_us) == ("data_read", 0.0)
     assert second.stacks == ()
+
+
+def test_idle_threads_of_a_pool_are_in_no_row() -> None:
+    """The account disowns what they wait for, so that no row may be of it."""
+    made = replace(SCENE, serving="pool").attempt(Truth(waits=WAITS))
+    (server,) = made.instances
+    effective = {**server.effective, "thread_handling": "pool-of-threads"}
+    pooled = replace(made, instances=(replace(server, effective=effective),))
+    trial = ObservedTrial("trial", 0, pooled, seen(pooled, SCENE.clients))
+    assert trial.observed.pooled
+    rows = compare_blocked([trial], [trial])
+    assert {row.part for row in rows} == {"data_read", "log_flush"}
+
+
+def test_trials_that_the_account_leaves_out_are_in_no_row() -> None:
+    """One block was not sampled on one side, and one trial has no clock of its threads."""
+    truth, longer = Truth(waits={"data_read": 50.0}), Truth(waits={"data_read": 500.0})
+    unclocked = SCENE.document(longer)
+    del unclocked["threads"]
+    a = [SCENE.trial(truth, 0), SCENE.trial(truth, 1), SCENE.trial(longer, 2, unclocked)]
+    b = [SCENE.trial(truth, 0), SCENE.trial(longer, 3)]
+    sides = [account(side) for side in (a, b)]
+    assert sides[0] is not None
+    assert sides[1] is not None
+    compared = differences(*sides)
+    assert compared is not None
+    (line,) = (line for line in compared.lines if line.key == "data_read")
+    (row,) = compare_blocked(a, b)
+    assert (row.a_us, row.b_us) == (pytest.approx(line.a_us), pytest.approx(line.b_us))
+
+
+@pytest.mark.parametrize(
+    ("call", "stack", "is_another"),
+    [
+        ("pwrite64", "do_syscall_64;__x64_sys_pread64;vfs_read;ext4_file_read_iter", True),
+        ("pwrite64", "vfs_read;ext4_file_read_iter;iomap_dio_rw", True),
+        ("pread64", "ext4_buffered_write_iter;generic_perform_write", True),
+        ("pwrite64", "__x64_sys_fsync;do_fsync;ext4_sync_file", True),
+        ("fsync", "vfs_write;ext4_file_write_iter", True),
+        ("pwrite64", "__arm64_sys_pwrite64;vfs_write;ext4_file_write_iter", False),
+        ("pread64", "vfs_read;ext4_file_read_iter", False),
+        ("preadv2", "vfs_readv;do_iter_read;xfs_file_read_iter", False),
+        ("fdatasync", "__x64_sys_fdatasync;do_fsync;ext4_sync_file", False),
+        # A write that is synced, and pieces of stacks that tell nothing.
+        ("pwrite64", "vfs_write;ext4_file_write_iter;ext4_sync_file", False),
+        ("pwrite64", "ext4_sync_file;blkdev_issue_flush;submit_bio_wait", False),
+        ("pread64", "__iomap_dio_rw", False),
+        ("pread64", None, False),
+        # Calls that may do either.
+        ("io_submit", "ext4_file_read_iter", False),
+        (None, "ext4_file_read_iter", False),
+    ],
+)
+def test_stacks_of_another_call_are_known(
+    call: str | None, stack: str | None, is_another: bool
+) -> None:
+    assert contradicts(call, stack) == is_another
+
+
+def test_a_stack_of_another_call_is_not_shown_and_its_time_is_kept() -> None:
+    read = "entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_pread64;vfs_read"
+    scene = replace(SCENE, stacks={"data_write": read})
+    document = scene.document(Truth(waits={"data_write": 50.0}))
+    for thread in document["states"]["threads"]:
+        for state in thread["states"]:
+            if state["class"] == "data_write":
+                state["syscall"] = "pwrite64"
+    trial = scene.trial(Truth(waits={"data_write": 50.0}), document=document)
+    (row,) = compare_blocked([trial], [trial])
+    assert (row.call, row.stacks) == ("pwrite64", ())
+    assert row.a_us == pytest.approx(50.0, rel=0.02)
 
 
 def test_nothing_is_said_of_what_was_not_sampled() -> None:

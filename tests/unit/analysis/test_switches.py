@@ -62,6 +62,16 @@ def test_what_the_kernel_ended_is_as_it_was_sampled() -> None:
     assert factors([thread(lock=6.0, running=4.0)], told) == {}
 
 
+def test_sleep_that_the_kernel_ends_is_shared_out_as_it_was_sampled() -> None:
+    told = section(wait("S", "own", 0.03), wait("S", "kernel", 0.01, count=9))
+    found = factors([thread(lock=6.0, running=4.0)], told)
+    assert found["lock"] == pytest.approx(0.4 * 10 / 6)
+    assert found["running"] == pytest.approx(0.6 * 10 / 4)
+    found = factors([thread(lock=6.0, sleep=2.0, running=2.0)], told)
+    assert found["lock"] == pytest.approx(0.375 * 10 / 6)
+    assert "sleep" not in found
+
+
 @pytest.mark.parametrize(
     "told",
     [
@@ -71,14 +81,13 @@ def test_what_the_kernel_ended_is_as_it_was_sampled() -> None:
         section(wait("S", "own", 0.03, count=29)),
         section(wait("S", "own", 0.03, count=50)),  # 600 µs each
         section(wait("S", "own", 0.03), unknown_s=0.0031),
-        section(wait("S", "own", 0.03), wait("S", "kernel", 0.0016)),
         section(wait("S", "own", 0.03), windows=2),
         section(wait("S", "own", 0.03), tid=8),
         section(wait("S", "other", 0.03)),  # never sampled
     ],
     ids=[
-        "none", "before", "no wait", "too few", "too long", "unknown", "ended by the kernel",
-        "few windows", "another thread", "never sampled",
+        "none", "before", "no wait", "too few", "too long", "unknown", "few windows",
+        "another thread", "never sampled",
     ],
 )  # fmt: skip
 def test_where_events_tell_too_little_samples_stay_as_they_are(told: Mapping[str, Any]) -> None:

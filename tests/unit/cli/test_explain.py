@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +15,21 @@ from millrace.analysis.alignment import Alignments, GivenBack, SuspectsTest, wit
 from millrace.analysis.metrics import Metric
 from millrace.cli import explain
 from millrace.cli.explain import command
-from millrace.cli.explaining import explanations_of_report
+from millrace.cli.explaining import explain_levels, explanations_of_report
 from millrace.cli.report import command as report
 from millrace.errors import UserError
+from millrace.report.explain_sentences import command as shown_command
 from millrace.stats import MeanEstimate
 from millrace.store.records import AttemptResult, StoredRun, TreatmentRecord, TrialRecord
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER
-from tests.unit.report.explained import SUSPECTS, explained_study, study_run, unobserved
+from tests.unit.report.explained import (
+    SUSPECTS,
+    explained_study,
+    of_levels,
+    study_run,
+    unobserved,
+)
 from tests.unit.report.test_formats import Page
 
 
@@ -157,6 +165,34 @@ def test_mistakes_are_told_before_anything_is_written(
     assert said in error.message
     assert "--output" not in (error.remedy or "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("off", "on"), [("false", "true"), ("OFF", "on"), ("0", "1")])
+def test_switches_are_named_as_in_an_experiment_or_a_report(
+    tmp_path: Path, off: str, on: str
+) -> None:
+    switched = of_levels(study_run(profiled=0, clients=(1, 16)), "tls", False, True)
+    store = keep(switched, tmp_path / "results.sqlite")
+    arguments = ("--factor", "tls", "--base", on, "--candidate", off, "--where", "clients=1")
+    (told,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    assert told["title"] == "tls off against tls on (clients 1)"
+    arguments = ("--base", "1", "--candidate", "16", "--where", f"tls={on}")
+    (told,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    assert told["title"] == "clients 16 against clients 1 (tls on)"
+    error = run(store, "--where", "tls=yes").exception
+    assert isinstance(error, UserError)
+    assert error.message == "the factor tls has no level 'yes'"
+    assert error.remedy == "there is: off, on (or false, true; or 0, 1)"
+
+
+def test_the_command_of_a_comparison_is_understood(tmp_path: Path) -> None:
+    switched = of_levels(study_run(profiled=0, clients=(1, 16)), "tls", False, True)
+    store = keep(switched, tmp_path / "results.sqlite")
+    found = explain_levels(switched, None, (), None, {})
+    assert len(found) == 2
+    _, _, *arguments = shlex.split(shown_command(found[1]))
+    (told,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    assert told["title"] == "tls on against tls off (clients 16)"
 
 
 def test_several_levels_of_a_factor_are_any_of_them(store: Path) -> None:

@@ -127,17 +127,22 @@ def test_one_frame_stands_for_the_start_of_a_thread(calls: str, told: str) -> No
     assert folded.rooted == told.startswith((THREAD, PROGRAM))
 
 
-def test_samples_in_code_without_a_name_are_counted() -> None:
+def test_samples_in_code_without_a_name_are_counted_where_the_cpu_was() -> None:
     folded = fold(
         [
             Sample("t", 1, ("m`f", "m`[unknown]")),
+            Sample("t", 1, ("m`f", "libc.so`[unknown]")),
+            Sample("t", 1, ("m`f", "libc.so`[unknown]", "libc.so`memcpy")),
+            # A system call out of code without a name is the kernel's time.
             Sample("t", 1, ("m`f", "libc.so`[unknown]", "[kernel]`[unknown]")),
+            Sample("t", 1, ("m`f", "libc.so`[unknown]", "[kernel]`g")),
             Sample("t", 1, ("m`[unknown]", "m`f", "[kernel]`g")),
+            Sample("t", 1, ()),
         ],
         {},
     )
     assert folded.unnamed == {"m": 1, "libc.so": 1}
-    assert (folded.kernel, folded.unnamed_kernel) == (2, 1)
+    assert (folded.kernel, folded.unnamed_kernel) == (3, 1)
 
 
 NAMES = st.text(alphabet="abcxyz_;` ()", max_size=8)

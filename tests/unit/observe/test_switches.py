@@ -86,6 +86,9 @@ def test_who_wakes() -> None:
     name = Path("/proc/2/comm")  # another process, or none, in a container
     if name.exists() and name.read_text() == "kthreadd\n":
         assert waker(2) == "kernel"
+        names = {each: each.read_text() for each in Path("/proc").glob("[0-9]*/comm")}
+        hands_out = next(each for each, name in names.items() if name == "ksoftirqd/0\n")
+        assert waker(int(hands_out.parent.name)) == "other"
 
 
 def test_a_few_lost_events_are_not_worth_a_word() -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from millrace.analysis.explanation import Explanation, explain
 from millrace.analysis.suspects.model import Suspect
 from millrace.report import explain_terminal
-from millrace.store.records import StoredRun
+from millrace.store.records import Level, StoredRun, TreatmentRecord
 from tests.unit.analysis.observations import A, B, Truth, explained_run
 from tests.unit.report.flame_trees import STACKS
 
@@ -52,6 +52,31 @@ def explained_study(*, profiled: int = 3, suspects: tuple[Suspect, ...] = SUSPEC
 
 def study_run(*, profiled: int = 3, clients: tuple[int, ...] = (1,)) -> StoredRun:
     return explained_run(_told, blocks=5, profiled=profiled, clients=clients)
+
+
+def of_levels(stored: StoredRun, factor: str, a: Level, b: Level) -> StoredRun:
+    """The run as one of a single server, in which these two levels are compared."""
+    names = {A: a, B: b}
+
+    def renamed(treatment: TreatmentRecord) -> TreatmentRecord:
+        levels = {**treatment.levels, "server": A, factor: names[str(treatment.levels["server"])]}
+        return replace(treatment, levels=levels, resolved=levels)
+
+    factors = [
+        {**each, "levels": [A]} if each["name"] == "server" else each
+        for each in stored.run.spec["factors"]
+        if each["name"] != factor
+    ]
+    spec = {
+        **stored.run.spec,
+        "factors": [*factors, {"name": factor, "levels": [a, b]}],
+        "compare": {"factor": factor, "base": a},
+    }
+    return replace(
+        stored,
+        run=replace(stored.run, spec=spec),
+        treatments=tuple(map(renamed, stored.treatments)),
+    )
 
 
 def unprofiled() -> Explanation:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from millrace.analysis.account import TrialAccount
 from millrace.analysis.explanation import Explanation
+from millrace.analysis.statement_account import statement_accounts, statement_differences
 from millrace.report.explain_doubts import doubts
 from millrace.report.explain_html import as_html
+from tests.unit.analysis.asked import TRANSACTION, Seen
 from tests.unit.analysis.observations import A, B
 from tests.unit.report.explained import explained_study, explained_text
 
@@ -75,6 +80,71 @@ def test_more_clients_may_leave_more(study: Explanation) -> None:
     assert (
         doubts(replace(changed, b=replace(changed.b, account=replace(account, clients=16)))) == []
     )
+
+
+def of_statements(study: Explanation, *, unseen: Mapping[str, float], looks: int) -> Explanation:
+    """Statements of B take as much longer than anybody saw; so many looks saw the rest."""
+    source = np.random.default_rng(5)
+    slow = {
+        name: replace(asked, unseen=unseen.get(name, 0.0)) for name, asked in TRANSACTION.items()
+    }
+    a = [Seen(TRANSACTION, looks, source).trial(block) for block in range(3)]
+    b = [Seen(slow, looks, source).trial(block) for block in range(3)]
+    return replace(
+        study,
+        a=replace(study.a, statement_accounts=statement_accounts(a)),
+        b=replace(study.b, statement_accounts=statement_accounts(b)),
+        statement_differences=statement_differences(a, b),
+    )
+
+
+def test_statements_whose_accounts_do_not_close_are_named(study: Explanation) -> None:
+    assert doubts(of_statements(study, unseen={}, looks=200_000)) == []
+    (said,) = doubts(of_statements(study, unseen={"COMMIT": 60.0}, looks=200_000))
+    assert re.fullmatch(
+        rf"The account of COMMIT \(2\d % unaccounted\) in {re.escape(B)} does not close: do not "
+        rf"trust its parts\.",
+        said,
+    )
+    (both,) = doubts(of_statements(study, unseen={"COMMIT": -60.0, "select": 30.0}, looks=200_000))
+    assert re.search(r"COMMIT \(\d+ % counted twice\)", both)
+    assert re.search(r"select \(\d+ % unaccounted\)", both)
+    assert both.endswith(f" in {B} do not close: do not trust their parts.")
+
+
+def test_small_statements_and_small_times_may_stay_open(study: Explanation) -> None:
+    # BEGIN is 10 of some 900 µs, and stays below a twentieth.
+    assert doubts(of_statements(study, unseen={"BEGIN": 15.0}, looks=200_000)) == []
+    # 11 % is too much for one client, and is not for several.
+    changed = of_statements(study, unseen={"COMMIT": 20.0}, looks=2_000_000)
+    assert changed.b.account is not None
+    (said,) = doubts(changed)
+    assert "COMMIT (12 % unaccounted)" in said
+    several = replace(changed.b, account=replace(changed.b.account, clients=4))
+    assert doubts(replace(changed, b=several)) == []
+
+
+def test_what_chance_may_leave_of_a_statement_is_not_doubted(study: Explanation) -> None:
+    """Of few looks a share is known to a fifth; of many to a hundredth."""
+    assert doubts(of_statements(study, unseen={"update": 15.0}, looks=200)) == []
+    assert doubts(of_statements(study, unseen={"update": 15.0}, looks=1_000_000)) != []
+
+
+def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation) -> None:
+    """40 sets of trials in which nothing was lost, with few looks: three statements that matter
+    each, on two sides."""
+    found = 0
+    for seed in range(40):
+        source = np.random.default_rng(seed)
+        sides = [[Seen(TRANSACTION, 300, source).trial(b) for b in range(3)] for _ in range(2)]
+        explained = replace(
+            study,
+            a=replace(study.a, statement_accounts=statement_accounts(sides[0])),
+            b=replace(study.b, statement_accounts=statement_accounts(sides[1])),
+            statement_differences=statement_differences(*sides),
+        )
+        found += sum(text.count("%") for text in doubts(explained))
+    assert found <= 12  # a twentieth of 240
 
 
 def test_disturbed_blocks_are_told_beside_the_answer() -> None:

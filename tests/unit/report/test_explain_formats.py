@@ -13,16 +13,18 @@ from importlib import resources
 import pytest
 from rich.console import Console
 
-from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.explanation import Explained, Explanation, explain
 from millrace.report import explain_terminal
-from millrace.report.explain_doubts import NOT_SURE, ONE_BLOCK
+from millrace.report.explain_doubts import NOT_SURE, ONE_BLOCK, doubts
 from millrace.report.explain_html import FLAME_GRAPHS, as_html
 from millrace.report.explain_json import as_json
 from millrace.report.explain_schema import ExplanationDocument, schema
 from millrace.report.explain_sentences import (
     account_notes,
     answer,
+    command,
     coverage_text,
+    headings,
     is_observed,
     missing_rows,
 )
@@ -32,6 +34,7 @@ from tests.unit.report.explained import (
     explained_study,
     explained_text,
     first_blocks,
+    of_levels,
     study_run,
     unobserved,
     unprofiled,
@@ -99,11 +102,47 @@ def test_waiting_comes_first_where_it_is_what_differs(study: Explanation) -> Non
 def test_what_is_not_sure_is_not_called_more() -> None:
     (found,) = explain(study_run(profiled=0), factor="server", base=A, candidate=B)
     assert found.differences is not None
-    wide = replace(found.differences.latency, low=-3.0, high=30.0)
+    wide = replace(found.differences.latency, mean=14.0, low=-3.0, high=30.0)
     unsure = replace(found, differences=replace(found.differences, latency=wide))
     said = next(text for text in answer(unsure) if text.startswith("A transaction"))
-    assert "as far as these blocks can tell" in said
-    assert "longer than" not in said
+    assert said.startswith("A transaction took ")
+    assert said.endswith(
+        f"14.0 µs longer than in {A}, which may be chance: 95 % interval −3.0 to +30.0 µs."
+    )
+
+
+def test_server_cpu_that_is_not_sure_is_told_as_found_and_after_the_latency(
+    study: Explanation,
+) -> None:
+    """What could not be shown to differ is not shown to be the same."""
+
+    def with_cpu(mean: float, low: float, high: float, *, significant: bool) -> Explanation:
+        return replace(
+            study,
+            efficiency=tuple(
+                replace(
+                    row,
+                    difference=replace(row.difference, mean=mean, low=low, high=high),
+                    adjusted_p=0.2,
+                    significant=significant,
+                )
+                if row.key == "cpu_server" and row.difference is not None
+                else row
+                for row in study.efficiency
+            ),
+        )
+
+    assert answer(study)[0].startswith(f"{B} needs ")
+    first, *_, cpu = answer(with_cpu(-59.0, -89.5, -28.6, significant=False))
+    assert first.startswith("A transaction takes ")
+    assert cpu == (
+        f"{B} needed 59.0 µs less of server CPU per transaction than {A}, which is not sure after "
+        f"correction for the number of rows looked at: 95 % interval −89.5 to −28.6 µs without it."
+    )
+    first, *_, cpu = answer(with_cpu(0.4, -1.2, 2.0, significant=False))
+    assert first.startswith("A transaction takes ")
+    assert cpu.endswith(", which may be chance: 95 % interval −1.2 to +2.0 µs.")
+    assert cpu.startswith(f"{B} needed 0.4 µs more of server CPU")
 
 
 def test_without_profiles_the_answer_says_so(little: Explanation) -> None:
@@ -123,6 +162,98 @@ def test_what_both_lack_has_one_row(study: Explanation) -> None:
     assert what == "threads: /proc/PID/io of the server may not be read"
     assert where == f"{B}, 8 trials; {A}, 8 trials"
     assert remedy == "run as root, or as the server's user"
+
+
+def test_what_trials_lack_of_other_shares_of_their_samples_has_one_row(study: Explanation) -> None:
+    (lack,) = study.missing
+    lacks = [
+        replace(lack, side=side, what=f"names of f of m, in {share} % of samples", trials=trials)
+        for side, share, trials in (("B", 35, 1), ("B", 36, 2), ("A", 13, 1))
+    ]
+    other = replace(lack, what="names of f of n, in 35 % of samples")
+    first, second = missing_rows(replace(study, missing=(*lacks, other)))
+    assert first[:2] == (
+        "threads: names of f of m, in 13 % to 36 % of samples", f"{B}, 3 trials; {A}, 1 trial"
+    )  # fmt: skip
+    assert second[0] == "threads: names of f of n, in 35 % of samples"
+
+
+def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
+    def sharing(side: Explained) -> Explained:
+        trials = []
+        for trial in side.trials:
+            (server,) = trial.attempt.instances
+            facts = {**server.facts, "cpu_wakeup": {"shared_cpu": 1}}
+            attempt = replace(trial.attempt, instances=(replace(server, facts=facts),))
+            trials.append(replace(trial, attempt=attempt))
+        return replace(side, trials=tuple(trials))
+
+    def told(found: Explanation) -> list[str]:
+        return [note for note in account_notes(found) if "share_cpu" in note]
+
+    assert told(study) == []
+    (both,) = told(replace(study, a=sharing(study.a), b=sharing(study.b)))
+    assert both.startswith("the client and the server’s thread take turns on one CPU (share_cpu)")
+    assert "“ready, but no CPU free” is also waiting for the client’s turn to end" in both
+    assert both.endswith("up to 9 µs and 9 µs of it are the client’s own CPU time")
+    alone = replace(study, b=sharing(study.b))
+    (one,) = told(alone)
+    assert one.startswith(f"in {B} the client and")
+    assert one.endswith("up to 9 µs of it are the client’s own CPU time")
+    assert one in explained_text([alone]).replace("\n", " ").replace("  ", " ")
+    assert one[3:] in text_of(page(alone))
+
+
+def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation) -> None:
+    assert study.differences is not None
+
+    def told(low: float, high: float) -> list[str]:
+        assert study.differences is not None
+        lines = tuple(
+            replace(line, b=replace(line.b, mean=-0.3, low=low, high=high))
+            if line.key == "client_wire" and line.b is not None
+            else line
+            for line in study.differences.lines
+        )
+        found = replace(study, differences=replace(study.differences, lines=lines))
+        return [note for note in account_notes(found) if "below zero" in note]
+
+    (note,) = told(-0.5, -0.1)
+    assert note.startswith(f"client and wire is below zero in {B}: ")
+    assert told(-0.7, 0.1) == []
+
+
+def test_values_of_an_option_are_named_and_short_in_tables() -> None:
+    option = "options.innodb_flush_log_at_trx_commit"
+    name = "innodb_flush_log_at_trx_commit"
+    (found,) = explain(of_levels(study_run(), option, "0", "1"), factor=option, base="0",
+                       candidate="1")  # fmt: skip
+    cpu, latency = answer(found)
+    assert cpu.startswith(f"With {name} = 1 the server needs ")
+    assert f"than with {name} = 0: " in cpu
+    assert f" µs with {name} = 1, " in latency
+    assert f"longer than with {name} = 0: " in latency
+    assert f"1 of 5 blocks of {name} = 1 was disturbed" in " ".join(doubts(found))
+    assert headings(found) == ("A: 0", "B: 1")
+    text = explained_text([found])
+    assert f"A is {name} = 0, B is {name} = 1" in " ".join(text.split())
+    assert all(len(line) <= 120 for line in text.splitlines())
+    html = page(found)
+    assert '<th scope="col" class="number">B: 1</th>' in html
+    assert not re.search(r"[\d,.−+]<span class=\"name\">|\d</span>\d", html)
+    assert "--base 0 --candidate 1" in command(found)
+
+
+def test_switches_are_on_and_off() -> None:
+    stored = of_levels(study_run(profiled=0), "tls", False, True)
+    (found,) = explain(stored, factor="tls", base=False, candidate=True)
+    assert answer(found)[0].startswith("With tls on the server needs ")
+    assert headings(found) == ("tls off", "tls on")
+    assert command(found).endswith("--base off --candidate on")
+
+
+def test_half_widths_are_no_halves_of_blocks(study: Explanation) -> None:
+    assert "± is half the width of a side’s own interval" in text_of(page(study))
 
 
 def test_a_run_without_observers_is_known() -> None:
@@ -329,8 +460,8 @@ def test_what_holds_in_no_table_is_not_said(study: Explanation) -> None:
         for row in study.efficiency
     )
     cpu = next(s for s in answer(replace(study, efficiency=rows)) if "server CPU" in s)
-    assert "needs no more or less server CPU" in cpu
-    assert "not corrected for the number of rows" in cpu
+    assert cpu.startswith(f"{B} needed ")
+    assert "which is not sure after correction for the number of rows looked at" in cpu
 
 
 def test_instruments_that_cover_more_than_all_say_why(study: Explanation) -> None:

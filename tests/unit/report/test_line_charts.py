@@ -82,7 +82,7 @@ def test_nothing_to_compare_is_no_chart() -> None:
 
 
 def test_latency_curves_rise_and_say_what_they_are() -> None:
-    charts = latency_charts(RUN.groups)
+    charts = latency_charts(RUN.groups, RUN.factor)
     assert len(charts) == len(RUN.groups)
     for chart in charts:
         assert [line.label for line in chart.lines] == list(SERVERS)
@@ -100,7 +100,7 @@ def test_latency_curves_rise_and_say_what_they_are() -> None:
 def test_latency_curves_of_too_many_servers_are_left_out() -> None:
     names = tuple(f"mysql-8.0.{number}" for number in range(MOST_LINES + 1))
     analysis = judge(QueryRun(names, TESTS[:1], (1,), 1, base=names[0]).build())
-    assert latency_charts(analysis.groups) == ()
+    assert latency_charts(analysis.groups, analysis.factor) == ()
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

@@ -1,0 +1,47 @@
+"""Text on HTML pages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from markupsafe import Markup
+
+from millrace.report.pages import environment
+
+
+def shown(text: str, *names: str) -> str:
+    prose = environment(names).filters["prose"]
+    return str(Markup(prose(text)))
+
+
+def marked(text: str, *names: str) -> list[str]:
+    return re.findall(r'<span class="name">(.*?)</span>', shown(text, *names))
+
+
+def test_names_are_kept_on_one_line() -> None:
+    said = shown("mysql-9.7.4 needs more than mysql-5.6.24.", "mysql-9.7.4", "mysql-5.6.24")
+    assert said == (
+        '<span class="name">mysql-9.7.4</span> needs more than '
+        '<span class="name">mysql-5.6.24</span>.'
+    )
+    assert marked("of 2 blocks of 1, 1 was disturbed", "1") == ["1", "1"]
+    assert marked("(tls on · a: mysql-8.0.33’s)", "tls on", "mysql-8.0.33") == [
+        "tls on", "mysql-8.0.33"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("3,966 µs in B, 1,977 µs longer", "1"),
+        ("+1,301 and −1 and -1 and 0.1 and 1.5 and 10", "1"),
+        ("innodb_log1 and sha1sum", "1"),
+        ("mysql-5.6.24-debug and mysql-5.6.241", "mysql-5.6.24"),
+        ("an old one’s", "on"),
+        ("it's", "39"),  # as it is escaped
+        ("a < b", "lt"),
+    ],
+)
+def test_parts_of_words_and_numbers_are_no_names(text: str, name: str) -> None:
+    assert marked(text, name) == []
