@@ -102,7 +102,7 @@ def _sentence(case: Case, found: Finding, share: float) -> str:
 
 def _bound(case: Case, us: float, most_us: float) -> str:
     """``at most 120 µs a transaction, 60 % of the``; a difference is bounded by itself."""
-    unsure = "with what is not sure to have moved, " if most_us > _MUCH_MORE * us else ""
+    unsure = "with all that may come of it, " if most_us > _MUCH_MORE * us else ""
     share = most_us / case.size_us
     if share >= _WHOLE:
         return f"{unsure}up to the whole"
