@@ -37,7 +37,7 @@ from millrace.analysis.statements import StatementComparison, compare_statements
 from millrace.analysis.suspects import case as suspected
 from millrace.analysis.suspects.case import Case
 from millrace.analysis.suspects.model import Suspect
-from millrace.analysis.suspects.naming import name_suspects
+from millrace.analysis.suspects.naming import name_suspects, why_none
 from millrace.analysis.variables import VariablesDiff
 from millrace.analysis.waits import (
     Coverage,
@@ -113,7 +113,8 @@ class Explanation:
     several, and ``held`` all of those. ``unequal`` says in which way the two did not do the same
     work, and is empty where they did. ``differences`` and ``profile`` are None where no block has
     both, ``statement_differences`` empty where an operation has one statement or nobody looked.
-    ``suspects`` are the likeliest first; ``experiment`` is what was measured of them.
+    ``suspects`` are the likeliest first; ``why_no_suspects`` is a sentence where there are none
+    although both have an account. ``experiment`` is what was measured of them.
     """
 
     run: RunRecord
@@ -138,6 +139,7 @@ class Explanation:
     disturbances: tuple[Disturbance, ...]
     missing: tuple[Lack, ...]
     suspects: tuple[Suspect, ...] = ()
+    why_no_suspects: str = ""
     experiment: Alignments | None = None
 
     @property
@@ -267,15 +269,16 @@ def _explain(
         disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
         missing=(*_lacks(stored, "A", a, base), *_lacks(stored, "B", b, candidate)),
     )
-    return replace(found, suspects=_suspects(found, base, candidate))
+    return _suspecting(found, base, candidate)
 
 
-def _suspects(
+def _suspecting(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
-) -> tuple[Suspect, ...]:
-    """What may have made the difference; nobody is suspected without an account of both."""
+) -> Explanation:
+    """The explanation with what may have made the difference; nobody is suspected without an
+    account of both."""
     if found.differences is None:
-        return ()
+        return found
     case = Case(
         a=_side(found.a, base),
         b=_side(found.b, candidate),
@@ -286,7 +289,8 @@ def _suspects(
         unequal=found.unequal,
         margin=found.run.margin,
     )
-    return name_suspects(case)
+    suspects = name_suspects(case)
+    return replace(found, suspects=suspects, why_no_suspects="" if suspects else why_none(case))
 
 
 def _side(explained: Explained, treatment: TreatmentRecord) -> suspected.Side:

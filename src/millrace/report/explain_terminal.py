@@ -134,6 +134,8 @@ def _show_suspects(e: Explanation, console: Console) -> None:
     if e.suspects:
         console.print()
         console.print(Text("What is likely behind it", style="bold"), soft_wrap=False)
+    elif e.why_no_suspects:
+        _show_notes([e.why_no_suspects], console)
     for number, suspect in enumerate(e.suspects, start=1):
         shown = " (shown by an experiment)" if suspect.shown else ""
         text = Text.assemble(f"{number}. {suspect.sentence}", (shown, "bold"))

@@ -215,3 +215,10 @@ def test_servers_that_are_alike_have_no_significant_part() -> None:
     assert found.differences is not None
     assert not any(line.significant for line in found.differences.lines)
     assert not any(row.significant for row in found.efficiency)
+
+
+def test_where_nobody_is_suspected_it_says_why() -> None:
+    assert one(run()).why_no_suspects == ""
+    same = one(explained_run(lambda _, block: (FAST.times(1 + block / 10), {}), blocks=3))
+    assert same.suspects == ()
+    assert same.why_no_suspects == "No suspects: latencies do not differ by more than chance."

@@ -366,6 +366,14 @@ def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -
     assert second.profile is None
 
 
+def test_where_nobody_is_suspected_it_says_why(study: Explanation) -> None:
+    why = "No suspects: latencies do not differ by more than chance."
+    alike = replace(study, suspects=(), why_no_suspects=why)
+    for found, times in ((alike, 1), (study, 0)):
+        assert " ".join(explained_text([found]).split()).count(why) == times
+        assert text_of(page(found)).count(why) == times
+
+
 def test_the_schema_file_is_up_to_date() -> None:
     file = resources.files("millrace.report") / "schema" / "explanation-1.schema.json"
     assert json.loads(file.read_text("utf-8")) == schema()

@@ -21,13 +21,15 @@ from millrace.analysis.account import (
 from millrace.analysis.observed import Observed, ObservedTrial
 from millrace.analysis.plans import PlanComparison
 from millrace.analysis.profiles import GroupDifference
-from millrace.analysis.suspects.model import us_text
+from millrace.analysis.suspects.model import share_text, us_text
 from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord, Level
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
+_CLOCKED: tuple[PartKey, ...] = (*CPU, "runnable")
 
 _LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
+_APART = 3  # blocks, of which all of one side are larger by chance once in 20 times; of 2 once in 6
 
 # Parts as they stand in sentences, where that is not as in tables.
 _IN_SENTENCES: Mapping[PartKey, str] = {
@@ -109,23 +111,31 @@ class Case:
     def is_different(self) -> bool:
         """Whether latencies differ by more than chance and by more than the margin, by the rule of
         verdicts: of their ratio, since what disturbs a trial makes all of it longer."""
+        return not self.why_alike
+
+    @cached_property
+    def why_alike(self) -> str:
+        """In which way latencies do not differ, a clause; empty where they do."""
         pairs = [(one.latency_us, other.latency_us) for one, other in self._pairs]
         if not pairs or min(map(min, pairs)) <= 0:
-            return False
+            return "latencies are not known"
         found = paired_ratio(*zip(*pairs, strict=True))
-        if found.low is None or found.high is None or found.low <= 1 <= found.high:
-            return False
-        return max(found.ratio, 1 / found.ratio) > 1 + self.margin
+        if found.low is None or found.high is None:
+            return "latencies of one block may differ by chance"
+        if found.low <= 1 <= found.high:
+            return "latencies do not differ by more than chance"
+        if max(found.ratio, 1 / found.ratio) <= 1 + self.margin:
+            return f"latencies do not differ by more than {share_text(self.margin)}"
+        return ""
 
     @cached_property
     def _pairs(self) -> Sequence[tuple[TrialAccount, TrialAccount]]:
-        """A's and B's account in each block that has both."""
-        of_b = {trial.block: told for trial in self.b.trials if (told := trial_account(trial))}
-        return [
-            (told, of_b[trial.block])
-            for trial in self.a.trials
-            if trial.block in of_b and (told := trial_account(trial)) is not None
-        ]
+        """A's and B's account in each block that their differences are of."""
+        of_a, of_b = (
+            {trial.block: told for trial in side.trials if (told := trial_account(trial))}
+            for side in (self.a, self.b)
+        )
+        return [(of_a[block], of_b[block]) for block in self.differences.blocks]
 
     @property
     def sign(self) -> int:
@@ -203,6 +213,35 @@ class Case:
         """By how much some parts are larger on the worse side, in sum."""
         return math.fsum(self.moved.get(key, 0.0) for key in parts)
 
+    def most(self, parts: Iterable[PartKey]) -> float:
+        """By how much some parts may be larger on the worse side, in sum: the upper ends of their
+        intervals. What is unaccounted may be any of them but those that clocks told."""
+        wanted = frozenset(parts)
+        lines = [line for line in self.differences.lines if line.key in wanted]
+        if not wanted <= {line.key for line in lines if line.key in _CLOCKED}:
+            lines.append(self.differences.unaccounted)
+        return math.fsum(max(self._upper(line.difference), 0.0) for line in lines)
+
+    def most_of_groups(self, names: Iterable[str]) -> float:
+        """How much more CPU time groups of functions may need on the worse side, in sum, in threads
+        that serve clients."""
+        wanted = frozenset(names)
+        return math.fsum(
+            max(
+                self.sign * (group.b_foreground_us - group.a_foreground_us)
+                + self._upper(group.difference)
+                - self.sign * group.difference.mean,
+                0.0,
+            )
+            for group in self.groups
+            if group.name in wanted
+        )
+
+    def _upper(self, difference: MeanEstimate) -> float:
+        """The end of an interval that is worst for the worse side; one value alone has none."""
+        end = difference.high if self.sign > 0 else difference.low
+        return math.inf if end is None else self.sign * end
+
     def better_us(self, parts: Iterable[PartKey]) -> float:
         """What some parts take on the better side."""
         wanted = frozenset(parts)
@@ -269,10 +308,10 @@ def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: fl
     """Whether a figure is larger on the worse side, by at least ``by`` on average and by more than
     chance: significantly over the blocks, or in every trial than in any of the other side."""
     blocks = sorted(better.keys() & worse.keys())
-    if len(blocks) < 2:
+    if not blocks:
         return False
     difference = mean_estimate([worse[block] - better[block] for block in blocks])
-    apart = min(worse.values()) > max(better.values())
+    apart = len(blocks) >= _APART and min(worse.values()) > max(better.values())
     return difference.mean >= by and (apart or is_there(difference))
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from millrace import sizes
 from millrace.analysis.account import PARTS, PartKey
+from millrace.analysis.suspects.case import CPU
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 
@@ -26,6 +27,8 @@ class Setting:
     names: tuple[str, ...]
     dearer: Dearer
     without: str | None
+    beside: Mapping[str, str]
+    empty: str
     requires: Mapping[str, str]
     needs: Mapping[str, str]
 
@@ -39,7 +42,9 @@ class Setting:
 
     def value(self, settings: Mapping[str, str]) -> str | None:
         """Its value on one side; None where the side does not have it."""
-        return next((settings[name] for name in self.names if name in settings), self.without)
+        own = [settings[name] or self.empty for name in self.names if name in settings]
+        implied = [value for name, value in self.beside.items() if name in settings]
+        return next(iter([*own, *implied]), self.without)
 
     def is_dearer(self, better: Mapping[str, str], worse: Mapping[str, str]) -> bool:
         """Whether the worse side has the value that costs more, and that it counts there."""
@@ -47,7 +52,7 @@ class Setting:
         if one == other or _same(one, other) or not self._counts(worse):
             return False
         if self.dearer == "set":
-            return other is not None and one is None
+            return _is_set(other) and not _is_set(one)
         if one is None or other is None:
             return False
         return self.dearer == "any" or _cost(self.dearer, other) > _cost(self.dearer, one)
@@ -59,16 +64,28 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Only:
+    """What operations have to do for a topic to matter: any of ``counters`` counts, or any of
+    ``plans`` is among what EXPLAIN says of a step."""
+
+    counters: tuple[str, ...]
+    plans: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Topic:
-    """Settings that move the same parts of an operation; see known.toml."""
+    """Settings that move the same parts of an operation; see known.toml. ``parts`` are those that
+    are no CPU time, ``cpu`` those that are."""
 
     name: str
     does: str
     parts: tuple[PartKey, ...]
-    uses_cpu: bool
+    cpu: tuple[PartKey, ...]
     groups: tuple[str, ...]
     cpu_share: float | None
     counters: tuple[str, ...]
+    only: Only | None
+    by_plan: bool
     certainty: float
     settings: tuple[Setting, ...]
 
@@ -113,16 +130,20 @@ def needed(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _topic(data: Mapping[str, Any]) -> Topic:
-    parts = tuple(cast(PartKey, part) for part in data["parts"] if part != "cpu")
-    assert all(part in PARTS for part in parts), data["name"]
+    named = [part for each in data["parts"] for part in (CPU if each == "cpu" else (each,))]
+    assert all(part in PARTS for part in named), data["name"]
+    parts = [cast(PartKey, part) for part in named]
+    only = data.get("only")
     return Topic(
         name=data["name"],
         does=data["does"],
-        parts=parts,
-        uses_cpu="cpu" in data["parts"],
+        parts=tuple(part for part in parts if part not in CPU),
+        cpu=tuple(part for part in parts if part in CPU),
         groups=tuple(data["groups"]),
         cpu_share=data.get("cpu_share"),
         counters=tuple(data.get("counters", ())),
+        only=None if only is None else Only(tuple(only["counters"]), tuple(only.get("plans", ()))),
+        by_plan=data.get("by_plan", False),
         certainty=data.get("certainty", 1.0),
         settings=tuple(_setting(each) for each in data.get("settings", ())),
     )
@@ -135,22 +156,29 @@ def _setting(data: Mapping[str, Any]) -> Setting:
         dearer=tuple(dearer) if isinstance(dearer, Sequence) and not isinstance(dearer, str)
         else dearer,
         without=data.get("without"),
+        beside=data.get("beside", {}),
+        empty=data.get("empty", ""),
         requires=data.get("requires", {}),
         needs=data.get("needs", {}),
     )  # fmt: skip
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """``ON`` and ``1`` are the same, as are sizes in any unit."""
+    """``ON`` and ``1`` are the same, as are sizes in any unit, and lists in any order."""
     if one is None or other is None:
         return one is other
     a, b = one.strip().lower(), other.strip().lower()
-    if a == b:
+    if sorted(a.split(",")) == sorted(b.split(",")):
         return True
     switches = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no": "0"}
     a, b = switches.get(a, a), switches.get(b, b)
     number = _number(a)
     return a == b or (number is not None and number == _number(b))
+
+
+def _is_set(value: str | None) -> bool:
+    """Whether there is a value that is neither empty nor off."""
+    return value is not None and value.strip().lower() not in _OFF
 
 
 def _cost(dearer: Dearer, value: str) -> float:
@@ -163,7 +191,7 @@ def _cost(dearer: Dearer, value: str) -> float:
             next((order.index(each) for each in (text, spelled) if each in order), len(order) // 2)
         )
     if dearer in ("on", "off"):
-        return float((text not in _OFF) == (dearer == "on"))
+        return float(_is_set(value) == (dearer == "on"))
     number = _number(text) or 0.0
     if dearer == "rate":
         return 1 / number if number > 0 else 0.0

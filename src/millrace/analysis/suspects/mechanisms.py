@@ -15,6 +15,7 @@ from millrace.analysis.suspects.model import Finding, count_text, listed, us_tex
 _PLAN, _OTHER_PLAN, _WORK, _COUNTED, _FUNCTIONS = 2.6, 1.8, 1.6, 1.3, 1.5
 
 _MORE_ROWS = 1.1  # times as many, for other work to be suspected
+_LEAST_ROWS = 0.5  # more in an operation: fewer are those of observers' statements
 _COMPRESSION_COUNTERS = (
     "INNODB_CMP.compress_ops", "INNODB_CMP.uncompress_ops",
     "compress_pages_page_compressed", "compress_pages_page_decompressed",
@@ -27,8 +28,8 @@ _HANDLER_READS = (
 )  # fmt: skip
 _LOG_FLUSHES = ("Innodb_os_log_fsyncs",)
 _SERVER: tuple[PartKey, ...] = (
-    "runnable", "lock", "log_flush", "fsync", "data_read", "data_write", "network_send", "sleep",
-    "other", *CPU,
+    "runnable", "lock", "log_flush", "log_write", "fsync", "data_read", "data_write",
+    "network_send", "sleep", "other", *CPU,
 )  # fmt: skip
 
 COMPRESSION, SPINNING = "compression", "spinning"
@@ -41,8 +42,8 @@ def plans(case: Case) -> Iterator[Finding]:
     if not different or us <= 0:
         return
     rows = _rows(case)
-    more = rows is not None and rows[1] > _MORE_ROWS * max(rows[0], 1e-9)
-    fewer = rows is not None and rows[0] > _MORE_ROWS * max(rows[1], 1e-9)
+    more = rows is not None and _many_more(*rows)
+    fewer = rows is not None and _many_more(*reversed(rows))
     evidence = [f"{plan.statement}: {each}" for plan in different for each in plan.different]
     read = ""
     if rows is not None:
@@ -72,14 +73,14 @@ def work(case: Case) -> Iterator[Finding]:
             consequence="",
             us=min(_extra(case), 1.0) * case.size_us,
             weight=_WORK,
-            evidence=(case.unequal,),
         )
     rows = _rows(case)
-    if rows is None or not rows[0] or any(plan.same is False for plan in case.plans):
+    if rows is None or not _many_more(*rows) or any(plan.same is False for plan in case.plans):
         return
-    growth = rows[1] / rows[0] - 1
+    # A row costs no more than an operation of the better side.
+    growth = (rows[1] - rows[0]) / max(rows[0], 1.0)
     us = min(case.sum(_SERVER), growth * case.better_us(_SERVER))
-    if growth + 1 > _MORE_ROWS and us > 0:
+    if us > 0:
         a, b = case.in_order(count_text(rows[0]), count_text(rows[1]))
         yield Finding(
             kind="work",
@@ -183,7 +184,7 @@ def locks(case: Case) -> Iterator[Finding]:
             consequence=f"largest by the server's instruments: {evidence[0]}" if evidence else "",
             us=lock_us + spinning_us,
             weight=1.1,
-            evidence=tuple(evidence),
+            evidence=tuple(evidence[1:]),
         )
     if spinning_us > 0 and not lock_us:
         yield Finding(
@@ -202,6 +203,7 @@ def storage(case: Case) -> Iterator[Finding]:
     yield from _reads(case)
     yield from _flushes(case)
     others: tuple[tuple[PartKey, str], ...] = (
+        ("log_write", "writes of the log"),
         ("fsync", "flushes of files"),
         ("data_write", "writes of data"),
     )
@@ -263,7 +265,6 @@ def _flushes(case: Case) -> Iterator[Finding]:
         evidence.append(f"flushes of the redo log per {case.noun}: {a} in A, {b} in B")
     told = _predicted(case.worse)
     if told is not None:
-        evidence.append(told)
         clause = f"{clause}; {told}"
     yield Finding(
         kind="storage",
@@ -362,11 +363,17 @@ def compression(case: Case) -> Iterator[Finding]:
 
 
 def _rows(case: Case) -> tuple[float, float] | None:
-    """Rows that the engine read for an operation, on the better and on the worse side."""
+    """Rows that the engine read for an operation, on the better and on the worse side; by the
+    handlers' count where InnoDB read none on either."""
     rows = case.both(lambda side: side.counted(*_ROWS_READ))
-    if rows is None or not any(rows):
+    if rows is None or not all(rows):
         rows = case.both(lambda side: side.counted(*_HANDLER_READS))
     return rows
+
+
+def _many_more(few: float, many: float) -> bool:
+    """Whether so many rows of an operation are more by what may matter."""
+    return many > _MORE_ROWS * few and many - few >= _LEAST_ROWS
 
 
 def _extra(case: Case) -> float:
@@ -409,10 +416,16 @@ def _device_read_us(observed: Observed) -> float | None:
 
 def _instrumented(case: Case, most_us: float) -> Iterator[str]:
     """The instrumented waits that grew most, of an operation, but for those that grew by more than
-    ``most_us``: what is timed also runs while the thread has no CPU, and encloses other waits."""
+    ``most_us``: what is timed also runs while the thread has no CPU, and encloses other waits.
+    Nothing where either side did not time its waits."""
     by_name: dict[str, list[float]] = {}
-    for side, sign in ((case.better, -1), (case.worse, 1)):
-        measured = [trial.observed for trial in side.trials if trial.observed.has_waits]
+    timed = [
+        [trial.observed for trial in side.trials if trial.observed.has_waits]
+        for side in (case.better, case.worse)
+    ]
+    if not all(timed):
+        return
+    for measured, sign in zip(timed, (-1, 1), strict=True):
         for observed in measured:
             for event in observed.waits:
                 name = str(event["name"])

@@ -47,7 +47,9 @@ class Finding:
     """A suspect before it is ranked: ``us`` without sign, ``weight`` how specific the evidence is.
 
     ``clause`` begins the sentence: what is so. ``consequence`` is what was measured besides, as
-    ``812 µs more of waiting for the log to be flushed``.
+    ``812 µs more of waiting for the log to be flushed``. ``most_us`` bounds what it may have made
+    of the difference, what is not sure to have moved counted at its most; None where ``us`` was
+    measured to be its own.
     """
 
     kind: Kind
@@ -56,6 +58,7 @@ class Finding:
     consequence: str
     us: float
     weight: float
+    most_us: float | None = None
     evidence: tuple[str, ...] = ()
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from millrace.analysis.suspects import mechanisms
 from millrace.analysis.suspects.case import Case
 from millrace.analysis.suspects.environment import environment
-from millrace.analysis.suspects.model import Finding, Kind, Suspect, share_text, us_text
+from millrace.analysis.suspects.model import Finding, Suspect, share_text, us_text
 from millrace.analysis.suspects.settings import builds, options
 
 LEAST_SHARE = 0.02
 """Of the difference: what explains less is not worth a sentence."""
 
-# What differs may have moved all that it is known to move; only an experiment tells whether it did.
-_BOUNDS: frozenset[Kind] = frozenset({"option", "build"})
+_WHOLE = 0.995  # of the difference: what would be written as all of it
+_MUCH_MORE = 1.2  # times what moved for certain, for a bound to say why it is more
 
 _FINDERS = (
     environment,
@@ -42,6 +42,22 @@ def name_suspects(case: Case) -> tuple[Suspect, ...]:
     found = [each for each in _findings(case) if each.us >= LEAST_SHARE * case.size_us]
     found.sort(key=lambda each: -_score(case, each))  # stable: the order of finders breaks ties
     return tuple(_suspect(case, each) for each in found)
+
+
+def why_none(case: Case) -> str:
+    """Why there are no suspects, a sentence that also says what differs nevertheless."""
+    if not case.why_alike:
+        return (
+            f"No suspects: latencies differ, and nothing that was seen makes "
+            f"{share_text(LEAST_SHARE)} of the difference or more."
+        )
+    parts = []
+    for line in case.differences.lines:
+        if line.significant:
+            more = "more" if line.difference.mean > 0 else "less"
+            parts.append(f"{line.title} ({us_text(line.difference.mean)} {more} in B)")
+    nevertheless = f" Parts of them do: {'; '.join(parts)}." if parts else ""
+    return f"No suspects: {case.why_alike}.{nevertheless}"
 
 
 def _findings(case: Case) -> Iterator[Finding]:
@@ -74,11 +90,20 @@ def _sentence(case: Case, found: Finding, share: float) -> str:
         clause = clause[0].upper() + clause[1:]
     if found.consequence:
         clause = f"{clause}; consistent with {found.consequence}"
-    us, whole = us_text(found.us), us_text(case.size_us)
+    whole = us_text(case.size_us)
+    if found.most_us is not None:
+        return f"{clause} ({_bound(case, found.us, found.most_us)} difference of {whole})"
+    us = us_text(found.us)
     in_all = "" if us in clause else f"{us} a {case.noun} in all, "
-    if found.kind in _BOUNDS:
-        most = share_text(share) if share < 1 else "all"
-        return f"{clause} (at most {in_all}{most} of the difference of {whole})"
     if share > 1:
         return f"{clause} ({in_all}more than the whole difference of {whole})"
     return f"{clause} ({in_all}{share_text(share)} of the difference of {whole})"
+
+
+def _bound(case: Case, us: float, most_us: float) -> str:
+    """``at most 120 µs a transaction, 60 % of the``; a difference is bounded by itself."""
+    unsure = "with all that may come of it, " if most_us > _MUCH_MORE * us else ""
+    share = most_us / case.size_us
+    if share >= _WHOLE:
+        return f"{unsure}up to the whole"
+    return f"{unsure}at most {us_text(most_us)} a {case.noun}, {share_text(share)} of the"

@@ -54,6 +54,10 @@ def test_spellings_of_a_value_are_the_same() -> None:
     assert not setting("innodb_buffer_pool_size").is_dearer(
         {"innodb_buffer_pool_size": "1G"}, {"innodb_buffer_pool_size": "1073741824"}
     )
+    assert not setting("optimizer_switch").is_dearer(
+        {"optimizer_switch": "mrr=on,index_merge=off"},
+        {"optimizer_switch": "index_merge=off,mrr=on"},
+    )
 
 
 def test_what_a_setting_needs() -> None:
@@ -67,6 +71,42 @@ def test_what_a_setting_needs() -> None:
 def test_what_a_server_does_not_have() -> None:
     assert setting("performance_schema").is_dearer({}, {"performance_schema": "ON"})
     assert not setting("innodb_page_cleaners").is_dearer({}, {"innodb_page_cleaners": "1"})
+
+
+def test_what_is_set_is_neither_empty_nor_off() -> None:
+    monitor = setting("innodb_monitor_enable")
+    nothing = [{}, *({"innodb_monitor_enable": value} for value in ("", "OFF", "0"))]
+    for one in nothing:
+        for other in nothing:
+            assert not monitor.is_dearer(one, other)
+        assert monitor.is_dearer(one, {"innodb_monitor_enable": "all"})
+
+
+def test_threads_that_write_the_log_where_nobody_can_switch_them() -> None:
+    writers = setting("innodb_log_writer_threads")
+    without: dict[str, str] = {}
+    always = {"innodb_log_spin_cpu_abs_lwm": "80"}
+    switched = [{**always, "innodb_log_writer_threads": value} for value in ("OFF", "ON")]
+    assert writers.is_dearer(without, always)
+    assert writers.is_dearer(without, switched[1])
+    assert not writers.is_dearer(without, switched[0])
+    assert not writers.is_dearer(always, switched[1])
+
+
+@pytest.mark.parametrize("name", ["innodb_log_buffer_size", "innodb_log_write_ahead_size"])
+def test_sizes_beside_that_of_the_redo_log(name: str) -> None:
+    (topic,) = [
+        topic for topic in known().topics if any(name in each.names for each in topic.settings)
+    ]
+    assert "dirty pages" not in topic.does
+
+
+def test_an_empty_value_is_the_one_that_it_stands_for() -> None:
+    method = setting("innodb_flush_method")
+    empty, same, other = ({"innodb_flush_method": value} for value in ("", "fsync", "O_DIRECT"))
+    assert not method.is_dearer(empty, same)
+    assert method.is_dearer(empty, other)
+    assert method.value(empty) == "fsync"
 
 
 def test_any_difference_counts_either_way() -> None:
@@ -88,7 +128,7 @@ def test_the_data_names_groups_that_there_are_and_nothing_twice() -> None:
     there = {group.name for group in groups()}
     for topic in topics:
         assert set(topic.groups) <= there, topic.name
-        assert topic.parts or topic.uses_cpu
+        assert topic.parts or topic.cpu
         assert 0 < topic.certainty <= 1
     names = [name for topic in topics for each in topic.settings for name in each.names]
     assert len(names) == len(set(names))

@@ -274,21 +274,32 @@ def test_a_queue_for_cpus_that_grows_with_cpu_time_is_that_cpu_time() -> None:
     assert named(limited)[0] == ("cpu", "queue for CPUs")
 
 
+def timed(*wait_s: float) -> dict[str, Any]:
+    """Waits as instruments time them, of some mutexes."""
+    events = [
+        {"name": f"wait/synch/mutex/innodb/mutex_{number}", "count": 9, "wait_s": each}
+        for number, each in enumerate(wait_s)
+    ]
+    return {"waits": {"enabled": True, "why": None, "events": events}}
+
+
 def test_locks_that_are_no_row_locks() -> None:
-    waits = {
-        "waits": {
-            "enabled": True,
-            "why": None,
-            "events": [
-                {"name": "wait/synch/mutex/innodb/fil_system_mutex", "count": 9, "wait_s": 1}
-            ],
-        }
-    }
-    a = Seen(truth(), {"Innodb_row_lock_time": 0.0})
-    b = Seen(truth(lock=50.0), {"Innodb_row_lock_time": 0.0}, waits)
+    a = Seen(truth(), {"Innodb_row_lock_time": 0.0}, timed(0.1, 0.1))
+    b = Seen(truth(lock=50.0), {"Innodb_row_lock_time": 0.0}, timed(1.0, 0.4))
     (found,) = suspects(a, b)
     assert (found.kind, found.about) == ("lock", "mutexes")
-    assert "fil_system_mutex" in found.sentence
+    assert "mutex_0" in found.sentence
+    assert [line.partition(",")[0] for line in found.evidence] == [
+        "wait/synch/mutex/innodb/mutex_1"
+    ]
+
+
+def test_waits_that_one_side_alone_timed_are_no_more_than_those_of_the_other() -> None:
+    a = Seen(truth(), {"Innodb_row_lock_time": 0.0})
+    b = Seen(truth(lock=50.0), {"Innodb_row_lock_time": 0.0}, timed(1.0))
+    (found,) = suspects(a, b)
+    assert "mutex_0" not in found.sentence
+    assert found.evidence == ()
 
 
 def test_row_locks_held_while_the_log_is_flushed() -> None:
@@ -314,12 +325,33 @@ def test_a_flush_rate_predicts_the_time() -> None:
     found = suspects(replace(a, effective={}), replace(b, effective={}, sections=flushes))
     assert named(found) == [("storage", "flushes of the log")]
     assert "3,000 flushes of the device at 900 µs each (1,111/s) predict 2.7 s" in found[0].sentence
+    assert not any("predict" in line for line in found[0].evidence)
 
 
 def test_rows_of_which_more_are_read_by_the_same_plan() -> None:
     a = Seen(truth(cpu_user=100.0), {"Innodb_rows_read": 10.0})
     b = Seen(truth(cpu_user=200.0), {"Innodb_rows_read": 21.0})
     assert named(suspects(a, b))[0] == ("work", "rows read")
+
+
+@pytest.mark.parametrize(("few", "many"), [(0.0067, 0.0511), (0.0, 0.3), (10.0, 10.4)])
+def test_rows_that_observers_may_have_read_are_no_other_work(few: float, many: float) -> None:
+    a = Seen(truth(cpu_user=100.0), {"Innodb_rows_read": few})
+    b = Seen(truth(cpu_user=200.0), {"Innodb_rows_read": many})
+    assert "work" not in [each.kind for each in suspects(a, b)]
+
+
+def test_a_row_costs_no_more_than_an_operation_did() -> None:
+    a = Seen(truth(cpu_user=100.0), {"Innodb_rows_read": 0.01})
+    b = Seen(truth(cpu_user=1000.0), {"Innodb_rows_read": 1.01})
+    (rows,) = [each for each in suspects(a, b) if each.kind == "work"]
+    assert rows.share == pytest.approx(112 / 900, rel=0.05)
+
+
+def test_rows_of_an_engine_that_innodb_does_not_count() -> None:
+    a = Seen(truth(cpu_user=100.0), {"Innodb_rows_read": 0.0, "Handler_read_next": 10.0})
+    b = Seen(truth(cpu_user=200.0), {"Innodb_rows_read": 10.0, "Handler_read_next": 10.0})
+    assert "work" not in [each.kind for each in suspects(a, b)]
 
 
 def test_unequal_work_covers_as_much_as_there_was_of_it() -> None:
@@ -329,6 +361,7 @@ def test_unequal_work_covers_as_much_as_there_was_of_it() -> None:
     (unequal,) = [each for each in found if each.kind == "work"]
     assert unequal.share < 0.2
     assert unequal.sentence.startswith("5 % of the transactions ended in an error")
+    assert unequal.evidence == ()
 
 
 def test_a_plan_counts_less_where_it_reads_less() -> None:
