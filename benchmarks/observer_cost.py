@@ -161,7 +161,8 @@ def _rate(collector: Collector, intervals: Intervals) -> float:
     looked = [intervals.get(timeout=LIMIT_S) for _ in range(SECONDS)]
     collector.see({"type": "mark", "mark": "measure_ended"})
     collector.document()
-    return sum(each["transactions"] for each in looked) / sum(each["duration_s"] for each in looked)
+    transactions = sum(each["transactions"] for each in looked)
+    return float(transactions / sum(each["duration_s"] for each in looked))
 
 
 if __name__ == "__main__":

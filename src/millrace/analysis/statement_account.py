@@ -224,5 +224,6 @@ def _shared_out(
             of_it * running.share,
         )
 
-    others = {key: value for key, value in parts.items() if key != "running"}
-    return {"on_cpu": part(on_cpu), "runnable": part(ready), **others}
+    found: dict[PartKey, Value] = {"on_cpu": part(on_cpu), "runnable": part(ready), **parts}
+    del found["running"]
+    return found

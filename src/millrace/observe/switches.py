@@ -204,9 +204,9 @@ def wakers(own: Collection[int]) -> Callable[[int], switch_events.Waker]:
         if tid in own:
             return "own"
         text = proc.read_or_none(f"/proc/{tid}/stat")
-        stat = None if text is None else proc.stat(text)
-        of_kernel = stat is not None and stat.is_kernel_thread
-        return "kernel" if of_kernel and not stat.name.startswith(_HANDS_OUT) else "other"
+        if text is None or not (stat := proc.stat(text)).is_kernel_thread:
+            return "other"
+        return "other" if stat.name.startswith(_HANDS_OUT) else "kernel"
 
     known: dict[int, switch_events.Waker] = {0: "kernel"}
     return lambda tid: known[tid] if tid in known else known.setdefault(tid, waker(tid))

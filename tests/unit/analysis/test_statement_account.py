@@ -52,6 +52,7 @@ def test_the_scheduler_tells_a_thread_on_a_cpu_from_one_that_is_ready() -> None:
     assert us(found["update"])["on_cpu"] == 0
     # Twelve looks that were all alike leave it open; nine are too few, and so are none.
     (part,) = (part for part in found["update"].parts if part.key == "on_cpu")
+    assert part.us.high is not None
     assert 0.5 < part.us.high < 25
     assert us(found["COMMIT"])["running"] == pytest.approx(10, abs=0.01)
     assert us(found["BEGIN"])["running"] == pytest.approx(4, abs=0.01)

@@ -176,8 +176,8 @@ def test_switches_are_named_as_in_an_experiment_or_a_report(
     arguments = ("--factor", "tls", "--base", on, "--candidate", off, "--where", "clients=1")
     (told,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
     assert told["title"] == "tls off against tls on (clients 1)"
-    arguments = ("--base", "1", "--candidate", "16", "--where", f"tls={on}")
-    (told,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    others = ("--base", "1", "--candidate", "16", "--where", f"tls={on}")
+    (told,) = json.loads(done(run(store, *others, "--json")).stdout)["explanations"]
     assert told["title"] == "clients 16 against clients 1 (tls on)"
     error = run(store, "--where", "tls=yes").exception
     assert isinstance(error, UserError)

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from millrace.observe.switch_events import Came, Left, Sum, Waits, Window, Woken
+from millrace.observe.switch_events import Came, Event, Left, Sum, Waits, Window, Woken
 from millrace.observe.switches import (
     Look,
     filters,
@@ -52,7 +52,7 @@ def test_only_what_is_about_these_threads_is_let_through() -> None:
 
 
 def test_looks_at_statements_find_threads_on_a_cpu_or_ready() -> None:
-    events = [
+    events: list[Event] = [
         Came(1.1, 7), Left(1.3, 7, "S", 0), Woken(1.6, 7), Came(1.7, 7),
         Came(1.2, 9), Left(1.4, 9, "R", 5), Came(1.8, 9), Left(2.9, 9, "S", 0),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import replace
 from importlib import resources
+from typing import Literal
 
 import pytest
 from rich.console import Console
@@ -166,9 +167,14 @@ def test_what_both_lack_has_one_row(study: Explanation) -> None:
 
 def test_what_trials_lack_of_other_shares_of_their_samples_has_one_row(study: Explanation) -> None:
     (lack,) = study.missing
+    seen: tuple[tuple[Literal["A", "B"], int, int], ...] = (
+        ("B", 35, 1),
+        ("B", 36, 2),
+        ("A", 13, 1),
+    )
     lacks = [
         replace(lack, side=side, what=f"names of f of m, in {share} % of samples", trials=trials)
-        for side, share, trials in (("B", 35, 1), ("B", 36, 2), ("A", 13, 1))
+        for side, share, trials in seen
     ]
     other = replace(lack, what="names of f of n, in 35 % of samples")
     first, second = missing_rows(replace(study, missing=(*lacks, other)))
