@@ -152,7 +152,7 @@ def test_without_profiles_the_answer_says_so(little: Explanation) -> None:
 
 def test_parts_that_were_never_seen_are_told_once(study: Explanation) -> None:
     (note,) = account_notes(study)
-    assert note.startswith("never seen, in neither: flushing other files")
+    assert note.startswith("never seen, in neither: writing the log, flushing other files")
     assert "flushing other files" not in text_of(page(study)).replace(note[1:], "")
 
 
