@@ -26,6 +26,7 @@ from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord, Level
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
+_CLOCKED: tuple[PartKey, ...] = (*CPU, "runnable")
 
 _LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
 _APART = 3  # blocks, of which all of one side are larger by chance once in 20 times; of 2 once in 6
@@ -214,10 +215,10 @@ class Case:
 
     def most(self, parts: Iterable[PartKey]) -> float:
         """By how much some parts may be larger on the worse side, in sum: the upper ends of their
-        intervals. Those that were not measured are in what is unaccounted."""
+        intervals. What is unaccounted may be any of them but those that clocks told."""
         wanted = frozenset(parts)
         lines = [line for line in self.differences.lines if line.key in wanted]
-        if len(lines) < len(wanted):
+        if not wanted <= {line.key for line in lines if line.key in _CLOCKED}:
             lines.append(self.differences.unaccounted)
         return math.fsum(max(self._upper(line.difference), 0.0) for line in lines)
 

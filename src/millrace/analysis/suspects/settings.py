@@ -115,18 +115,19 @@ def _most(case: Case, topic: Topic) -> float:
     """A bound of what a topic made of the difference: all of its parts count, whether they moved
     for certain or not, at the upper ends of their intervals; and of the queue for CPUs as large a
     share as of the CPU time that moved."""
-    most_us = case.most(topic.parts)
-    if topic.cpu:
-        cpu_us = _most_cpu(case, topic)
-        most_us += cpu_us
-        all_cpu_us = case.sum(CPU) or case.most(CPU)
-        if all_cpu_us and "runnable" not in topic.parts:
-            most_us += case.most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
+    cpu_us = _most_cpu(case, topic)
+    most_us = case.most(topic.parts) + cpu_us
+    all_cpu_us = case.sum(CPU) or case.most(CPU)
+    if all_cpu_us and "runnable" not in topic.parts:
+        most_us += case.most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
     return min(most_us, case.size_us)
 
 
 def _most_cpu(case: Case, topic: Topic) -> float:
-    """A bound of the CPU time that a topic made: that of its functions, where a profile tells."""
+    """A bound of the CPU time that a topic made: that of its functions, where a profile tells. Who
+    waits more needs more of it everywhere, to be switched and to find its data out of caches."""
+    if case.sum(topic.parts):
+        return case.most(CPU)
     if case.groups and topic.groups:
         return case.most_of_groups(topic.groups)
     return min(case.most(topic.cpu), _known_cpu(case, topic))

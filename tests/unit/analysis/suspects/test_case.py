@@ -9,7 +9,8 @@ import pytest
 from millrace.analysis.account import account, differences
 from millrace.analysis.suspects.case import Case, is_larger
 from millrace.analysis.suspects.naming import name_suspects, why_none
-from tests.unit.analysis.suspects.cases import EXACT, Seen, case, seen, truth
+from tests.unit.analysis.observations import seen
+from tests.unit.analysis.suspects.cases import EXACT, Seen, case, truth
 
 
 @pytest.mark.parametrize(("blocks", "larger"), [(2, False), (3, True)])
