@@ -102,8 +102,8 @@ def _sentence(case: Case, found: Finding, share: float) -> str:
 
 def _bound(case: Case, us: float, most_us: float) -> str:
     """``at most 120 µs a transaction, 60 % of the``; a difference is bounded by itself."""
-    unsure = "with all that may come of it, " if most_us > _MUCH_MORE * us else ""
+    besides = "with all that may come of it, " if most_us > _MUCH_MORE * us else ""
     share = most_us / case.size_us
     if share >= _WHOLE:
-        return f"{unsure}up to the whole"
-    return f"{unsure}at most {us_text(most_us)} a {case.noun}, {share_text(share)} of the"
+        return f"{besides}up to the whole"
+    return f"{besides}at most {us_text(most_us)} a {case.noun}, {share_text(share)} of the"
