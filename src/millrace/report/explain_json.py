@@ -49,6 +49,7 @@ def _explanation(e: Explanation) -> ExplanationPart:
         b=_side(e.b),
         unequal=e.unequal or None,
         suspects=list(e.suspects),
+        why_no_suspects=e.why_no_suspects or None,
         experiment=_experiment(e),
         account=e.differences,
         statement_differences=list(e.statement_differences),

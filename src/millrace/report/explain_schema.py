@@ -89,7 +89,8 @@ class ExplanationPart(_Part):
     `factor` is what they differ in, `held` are the levels of all others. `noun` is what one
     operation is. `answer` says the difference in words, `doubts` what speaks against it. `unequal`
     says in which way the two did not do the same work, and is null where they did. `experiment` is
-    what `--test-suspects` measured last, and null where it did not.
+    what `--test-suspects` measured last, and null where it did not. `why_no_suspects` is null where
+    there are suspects, and where too little was observed to have any.
     """
 
     title: str
@@ -102,6 +103,7 @@ class ExplanationPart(_Part):
     b: SidePart
     unequal: str | None
     suspects: list[Suspect]
+    why_no_suspects: str | None
     experiment: ExperimentPart | None
     account: AccountDifferences | None
     statement_differences: list[StatementDifferences]

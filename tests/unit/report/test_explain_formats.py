@@ -378,6 +378,8 @@ def test_where_nobody_is_suspected_it_says_why(study: Explanation) -> None:
     for found, times in ((alike, 1), (study, 0)):
         assert " ".join(explained_text([found]).split()).count(why) == times
         assert text_of(page(found)).count(why) == times
+        (told,) = json.loads(as_json([found], found.run))["explanations"]
+        assert told["why_no_suspects"] == (why if times else None)
 
 
 def test_the_schema_file_is_up_to_date() -> None:
