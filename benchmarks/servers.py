@@ -6,10 +6,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from millrace.errors import MillraceError
+from millrace.errors import Interrupted, MillraceError
 from millrace.servers import install, instances
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
+from millrace.servers.signals import signals_as_errors
 
 
 def installed(name: str) -> InstalledServer:
@@ -30,11 +31,16 @@ def fitted(options: Mapping[str, str | None]) -> FittedOptions:
 
 @contextmanager
 def running(server: InstalledServer, options: Mapping[str, str | None]) -> Iterator[Instance]:
-    """A started server with an empty data directory; both are gone when the block ends."""
-    with instances.create(server, fitted(options)) as instance:
-        instance.initialise(limit_s=180)
-        instance.start(limit_s=180)
-        try:
-            yield instance
-        finally:
-            instance.kill()
+    """A started server with an empty data directory; both are gone when the block ends, and when
+    the process is told to."""
+    try:
+        with signals_as_errors(), instances.create(server, fitted(options)) as instance:
+            instance.initialise(limit_s=180)
+            instance.start(limit_s=180)
+            try:
+                yield instance
+            finally:
+                instance.kill()
+    except Interrupted as stopped:
+        print(stopped.message, file=sys.stderr)
+        sys.exit(130)
