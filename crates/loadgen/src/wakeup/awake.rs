@@ -21,6 +21,11 @@ const LATENCY_REQUEST: &str = "/dev/cpu_dma_latency";
 const SESSION_NICENESS: &str = "/proc/self/autogroup";
 const NICEST: &str = "19";
 
+/// How often a poller spins before it asks whether anyone else wants its CPU, a microsecond or so.
+/// The kernel does not take the CPU from it for whoever wakes up in another session, but lets it run
+/// to the end of its slice: where each insert waited for the disk, single inserts took 3 ms, not 0.3.
+const SPINS: usize = 50;
+
 /// What keeps the CPUs awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct How {
@@ -61,7 +66,10 @@ impl Awake {
                 let is_ready = outcome.is_ok();
                 let told = ready.send(outcome);
                 while is_ready && told.is_ok() && !stop.load(Ordering::Relaxed) {
-                    hint::spin_loop(); // leaves the core's resources to the other hyperthread
+                    for _ in 0..SPINS {
+                        hint::spin_loop(); // leaves the core's resources to the other hyperthread
+                    }
+                    thread::yield_now();
                 }
             }));
         }
