@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -26,7 +26,9 @@ from millrace.load.spec import Connection, RunSpec
 from millrace.observe.collecting import Collector
 from millrace.observe.registry import OBSERVERS, PROFILE
 from millrace.runner import phases
-from millrace.runner.observing import board, observed
+from millrace.runner.cpu_wakeup import Control
+from millrace.runner.observing import board, observed, target_of
+from millrace.runner.placement import Placement
 from millrace.runner.work import Work
 from millrace.servers.instances import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
@@ -115,8 +117,12 @@ def _rates(
     names = list(ways)
     with board(BY_DEFAULT, work) as shown:
         path = None if shown is None else shown.path
-        spec = phases.spec(work.measuring, work, connection, board=path)
-        with _going_on(spec) as intervals:
+        control = _control(work.values["clients"])
+        spec = phases.spec(work.measuring, work, connection, control=control, board=path)
+        place = None
+        if control is not None and control.shared_cpu is not None:
+            place = Placement(target_of(instance, DATABASE, {}), control.shared_cpu).see
+        with _going_on(spec, place) as intervals:
             for turn in range(turns):
                 first = turn % len(names)
                 for way in names[first:] + names[:first]:
@@ -125,15 +131,29 @@ def _rates(
     return rates
 
 
+def _control(clients: int) -> Control | None:
+    """A single client shares a CPU with its thread of the server, as it does in trials: it may find
+    itself on the same or on another one else, and that changes by the second."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if clients > 1 or len(cpus) < 2:
+        return None
+    return Control(False, False, None, cpus[-1], "a benchmark", None, None)
+
+
 @contextmanager
-def _going_on(spec: RunSpec) -> Iterator[Intervals]:
-    """Clients that work until the end of the block, and what they did in each second."""
+def _going_on(
+    spec: RunSpec, place: Callable[[Mapping[str, Any]], None] | None
+) -> Iterator[Intervals]:
+    """Clients that work until the end of the block, and what they did in each second; ``place``
+    sees what they tell of themselves."""
     intervals: Intervals = Queue()
     over = Event()
 
     def hear(event: Mapping[str, Any]) -> None:
         if over.is_set():
             raise _Over
+        if place is not None:
+            place(event)
         if event["type"] == "interval" and event["part"] == "measure":
             intervals.put(event)
 
