@@ -185,9 +185,8 @@ def doing(events: Sequence[Event], at_s: float, looker: int) -> Doing | None:
         # One that is on a CPU may be woken before it has left that.
         now = "on_cpu" if isinstance(event, Woken) and now == "on_cpu" else _after(event)
         last = event
-    if isinstance(last, Left) and last.to == looker and at_s - last.at_s < _ASIDE_S:
-        return "on_cpu" if last.is_ready else now
-    return now
+    put_aside = isinstance(last, Left) and last.is_ready and last.to == looker
+    return "on_cpu" if last and put_aside and at_s - last.at_s < _ASIDE_S else now
 
 
 def _before(event: Left | Came | Woken) -> Doing:

@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.observed import ObservedTrial
+from millrace.analysis.statement_account import statement_accounts, statement_differences
 from millrace.analysis.suspects.model import Suspect
 from millrace.report import explain_terminal
 from millrace.store.records import Level, StoredRun, TreatmentRecord
@@ -48,6 +50,18 @@ def explained_study(*, profiled: int = 3, suspects: tuple[Suspect, ...] = SUSPEC
     """Two servers of which everything was observed."""
     (found,) = explain(study_run(profiled=profiled), factor="server", base=A, candidate=B)
     return replace(found, suspects=suspects)
+
+
+def with_statements(
+    study: Explanation, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
+) -> Explanation:
+    """The explanation with the statements of other trials."""
+    return replace(
+        study,
+        a=replace(study.a, statement_accounts=statement_accounts(a)),
+        b=replace(study.b, statement_accounts=statement_accounts(b)),
+        statement_differences=statement_differences(a, b),
+    )
 
 
 def study_run(*, profiled: int = 3, clients: tuple[int, ...] = (1,)) -> StoredRun:

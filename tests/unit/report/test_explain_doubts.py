@@ -16,7 +16,7 @@ from millrace.report.explain_doubts import doubts
 from millrace.report.explain_html import as_html
 from tests.unit.analysis.asked import TRANSACTION, Seen
 from tests.unit.analysis.observations import A, B
-from tests.unit.report.explained import explained_study, explained_text
+from tests.unit.report.explained import explained_study, explained_text, with_statements
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +90,7 @@ def of_statements(study: Explanation, *, unseen: Mapping[str, float], looks: int
     }
     a = [Seen(TRANSACTION, looks, source).trial(block) for block in range(3)]
     b = [Seen(slow, looks, source).trial(block) for block in range(3)]
-    return replace(
-        study,
-        a=replace(study.a, statement_accounts=statement_accounts(a)),
-        b=replace(study.b, statement_accounts=statement_accounts(b)),
-        statement_differences=statement_differences(a, b),
-    )
+    return with_statements(study, a, b)
 
 
 def test_statements_whose_accounts_do_not_close_are_named(study: Explanation) -> None:

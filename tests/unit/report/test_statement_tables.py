@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from millrace.analysis.explanation import Explanation
-from millrace.analysis.statement_account import statement_accounts, statement_differences
+from millrace.analysis.statement_account import statement_differences
 from millrace.report.explain_html import as_html
 from millrace.report.explain_json import as_json
 from millrace.report.explain_sentences import answer
 from millrace.report.statement_tables import statement_accounts_table, statement_sentence
 from tests.unit.analysis.asked import TRANSACTION, Asked, Seen
-from tests.unit.report.explained import explained_study, explained_text
+from tests.unit.report.explained import explained_study, explained_text, with_statements
 
 SLOW = {**TRANSACTION, "update": Asked(2, {"running": 25.0, "lock": 160.0, "network": 9.0})}
 LABELS = ("old", "new")
@@ -27,13 +26,7 @@ def explained() -> Explanation:
     source = np.random.default_rng(3)
     a = [Seen(TRANSACTION, 20_000, source).trial(block) for block in range(5)]
     b = [Seen(SLOW, 20_000, source).trial(block) for block in range(5)]
-    found = explained_study()
-    return replace(
-        found,
-        a=replace(found.a, statement_accounts=statement_accounts(a)),
-        b=replace(found.b, statement_accounts=statement_accounts(b)),
-        statement_differences=statement_differences(a, b),
-    )
+    return with_statements(explained_study(), a, b)
 
 
 def test_a_section_for_each_statement_that_differs_most_first(explained: Explanation) -> None:
