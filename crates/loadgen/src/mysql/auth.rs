@@ -33,6 +33,15 @@ impl Plugin {
         }
     }
 
+    /// The bytes of a nonce of this plugin. Others may follow it: `MySQL` and `MariaDB` end the nonces
+    /// of the older two with a zero, and that of Ed25519, of which any byte may be zero, with nothing.
+    pub fn nonce_bytes(self) -> usize {
+        match self {
+            Self::Native | Self::CachingSha2 => 20,
+            Self::Ed25519 => 32,
+        }
+    }
+
     /// The answer to the server's nonce; nothing for an empty password, except that `MariaDB`'s
     /// Ed25519 signs with that too.
     pub fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {

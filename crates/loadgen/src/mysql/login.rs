@@ -131,8 +131,14 @@ fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
             known.join(", ")
         ))
     })?;
-    let nonce = reader.rest();
-    Ok((plugin, nonce.strip_suffix(&[0]).unwrap_or(nonce).to_vec()))
+    let sent = reader.rest();
+    let nonce = sent.get(..plugin.nonce_bytes()).ok_or_else(|| {
+        let (sent, due) = (sent.len(), plugin.nonce_bytes());
+        unexpected(format!(
+            "a nonce of {sent} bytes for {name}, where {due} are due"
+        ))
+    })?;
+    Ok((plugin, nonce.to_vec()))
 }
 
 fn unexpected(what: String) -> ClientError {
@@ -149,6 +155,27 @@ mod tests {
             parse_auth_switch(b"mysql_native_password\0abcdefghijklmnopqrst\0").unwrap();
         assert_eq!(plugin, Plugin::Native);
         assert_eq!(nonce, b"abcdefghijklmnopqrst");
+    }
+
+    #[test]
+    fn a_nonce_of_ed25519_may_end_with_zeros() {
+        let nonce = [[7; 30].as_slice(), &[0, 0]].concat();
+        let message = [b"client_ed25519\0", nonce.as_slice()].concat();
+        assert_eq!(
+            parse_auth_switch(&message).unwrap(),
+            (Plugin::Ed25519, nonce)
+        );
+    }
+
+    #[test]
+    fn a_nonce_that_is_too_short_is_refused() {
+        let error = parse_auth_switch(b"client_ed25519\0abc")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("a nonce of 3 bytes for client_ed25519, where 32 are due"),
+            "{error}"
+        );
     }
 
     #[test]
