@@ -1,8 +1,10 @@
 """What do observers cost? Throughput of clients that go on all the time, in turns of some seconds
 without observers, with those of every trial, and with the CPU profile besides.
 
-Clients that are started anew may find themselves on other CPUs, which makes more of a difference
-than any observer.
+What CPUs clients and the server's threads find themselves on makes more of a difference than any
+observer, and it changes within seconds. So clients are not started anew, and each of the server's
+threads runs on the CPU of its client: a single client's as in trials, those of several where the
+load generator's thread runs that drives it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import Queue
@@ -22,9 +24,14 @@ from typing import Any
 from benchmarks.servers import installed, running
 from millrace import workloads
 from millrace.load import client as load
+from millrace.load.board import Board
 from millrace.load.spec import Connection, RunSpec
+from millrace.observe import sockets
 from millrace.observe.collecting import Collector
+from millrace.observe.model import Target
 from millrace.observe.registry import OBSERVERS, PROFILE
+from millrace.observe.seats import seats
+from millrace.observe.thread_watch import ThreadWatch
 from millrace.runner import phases
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.observing import board, observed, target_of
@@ -45,7 +52,10 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "observers of every trial": BY_DEFAULT,
     "with the CPU profile": (*BY_DEFAULT, PROFILE),
 }
+CPUS = sorted(os.sched_getaffinity(0))
+
 Intervals = Queue[Mapping[str, Any]]
+Place = Callable[[Mapping[str, Any]], None]
 
 GOALS = {"observers of every trial": 0.99, "with the CPU profile": 0.97}
 
@@ -70,6 +80,9 @@ def main() -> None:
     for clients in (1, 16):
         for test in TESTS:
             chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
+            if clients > 1:
+                used = CPUS[:clients]
+                chosen |= {"threads": len(used), "client_cpus": ",".join(map(str, used))}
             work = Work(workloads.load("sysbench"), {**chosen, "table_size": 50_000, "tables": 1})
             with running(server, OPTIONS) as instance:
                 rates = _rates(instance, work, ways, turns)
@@ -116,12 +129,11 @@ def _rates(
     rates: dict[str, list[float]] = {way: [] for way in ways}
     names = list(ways)
     with board(BY_DEFAULT, work) as shown:
-        path = None if shown is None else shown.path
+        assert shown is not None  # by default, clients are observed statement by statement
         control = _control(work.values["clients"])
-        spec = phases.spec(work.measuring, work, connection, control=control, board=path)
-        place = None
-        if control is not None and control.shared_cpu is not None:
-            place = Placement(target_of(instance, DATABASE, {}), control.shared_cpu).see
+        spec = phases.spec(work.measuring, work, connection, control=control, board=shown.path)
+        target = target_of(instance, DATABASE, {}, shown)
+        place = _place_one(target, control) if control is not None else _place_all(target, shown)
         with _going_on(spec, place) as intervals:
             for turn in range(turns):
                 first = turn % len(names)
@@ -132,18 +144,42 @@ def _rates(
 
 
 def _control(clients: int) -> Control | None:
-    """A single client shares a CPU with its thread of the server, as it does in trials: it may find
-    itself on the same or on another one else, and that changes by the second."""
-    cpus = sorted(os.sched_getaffinity(0))
-    if clients > 1 or len(cpus) < 2:
+    """A single client shares a CPU with its thread of the server, as it does in trials."""
+    if clients > 1 or len(CPUS) < 2:
         return None
-    return Control(False, False, None, cpus[-1], "a benchmark", None, None)
+    return Control(False, False, None, CPUS[-1], "a benchmark", None, None)
+
+
+def _place_one(target: Target, control: Control) -> Place:
+    assert control.shared_cpu is not None
+    return Placement(target, control.shared_cpu).see
+
+
+def _place_all(target: Target, board: Board) -> Place:
+    """Places the server's threads when the clients have connected and wait for the start."""
+
+    def see(event: Mapping[str, Any]) -> None:
+        if event["type"] == "mark" and event["mark"] == "connected":
+            with closing(ThreadWatch(target)) as watch:
+                slots = seats(board, watch.pid, target.instance.port)
+                for thread, look in watch.look().items():
+                    inode = sockets.inode_of(look.waits_on or "")
+                    if inode in slots:
+                        os.sched_setaffinity(thread, {_cpu(slots[inode], len(slots))})
+
+    return see
+
+
+def _cpu(slot: int, clients: int) -> int:
+    """Where the client of a slot is driven: the load generator's threads have their clients one
+    after another on the board."""
+    threads = min(len(CPUS), clients)
+    of_threads = [n for n in range(threads) for _ in range(n, clients, threads)]
+    return CPUS[of_threads[slot]]
 
 
 @contextmanager
-def _going_on(
-    spec: RunSpec, place: Callable[[Mapping[str, Any]], None] | None
-) -> Iterator[Intervals]:
+def _going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
     """Clients that work until the end of the block, and what they did in each second; ``place``
     sees what they tell of themselves."""
     intervals: Intervals = Queue()
@@ -152,8 +188,7 @@ def _going_on(
     def hear(event: Mapping[str, Any]) -> None:
         if over.is_set():
             raise _Over
-        if place is not None:
-            place(event)
+        place(event)
         if event["type"] == "interval" and event["part"] == "measure":
             intervals.put(event)
 
