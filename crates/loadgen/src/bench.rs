@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -114,6 +115,7 @@ fn spec(settings: Settings) -> Result<Spec, Mistake> {
                 threads: connections as usize,
                 method: Method::Auto,
                 lock_tables: false,
+                linger: Duration::ZERO,
             };
             vec![
                 phase("load", Work::LoadTables(how)),

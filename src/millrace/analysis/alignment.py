@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from millrace.analysis.metrics import Metric, read_metrics
+from millrace.levels import Level
 from millrace.stats import MeanEstimate, mean_estimate
-from millrace.store.records import TESTED, Level, RunRecord, StoredAttempt, StoredRun
+from millrace.store.records import TESTED, RunRecord, StoredAttempt, StoredRun
 
 ALL = "all of these"
 """The alignment of all suspected settings at once."""

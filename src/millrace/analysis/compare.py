@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Failure, TreatmentAnalysis, Verdict
 from millrace.analysis.verdict import decide
 from millrace.analysis.work import unequal_work
+from millrace.levels import level_text
 from millrace.stats import RatioEstimate, blocks_wanted, minimum_detectable_ratio, paired_ratio
 from millrace.stats.power import FEWEST_BLOCKS
 

@@ -16,7 +16,6 @@ from millrace.analysis.account import Account, AccountDifferences, account, diff
 from millrace.analysis.alignment import Alignments, given_back, is_of
 from millrace.analysis.blocked import BlockedComparison, compare_blocked
 from millrace.analysis.efficiency import EfficiencyRow, compare_efficiency
-from millrace.analysis.levels import level_text
 from millrace.analysis.observed import Noun, ObservedTrial
 from millrace.analysis.plans import PlanComparison, compare_plans
 from millrace.analysis.profiles import (
@@ -50,9 +49,9 @@ from millrace.analysis.waits import (
 )
 from millrace.analysis.work import asks_the_same, operations_asked, trial_work, unequal_work
 from millrace.errors import UserError
+from millrace.levels import Level, level_text
 from millrace.store.records import (
     InstanceRecord,
-    Level,
     RunRecord,
     StoredRun,
     TreatmentRecord,

@@ -8,7 +8,6 @@ from typing import Any
 
 from millrace.analysis import conditions, variables
 from millrace.analysis.compare import compare_with_base
-from millrace.analysis.levels import level_named, level_text, levels_text
 from millrace.analysis.metrics import Metric, read_metrics, time_of
 from millrace.analysis.model import (
     Failure,
@@ -20,7 +19,8 @@ from millrace.analysis.model import (
 from millrace.analysis.treatments import analyse_treatments, find_failures
 from millrace.analysis.work import asks_the_same, operations_asked
 from millrace.errors import UserError
-from millrace.store.records import Level, ServerRecord, StoredRun
+from millrace.levels import Level, level_named, level_text, levels_text
+from millrace.store.records import ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from millrace.analysis.conditions import DriveConditions
 from millrace.analysis.latencies import Latency
-from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.variables import Mismatch, VariablesDiff
 from millrace.analysis.work import TrialWork
+from millrace.levels import Level, level_text
 from millrace.stats import RatioEstimate, Summary
-from millrace.store.records import Level, OptionRecord, RunRecord, ServerRecord, TrialRecord
+from millrace.store.records import OptionRecord, RunRecord, ServerRecord, TrialRecord
 
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive", "failed"]
 

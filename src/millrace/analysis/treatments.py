@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from millrace.analysis import conditions, latencies
-from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Failure,
@@ -18,10 +17,10 @@ from millrace.analysis.model import (
 )
 from millrace.analysis.variables import asked_against_effective
 from millrace.analysis.work import trial_work
+from millrace.levels import Level, level_text
 from millrace.stats import summarise
 from millrace.store.records import (
     InstanceRecord,
-    Level,
     StoredAttempt,
     StoredRun,
     TreatmentRecord,

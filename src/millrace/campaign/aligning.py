@@ -21,8 +21,9 @@ from millrace.analysis.suspects.known import needed
 from millrace.analysis.suspects.model import Suspect
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, OPTION
-from millrace.experiment.model import Compare, Experiment, Factor, Level, Plan
+from millrace.experiment.model import Compare, Experiment, Factor, Plan
 from millrace.experiment.plan import expand
+from millrace.levels import Level
 from millrace.store.records import StoredRun, TreatmentRecord
 
 _MOST = 3

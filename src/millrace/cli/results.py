@@ -12,6 +12,7 @@ from rich.table import Table
 
 from millrace.cli.console import err, out, print_json, print_table
 from millrace.cli.store_option import store_option
+from millrace.levels import level_text
 from millrace.runner import ownership
 from millrace.store.records import StoredAttempt, StoredRun
 from millrace.store.store import Store
@@ -151,7 +152,9 @@ def _print_header(stored: StoredRun) -> None:
 def _print_trials(stored: StoredRun) -> None:
     last = {attempt.trial_id: attempt for attempt in stored.attempts}
     labels = {
-        treatment.id: " · ".join(str(level) for level in treatment.levels.values())
+        treatment.id: " · ".join(
+            level_text(name, level) for name, level in treatment.levels.items()
+        )
         for treatment in stored.treatments
     }
     for trial in stored.trials:

@@ -21,7 +21,8 @@ from millrace.experiment.levels import (
     read_factors,
 )
 from millrace.experiment.mistakes import Mistakes
-from millrace.experiment.model import Factor, Level
+from millrace.experiment.model import Factor
+from millrace.levels import Level
 from millrace.workloads import Workload
 
 MAX_BLOCKS = 1000

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Level = str | int | float | bool
+from millrace.levels import Level, level_text
 
 Purpose = Literal["measure", "profile"]
 
@@ -81,7 +81,7 @@ class Treatment:
 
     @property
     def label(self) -> str:
-        return " · ".join(str(level) for level in self.levels.values())
+        return " · ".join(level_text(name, level) for name, level in self.levels.items())
 
 
 @dataclass(frozen=True)

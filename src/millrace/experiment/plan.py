@@ -24,7 +24,8 @@ from itertools import product
 from typing import Any
 
 from millrace.experiment.levels import CONFIGURATION, resolved_level
-from millrace.experiment.model import Experiment, Level, Plan, PlannedTrial, Purpose, Treatment
+from millrace.experiment.model import Experiment, Plan, PlannedTrial, Purpose, Treatment
+from millrace.levels import Level
 
 _FORMAT = 1
 

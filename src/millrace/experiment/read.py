@@ -14,7 +14,8 @@ from millrace.experiment.check import Checked, Definitions, Settings, Surroundin
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.lines import key_lines, line_of
 from millrace.experiment.mistakes import Mistakes
-from millrace.experiment.model import Compare, Experiment, Factor, Level
+from millrace.experiment.model import Compare, Experiment, Factor
+from millrace.levels import Level
 
 AS_WRITTEN = "as written"
 _REFERENCE = "docs/experiment-file.md describes every key"

@@ -111,13 +111,15 @@ class Statement:
 @dataclass(frozen=True)
 class LoadTables:
     """A phase that creates and fills every table of the workload, then runs its ``after_load``;
-    ``threads`` connections load at the same time, 0 leaves their number to the program."""
+    ``threads`` connections load at the same time, 0 leaves their number to the program. They stay
+    open for ``linger_s`` when the phase has ended."""
 
     name: str
     limit_s: float
     method: Literal["auto", "local", "multi_row", "single_row"] = "auto"
     threads: int = 0
     lock_tables: bool = False
+    linger_s: float = 0.0
 
     def _plain(self) -> dict[str, Any]:
         return {
@@ -125,6 +127,7 @@ class LoadTables:
             "threads": self.threads,
             "method": self.method,
             "lock_tables": self.lock_tables,
+            "linger_s": self.linger_s,
         }
 
 

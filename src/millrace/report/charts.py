@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
+from millrace.levels import level_text
 from millrace.report.axis import LogAxis, Tick, linear_ticks
 from millrace.report.formatting import MISSING, count_text, percent_text, value_text
 from millrace.report.matrix import is_large, sections

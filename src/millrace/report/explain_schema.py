@@ -26,9 +26,9 @@ from millrace.analysis.statements import StatementComparison
 from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.variables import VariablesDiff
 from millrace.analysis.waits import Coverage, DigestComparison, WaitComparison
+from millrace.levels import Level
 from millrace.report.json_schema import HostPart, RunPart
 from millrace.stats import MeanEstimate
-from millrace.store.records import Level
 
 Version = Literal["millrace.explanation/1"]
 VERSION: Version = "millrace.explanation/1"

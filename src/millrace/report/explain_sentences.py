@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from millrace.analysis.account import AccountDifferences, DifferenceLine
 from millrace.analysis.efficiency import EfficiencyRow
 from millrace.analysis.explanation import Disturbance, Explained, Explanation, Lack
-from millrace.analysis.levels import is_name, level_value
 from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.waits import Coverage
+from millrace.levels import is_name, level_value
 from millrace.report.explain_tables import Labels, interval_text, is_sure, latencies_us
 from millrace.report.formatting import counted, figure_text, fixed_text, percent_text, us_decimals
 from millrace.report.statement_tables import statement_sentence

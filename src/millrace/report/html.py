@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from millrace.analysis.explanation import Explanation
-from millrace.analysis.levels import level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
@@ -20,6 +19,7 @@ from millrace.analysis.model import (
     VariablesComparison,
 )
 from millrace.analysis.verdict import margin_text
+from millrace.levels import level_text
 from millrace.report import drive_notes, explain_html, notes
 from millrace.report.charts import RatioChart, bar_charts, ratio_charts
 from millrace.report.drive_tables import cost_table, latency_table

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from millrace.analysis.latencies import Of, Time
 from millrace.analysis.metrics import Direction
 from millrace.analysis.model import Verdict
-from millrace.store.records import Level
+from millrace.levels import Level
 
 Version = Literal["millrace.report/2"]
 VERSION: Version = "millrace.report/2"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.latencies import Latency
-from millrace.analysis.levels import level_text
 from millrace.analysis.model import Group, TreatmentAnalysis
+from millrace.levels import level_text
 from millrace.report.axis import Tick
 from millrace.report.formatting import latency_text
 from millrace.report.line_charts import MOST_LINES, Line, LineChart, Mark

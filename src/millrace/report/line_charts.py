@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.levels import factor_text, level_value
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
+from millrace.levels import factor_text, level_value
 from millrace.report.axis import WIDE, LogAxis, Tick
 from millrace.report.formatting import percent_text
 from millrace.report.matrix import row_label, sections

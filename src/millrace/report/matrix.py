@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from millrace.analysis.levels import factor_text, level_text, level_value
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
@@ -14,6 +13,7 @@ from millrace.analysis.model import (
     RunAnalysis,
     TreatmentAnalysis,
 )
+from millrace.levels import factor_text, level_text, level_value
 from millrace.report.formatting import MISSING, ratio_text, value_text
 from millrace.report.sentences import sentence, verdict_text
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from millrace.analysis.model import Group, RunAnalysis
 from millrace.analysis.verdict import margin_text
+from millrace.levels import Level
 from millrace.report import drive_notes
 from millrace.report.formatting import count_text, counted, percent_text
 from millrace.report.sentences import first_line
-from millrace.store.records import Level
 
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.analysis.levels import factor_text, level_text
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, RunAnalysis
 from millrace.analysis.verdict import margin_text
+from millrace.levels import factor_text, level_text
 from millrace.report.formatting import counted, percent_text, ratio_text
 from millrace.stats import RatioEstimate
 

@@ -78,7 +78,8 @@ def _of_tables(phase: Phase, work: Work, within_s: float) -> load.Phase:
             # LOAD DATA is one statement, which locks nothing in between.
             lock_tables = bool(work.of_tables.get("lock_tables")) and method != "local"
             threads = int(work.of_tables["load_threads"])
-            return load.LoadTables(phase.name, within_s, method, threads, lock_tables)
+            linger_s = _LINGER_S if phase in work.measuring else 0.0
+            return load.LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
         case "verify_tables":
             return load.VerifyTables(phase.name, within_s)
         case _:

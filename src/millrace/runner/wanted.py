@@ -6,8 +6,9 @@ import psutil
 
 from millrace import workloads
 from millrace.experiment.levels import OPTION
-from millrace.experiment.model import Experiment, Level, Treatment
+from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen
+from millrace.levels import Level
 from millrace.servers import configurations
 from millrace.servers.model import Configuration
 

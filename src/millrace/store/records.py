@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Level = str | int | float | bool
+from millrace.levels import Level
 
 Outcome = Literal["finished", "failed", "interrupted"]
 

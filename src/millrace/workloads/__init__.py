@@ -11,13 +11,12 @@ from millrace.workloads.definition import (
 )
 from millrace.workloads.implied import completed
 from millrace.workloads.library import load, names, of_test
-from millrace.workloads.offers import FREE_LEVEL, Level, Parameter, WorkloadFactor
+from millrace.workloads.offers import FREE_LEVEL, Parameter, WorkloadFactor
 
 __all__ = [
     "DRIVE",
     "FREE_LEVEL",
     "DataSet",
-    "Level",
     "Metric",
     "Parameter",
     "Phase",

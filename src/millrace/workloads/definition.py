@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from millrace.errors import InvalidInput, Mistake
-from millrace.workloads.offers import Level, Parameter, Part, WorkloadFactor
+from millrace.levels import Level
+from millrace.workloads.offers import Parameter, Part, WorkloadFactor
 from millrace.workloads.tables import TableSet, Volume
 
 _Entry = TypeVar("_Entry")

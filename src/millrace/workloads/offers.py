@@ -9,9 +9,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from millrace.levels import Level
 from millrace.workloads.cpu_numbers import WANTED, cpu_numbers
 
-Level = str | int | float | bool
 Kind = Literal["text", "integer", "number", "boolean"]
 
 # Free levels become a part of statements as they are.

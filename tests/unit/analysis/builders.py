@@ -11,11 +11,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from millrace.levels import Level
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
     InstanceRecord,
-    Level,
     MeasurementRecord,
     OptionRecord,
     Owner,

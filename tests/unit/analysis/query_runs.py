@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
 
+from millrace.levels import Level
 from millrace.store.records import (
     HistogramRecord,
     HostRecord,
     InstanceRecord,
-    Level,
     MeasurementRecord,
     OptionRecord,
     RunRecord,

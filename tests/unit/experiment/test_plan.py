@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import workloads
-from millrace.experiment.model import Compare, Experiment, Factor, Level
+from millrace.experiment.model import Compare, Experiment, Factor
 from millrace.experiment.plan import digest, expand
+from millrace.levels import Level
 
 SEEDS = st.integers(0, 2**63 - 1)
 LEVELS: st.SearchStrategy[list[Level]] = st.lists(

@@ -68,7 +68,7 @@ def test_the_form_as_json() -> None:
 def with_tables(connection: Connection) -> RunSpec:
     definition = driving()
     phases: tuple[Phase, ...] = (
-        LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True),
+        LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True, linger_s=0.5),
         VerifyTables("verify", 60.0),
         WarmTables("warm", 60.0),
         Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=Closed()),
@@ -98,7 +98,7 @@ def test_the_form_of_tables_and_clients() -> None:
     load, verify, warm, closed, opened = written["phases"]
     assert load == {
         "name": "load", "kind": "load_tables", "threads": 2, "method": "multi_row",
-        "lock_tables": True, "limit_s": 60.0,
+        "lock_tables": True, "linger_s": 0.5, "limit_s": 60.0,
     }  # fmt: skip
     assert verify == {"name": "verify", "kind": "verify_tables", "limit_s": 60.0}
     assert warm == {"name": "warm", "kind": "warm_tables", "limit_s": 60.0}

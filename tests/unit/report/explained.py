@@ -14,8 +14,9 @@ from millrace.analysis.explanation import Explanation, explain
 from millrace.analysis.observed import ObservedTrial
 from millrace.analysis.statement_account import statement_accounts, statement_differences
 from millrace.analysis.suspects.model import Suspect
+from millrace.levels import Level
 from millrace.report import explain_terminal
-from millrace.store.records import Level, StoredRun, TreatmentRecord
+from millrace.store.records import StoredRun, TreatmentRecord
 from tests.unit.analysis.observations import A, B, Truth, explained_run
 from tests.unit.report.flame_trees import STACKS
 

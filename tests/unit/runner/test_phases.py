@@ -166,6 +166,14 @@ def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
     assert isinstance(verify, spec.VerifyTables)
 
 
+def test_connections_of_loads_that_are_measured_stay_until_threads_are_read() -> None:
+    measured, *_ = made(Work(workloads.load("insert-methods"), {"rows": 5})).phases
+    made_before, *_ = phases.spec(driven().making, driven(), SOMEWHERE).phases
+    assert isinstance(measured, spec.LoadTables)
+    assert isinstance(made_before, spec.LoadTables)
+    assert measured.linger_s > made_before.linger_s == 0
+
+
 def test_single_row_loading_gets_the_time_it_takes() -> None:
     at_once, one_by_one = driven(), driven(load_method="single_row")
     assert limits.limit_s(one_by_one.making, one_by_one) > limits.limit_s(at_once.making, at_once)

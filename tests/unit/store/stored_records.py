@@ -8,12 +8,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from millrace.levels import Level
 from millrace.store.records import (
     AttemptResult,
     HistogramRecord,
     HostRecord,
     InstanceRecord,
-    Level,
     MeasurementRecord,
     OptionRecord,
     Outcome,

@@ -1,7 +1,9 @@
 //! Phases about the workload's tables.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::plan::PlannedPhase;
 use super::session::OPENING_LIMIT;
@@ -11,6 +13,9 @@ use crate::data::{Rows, Sent};
 use crate::events::PhaseResult;
 use crate::mysql::Watch;
 use crate::tables::{self, How, Sessions, Table};
+
+/// Whether to stop is asked at least this often.
+const GLANCE: Duration = Duration::from_millis(40);
 
 /// Creates and fills the tables.
 pub fn load(
@@ -38,7 +43,20 @@ pub fn load(
         generator_wait_s: loaded.generator_wait.as_secs_f64(),
     };
     context.events.emit(&phase.ended(result));
+    wait(how.linger, context.stop);
+    drop(loaded.connections);
     Ok(())
+}
+
+fn wait(time: Duration, stop: &AtomicBool) {
+    let started = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let left = time.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(GLANCE));
+    }
 }
 
 /// Compares the tables with what was generated.

@@ -226,7 +226,8 @@ fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, Mistake> {
     }
 }
 
-fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, Mistake> {
+/// Seconds, or none.
+pub fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, Mistake> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| Mistake::new(key, format!("{seconds} is no time, expected seconds")))
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::drive::RawDrive;
+use super::drive::{RawDrive, zero_or_more};
 use super::{Phase, Source, Work, read};
 use crate::data::MAX_ROWS;
 use crate::mistake::Mistake;
@@ -61,6 +61,8 @@ phase_of_kind!(RawLoadTables {
     method: Method,
     #[serde(default)]
     lock_tables: bool,
+    #[serde(default)]
+    linger_s: f64,
 });
 phase_of_kind!(RawVerifyTables {});
 phase_of_kind!(RawWarmTables {
@@ -132,6 +134,7 @@ pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, Mistake> {
                 threads: raw.threads,
                 method: raw.method,
                 lock_tables: raw.lock_tables,
+                linger: zero_or_more(raw.linger_s, &format!("{key}.linger_s"))?,
             })
         }
         Kind::VerifyTables => {

@@ -32,7 +32,7 @@ fn good() -> Json {
             {"name": "file", "kind": "load_data", "table": "nodes", "columns": [],
              "source": {"server_file": "/tmp/nodes"}},
             {"name": "tables", "kind": "load_tables", "threads": 2, "method": "single_row",
-             "lock_tables": true},
+             "lock_tables": true, "linger_s": 0.25},
             {"name": "verify", "kind": "verify_tables"},
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
@@ -80,7 +80,8 @@ fn a_good_specification() {
         Work::LoadTables(How {
             threads: 2,
             method: Method::SingleRow,
-            lock_tables: true
+            lock_tables: true,
+            linger: Duration::from_millis(250),
         })
     );
     assert_eq!(spec.phases[5].work, Work::VerifyTables);
@@ -299,6 +300,10 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
         (
             |s| s["phases"][7]["clients"] = json!(100_001),
             "phases[7].clients: 100001 is not",
+        ),
+        (
+            |s| s["phases"][4]["linger_s"] = json!(-1),
+            "phases[4].linger_s: -1 is no time",
         ),
         (
             |s| s["phases"][7]["linger_s"] = json!(-0.5),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::insert::Statement;
-use super::pool::{Sessions, TableError, each};
+use super::pool::{Done, Sessions, TableError, each};
 use super::{Table, TableRows, sql};
 use crate::data::{Checksum, LocalRows, Sent, Summed};
 use crate::mysql::{ClientError, Connection, LocalData, Outcome, Watch};
@@ -50,10 +50,12 @@ pub struct How {
     pub method: Method,
     /// LOCK TABLES ... WRITE while a table is filled.
     pub lock_tables: bool,
+    /// How long connections stay open when it is done: the server's threads end with them, and with a
+    /// thread what the kernel has counted of it.
+    pub linger: Duration,
 }
 
 /// What loading gave.
-#[derive(Debug)]
 pub struct Loaded {
     pub tables: Vec<LoadedTable>,
     /// The method that was used; never `Auto`.
@@ -63,6 +65,8 @@ pub struct Loaded {
     pub warnings: u64,
     /// How long all senders together waited for rows to be made.
     pub generator_wait: Duration,
+    /// Those it was done on, still open.
+    pub connections: Vec<Connection>,
 }
 
 /// A table that has been loaded.
@@ -87,7 +91,10 @@ pub fn load(
     how: &How,
     sent: &Arc<Sent>,
 ) -> Result<Loaded, TableError> {
-    let done = each(sessions, tables, how.threads, |connection, table, watch| {
+    let Done {
+        results,
+        connections,
+    } = each(sessions, tables, how.threads, |connection, table, watch| {
         load_table(connection, table, how, sent, watch)
             .map_err(|source| TableError::client(table, source))
     })?;
@@ -100,8 +107,9 @@ pub fn load(
         method_reason: None,
         warnings: 0,
         generator_wait: Duration::ZERO,
+        connections,
     };
-    for (table, filled) in done {
+    for (table, filled) in results {
         loaded.tables.push(table);
         loaded.warnings += filled.warnings;
         loaded.generator_wait += filled.generator_wait;

@@ -1,9 +1,9 @@
 //! A job for every table, some tables at a time.
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -49,23 +49,30 @@ impl TableError {
     }
 }
 
+/// What a job gave for every table, in their order, and the connections that it was done on.
+pub struct Done<T> {
+    pub results: Vec<T>,
+    pub connections: Vec<Connection>,
+}
+
 /// Does `job` for every table on `threads` connections (0: as many as there are processors).
 ///
-/// The results are in the tables' order. The first error ends the jobs that go on.
+/// The first error ends the jobs that go on.
 pub fn each<T: Send>(
     sessions: &Sessions<'_>,
     tables: &[Table],
     threads: usize,
     job: impl Fn(&mut Connection, &Table, &Watch) -> Result<T, TableError> + Sync,
-) -> Result<Vec<T>, TableError> {
+) -> Result<Done<T>, TableError> {
     let halt = Arc::new(AtomicBool::new(false));
     let watch = Watch::start(&halt, sessions.limit);
     let next = AtomicUsize::new(0);
+    let used = Mutex::new(Vec::new());
     let (done, results) = channel();
-    thread::scope(|scope| {
+    let results = thread::scope(|scope| {
         for _ in 0..connections(threads).min(tables.len()) {
             let done = done.clone();
-            let (next, watch, job) = (&next, &watch, &job);
+            let (next, watch, job, used) = (&next, &watch, &job, &used);
             scope.spawn(move || {
                 let mut connection = None;
                 while let Some((index, table)) = take(next, tables) {
@@ -76,10 +83,17 @@ pub fn each<T: Send>(
                         return;
                     }
                 }
+                let mut used = used.lock().expect("nobody panics while it holds it");
+                used.extend(connection);
             });
         }
         drop(done);
         collect(&results, tables.len(), sessions.stop, &halt)
+    })?;
+    let connections = used.into_inner().expect("nobody panics while it holds it");
+    Ok(Done {
+        results,
+        connections,
     })
 }
 

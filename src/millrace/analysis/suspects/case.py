@@ -22,8 +22,9 @@ from millrace.analysis.observed import Observed, ObservedTrial
 from millrace.analysis.plans import PlanComparison
 from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.suspects.model import share_text, us_text
+from millrace.levels import Level
 from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
-from millrace.store.records import InstanceRecord, Level
+from millrace.store.records import InstanceRecord
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
 _CLOCKED: tuple[PartKey, ...] = (*CPU, "runnable")

@@ -15,8 +15,9 @@ from millrace.analysis.profiles import GroupDifference
 from millrace.analysis.suspects.case import Case, Side
 from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.suspects.naming import name_suspects
+from millrace.levels import Level
 from millrace.stats import mean_estimate
-from millrace.store.records import InstanceRecord, Level, OptionRecord, ServerRecord
+from millrace.store.records import InstanceRecord, OptionRecord, ServerRecord
 from tests.unit.analysis.observations import Scene, Truth, seen
 
 BLOCKS = 4

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from millrace.store.records import Level
+# What a factor is set to.
+Level = str | int | float | bool
 
 _OPTION = "options."  # begins the names of factors that are options of a server
 _NAMING = frozenset(("server", "configuration", "test"))  # factors whose levels are names

@@ -1,4 +1,4 @@
-"""Loads that are too short for a profile, on a real server."""
+"""What is observed of loads, short ones too, on real servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATABASE = "loaded"
 LIMIT_S = 400.0
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def some_perf() -> None:
     try:
         if not perf.find().is_told:
@@ -38,13 +38,18 @@ def some_perf() -> None:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load yielded: its profile, how many figures tell its time, its steps, and the rows
-    that are there afterwards."""
+    """What a load yielded: what was observed, how many figures tell its time, its steps, and the
+    rows that are there afterwards."""
 
-    profile: dict[str, Any]
+    observed: dict[str, Any]
     times: int
     steps: list[str]
     rows: int
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        section: dict[str, Any] = self.observed["profile"]
+        return section
 
 
 @contextlib.contextmanager
@@ -54,7 +59,7 @@ def database(instance: Instance) -> Iterator[None]:
     instance.query(f"DROP DATABASE {DATABASE}")
 
 
-def loaded(instance: Instance) -> Loaded:
+def loaded(instance: Instance, *observers: str) -> Loaded:
     given = measuring.TrialInput(
         name="test/1",
         server=instance.server,
@@ -62,7 +67,7 @@ def loaded(instance: Instance) -> Loaded:
         work=Work(workloads.load("insert-methods"), {"rows": ROWS}),
         expected=None,
         data_file=None,
-        observers=("threads", "profile"),
+        observers=observers,
     )
     found = measuring.Found()
     with database(instance):
@@ -77,22 +82,23 @@ def loaded(instance: Instance) -> Loaded:
             limit_s=LIMIT_S,
         )
         ((rows,),) = instance.query(f"SELECT count(*) FROM {DATABASE}.sales")
-    assert found.observations["observers"] == ["threads", "profile"]
+    assert found.observations["observers"] == list(observers)
     return Loaded(
-        found.observations["profile"],
+        dict(found.observations),
         sum(each.name == "load_duration_s" for each in found.measurements),
         [step.name for step in steps],
         int(rows or 0),
     )
 
 
+@pytest.mark.usefixtures("some_perf")
 def test_a_short_load_is_repeated_for_its_profile_alone(
     instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with instance_of("mysql-8.0.33") as instance:
-        repeated = loaded(instance)
+        repeated = loaded(instance, "threads", "profile")
         monkeypatch.setattr(profile, "ENOUGH_S", 0.0)
-        once = loaded(instance)
+        once = loaded(instance, "threads", "profile")
     assert once.profile["runs"] == 1
     assert 1 < repeated.profile["runs"] <= profile.MOST_RUNS
     assert repeated.profile["samples"] > once.profile["samples"]
@@ -102,13 +108,29 @@ def test_a_short_load_is_repeated_for_its_profile_alone(
         assert each.steps == ["load", "verify"]
 
 
+@pytest.mark.usefixtures("some_perf")
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_each_session_that_loads_is_a_connection(instance_of: InstanceOf, name: str) -> None:
     """Whether its thread ends with it, or is kept for the next."""
     with instance_of(name) as instance:
-        found = loaded(instance).profile
+        found = loaded(instance, "threads", "profile").profile
     roots: Counter[str] = Counter()
     for stack, count in found["stacks"].items():
         roots[stack.partition(";")[0]] += count
     assert roots["connection"] > 0.5 * found["samples"], roots
     assert not {"mysqld", "mariadbd"} & roots.keys(), roots
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def test_threads_that_end_with_their_session_are_read_before(
+    instance_of: InstanceOf, name: str
+) -> None:
+    """How long a thread waited for a CPU is gone with it."""
+    with instance_of(name, thread_cache_size="0") as instance:
+        found = loaded(instance, "threads").observed["threads"]
+    by_kind: Counter[str] = Counter()
+    for thread in found["threads"]:
+        by_kind[thread["kind"]] += thread["cpu_s"]
+    assert by_kind["connection"] > by_kind["ended"], by_kind
+    connection = next(each for each in found["threads"] if each["kind"] == "connection")
+    assert connection["runnable_s"] is not None
