@@ -1,5 +1,6 @@
 """What do observers cost? Throughput of clients that go on all the time, in turns of some seconds
-without observers, with those of every trial, and with the CPU profile besides.
+with those of every trial, and with the CPU profile besides, against the mean of the seconds without
+observers before and after.
 
 What CPUs clients and the server's threads find themselves on makes more of a difference than any
 observer, and it changes within seconds. So clients are not started anew, and each of the server's
@@ -11,11 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
 from threading import Event
@@ -47,8 +49,8 @@ OPTIONS = {"innodb_buffer_pool_size": "256M", "innodb_flush_log_at_trx_commit": 
 TESTS = ("oltp_point_select", "oltp_update_non_index")
 
 BY_DEFAULT = tuple(name for name in OBSERVERS if name != PROFILE)
+NONE: tuple[str, ...] = ()
 WAYS: Mapping[str, tuple[str, ...]] = {
-    "none": (),
     "observers of every trial": BY_DEFAULT,
     "with the CPU profile": (*BY_DEFAULT, PROFILE),
 }
@@ -58,6 +60,15 @@ Intervals = Queue[Mapping[str, Any]]
 Place = Callable[[Mapping[str, Any]], None]
 
 GOALS = {"observers of every trial": 0.99, "with the CPU profile": 0.97}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Transactions a second: seen by observers, and without them before and after that. How fast
+    clients are drifts, by more in ten seconds than in five."""
+
+    seen: float
+    without: float
 
 
 class _Over(Exception):
@@ -86,11 +97,12 @@ def main() -> None:
             work = Work(workloads.load("sysbench"), {**chosen, "table_size": 50_000, "tables": 1})
             with running(server, OPTIONS) as instance:
                 rates = _rates(instance, work, ways, turns)
-            for way in ways:
-                if way != "none":
-                    ratio = paired_ratio(rates["none"], rates[way])
-                    results.append({"test": test, "clients": clients, "way": way, **asdict(ratio)})
-                    _print(test, clients, way, ratio)
+            for way, of_way in rates.items():
+                ratio = paired_ratio(
+                    [each.without for each in of_way], [each.seen for each in of_way]
+                )
+                results.append({"test": test, "clients": clients, "way": way, **asdict(ratio)})
+                _print(test, clients, way, ratio)
     if arguments.json is not None:
         result = {
             "benchmark": "observer_cost",
@@ -115,8 +127,8 @@ def _print(test: str, clients: int, way: str, ratio: RatioEstimate) -> None:
 
 def _rates(
     instance: Instance, work: Work, ways: Mapping[str, tuple[str, ...]], turns: int
-) -> dict[str, list[float]]:
-    """Transactions a second by way, a value a turn; the order changes from turn to turn."""
+) -> dict[str, list[Rates]]:
+    """By way, a value a turn; the order changes from turn to turn."""
     instance.query(f"CREATE DATABASE {DATABASE}")
     connection = Connection(
         socket=instance.socket,
@@ -126,7 +138,7 @@ def _rates(
     )
     load.run(phases.spec(work.making, work, connection), limit_s=LIMIT_S)
     load.run(phases.spec(work.warming, work, connection), limit_s=LIMIT_S)
-    rates: dict[str, list[float]] = {way: [] for way in ways}
+    rates: dict[str, list[Rates]] = {way: [] for way in ways}
     names = list(ways)
     with board(BY_DEFAULT, work) as shown:
         assert shown is not None  # by default, clients are observed statement by statement
@@ -135,11 +147,18 @@ def _rates(
         target = target_of(instance, DATABASE, {}, shown)
         place = _place_one(target, control) if control is not None else _place_all(target, shown)
         with _going_on(spec, place) as intervals:
+
+            def rate(observers: tuple[str, ...]) -> float:
+                with observed(observers, work, instance, DATABASE, spec, shown=shown) as collector:
+                    return _rate(collector, intervals)
+
+            before = rate(NONE)
             for turn in range(turns):
                 first = turn % len(names)
                 for way in names[first:] + names[:first]:
-                    with observed(ways[way], work, instance, DATABASE, spec, shown=shown) as seen:
-                        rates[way].append(_rate(seen, intervals))
+                    seen, after = rate(ways[way]), rate(NONE)
+                    rates[way].append(Rates(seen, math.sqrt(before * after)))
+                    before = after
     return rates
 
 
