@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from millrace.analysis.alignment import ALL, SuspectsTest
 from millrace.analysis.suspects.known import needed
@@ -39,8 +39,8 @@ _OF_BUILDS = ("version_",)
 _SWITCHES = ("log_bin",)
 
 
-Refuses = Callable[[str, str | None], bool]
-"""Whether B's server does not take an option's value, None for a bare flag."""
+Refuses = Callable[[str, str | None], Literal["option", "value"] | None]
+"""Whether B's server has no such option, or does not take its value, None for a bare flag."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,13 @@ def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
         return "not there in A"
     if not a:
         return "empty in A"
-    given = _option(name, a)
-    if any(
-        refuses(option, None if value is True else str(value)) for option, value in given.items()
-    ):
-        return f"the server of B does not take {a}"
-    return ""
+    given = {
+        option: None if value is True else str(value) for option, value in _option(name, a).items()
+    }
+    reasons = {refuses(option, value) for option, value in given.items()}
+    if "option" in reasons:
+        return "the server of B has no such option"
+    return f"the server of B does not take {a}" if "value" in reasons else ""
 
 
 def aligned_plan(

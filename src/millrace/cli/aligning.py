@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from millrace.analysis.alignment import Alignments, given_back, with_test
 from millrace.analysis.explanation import Explained, Explanation
@@ -15,6 +15,7 @@ from millrace.cli.carrying_out import carry_out, new_run
 from millrace.cli.console import err
 from millrace.cli.quiet_host import quiet_host
 from millrace.errors import Interrupted, TrialFailed
+from millrace.experiment.levels import OPTION
 from millrace.runner.continuing import Chosen
 from millrace.servers import install, option_names, options
 from millrace.servers.model import InstalledServer
@@ -35,7 +36,7 @@ def measure_aligned(
     candidate = _treatment(stored, explanation.b)
     wanted = alignments(
         explanation.suspects,
-        _refuses(str(candidate.resolved["server"])),
+        _refuses(candidate),
         _given(explanation.b),
     )
     aligned = aligned_plan(
@@ -85,12 +86,20 @@ def _chosen(aligned: AlignedPlan) -> Chosen:
     return replace(chosen, run=replace(chosen.run, spec=spec))
 
 
-def _refuses(name: str) -> Refuses:
-    """What the server of that name, which is to be measured again, does not take."""
-    server = install.find(name)
+def _refuses(treatment: TreatmentRecord) -> Refuses:
+    """What the server of a treatment, which is to be measured again, does not take."""
+    server = install.find(str(treatment.resolved["server"]))
     if not isinstance(server, InstalledServer):
-        return lambda _option, _value: False
-    return partial(options.refuses, server)
+        return lambda _option, _value: None
+
+    def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
+        if not {name, f"{OPTION}{name}"}.isdisjoint(treatment.levels):
+            return None  # a factor, not an option; or one that the run has tried
+        if not options.knows(options.known(server), name):
+            return "option"
+        return "value" if options.refuses(server, name, value) else None
+
+    return refuses
 
 
 def _given(explained: Explained) -> frozenset[str]:

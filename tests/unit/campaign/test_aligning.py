@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -20,7 +21,9 @@ CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
 WANTED = Aligning((BINARY_LOG, CHECKSUMS), ("page cache: not there in A",))
 
 
-def suspect(about: str, kind: Kind = "option", **settings: tuple[str | None, str]) -> Suspect:
+def suspect(
+    about: str, kind: Kind = "option", **settings: tuple[str | None, str | None]
+) -> Suspect:
     return Suspect(kind, about, f"{about} differs", (), 5.0, 0.5, dict(settings))
 
 
@@ -49,8 +52,8 @@ def stored(directory: Path, text: str = SMALL) -> StoredRun:
     return StoredRun(run, treatments, (), ())
 
 
-def takes_all(_name: str, _value: str | None) -> bool:
-    return False
+def takes_all(_name: str, _value: str | None) -> None:
+    return None
 
 
 def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> None:
@@ -75,20 +78,32 @@ def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> N
 def test_what_the_other_server_does_not_take_is_left_out() -> None:
     asked = []
 
-    def refuses(name: str, value: str | None) -> bool:
+    def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
         asked.append((name, value))
-        return name == "engine"
+        if name == "engine":
+            return "value"
+        return "option" if name == "threads" else None
 
     found = alignments(
         (
-            suspect("memory", engine=("InnoDB", "TempTable"), size=("ON", "OFF")),
+            suspect(
+                "memory", engine=("InnoDB", "TempTable"), threads=("4", None), size=("ON", "OFF")
+            ),
             suspect("binary log", log_bin=("OFF", "ON")),
         ),
         refuses,
         (),
     )
-    assert asked == [("engine", "InnoDB"), ("size", "1"), ("skip_log_bin", None)]
-    assert found.left_out == ("engine: the server of B does not take InnoDB",)
+    assert asked == [
+        ("engine", "InnoDB"),
+        ("threads", "4"),
+        ("size", "1"),
+        ("skip_log_bin", None),
+    ]
+    assert found.left_out == (
+        "engine: the server of B does not take InnoDB",
+        "threads: the server of B has no such option",
+    )
     assert found.alignments[0].settings == {"size": "ON"}
 
 
