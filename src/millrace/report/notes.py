@@ -9,7 +9,7 @@ from typing import Any
 
 from millrace.analysis.model import Group, RunAnalysis
 from millrace.analysis.verdict import margin_text
-from millrace.levels import Level
+from millrace.levels import Level, is_name, level_text
 from millrace.report import drive_notes
 from millrace.report.formatting import count_text, counted, percent_text
 from millrace.report.sentences import first_line
@@ -37,7 +37,7 @@ def _constants(levels: Mapping[str, Level]) -> list[str]:
         elif name == "rate":
             texts.append(f"open loop, {level:,} transactions/s" if level else "closed loop")
         elif name != "arrivals" or levels.get("rate", 1):  # a closed loop has no arrivals
-            texts.append(f"{name} {level}")
+            texts.append(f"{name} {level}" if is_name(name, level) else level_text(name, level))
     return texts
 
 

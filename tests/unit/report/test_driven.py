@@ -239,6 +239,8 @@ def test_constants_are_told_in_words() -> None:
     assert "open loop, 5,000 transactions/s · arrivals poisson" in text
     tls = few(factors={"tls": [True]})
     assert " · TLS · " in notes.subtitle(tls)
+    option = few(factors={"options.sync_binlog": [1], "options.log_bin": [True]})
+    assert " · sync_binlog = 1 · log_bin on · " in notes.subtitle(option)
 
 
 def test_variables_that_differ_alike_everywhere_are_told_once() -> None:
