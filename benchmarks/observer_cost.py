@@ -14,14 +14,17 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
+from statistics import fmean
 from threading import Event
 from typing import Any
+
+import psutil
 
 from benchmarks.servers import installed, running
 from millrace import workloads
@@ -30,6 +33,7 @@ from millrace.load.board import Board
 from millrace.load.spec import Connection, RunSpec
 from millrace.observe import sockets
 from millrace.observe.collecting import Collector
+from millrace.observe.cpu_clock import clock_ns
 from millrace.observe.model import Target
 from millrace.observe.registry import OBSERVERS, PROFILE
 from millrace.observe.seats import seats
@@ -65,10 +69,12 @@ GOALS = {"observers of every trial": 0.99, "with the CPU profile": 0.97}
 @dataclass(frozen=True)
 class Rates:
     """Transactions a second: seen by observers, and without them before and after that. How fast
-    clients are drifts, by more in ten seconds than in five."""
+    clients are drifts, by more in ten seconds than in five. ``own_cpu`` is what observers ran
+    themselves, with what the kernel did on their behalf, of the time of all CPUs."""
 
     seen: float
     without: float
+    own_cpu: float
 
 
 class _Over(Exception):
@@ -101,8 +107,10 @@ def main() -> None:
                 ratio = paired_ratio(
                     [each.without for each in of_way], [each.seen for each in of_way]
                 )
-                results.append({"test": test, "clients": clients, "way": way, **asdict(ratio)})
-                _print(test, clients, way, ratio)
+                own_cpu = fmean(each.own_cpu for each in of_way)
+                about = {"test": test, "clients": clients, "way": way, "own_cpu": own_cpu}
+                results.append({**about, **asdict(ratio)})
+                _print(test, clients, way, ratio, own_cpu)
     if arguments.json is not None:
         result = {
             "benchmark": "observer_cost",
@@ -116,11 +124,12 @@ def main() -> None:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def _print(test: str, clients: int, way: str, ratio: RatioEstimate) -> None:
+def _print(test: str, clients: int, way: str, ratio: RatioEstimate, own_cpu: float) -> None:
     goal = f"; the goal is {GOALS[way]:.2f}" if way in GOALS else ""
     print(
         f"{test:22} {clients:3} clients  {way:26} {ratio.ratio:.3f} of the throughput "
-        f"({ratio.low:.3f} to {ratio.high:.3f}, 95 %, {ratio.n_pairs} turns){goal}",
+        f"({ratio.low:.3f} to {ratio.high:.3f}, 95 %, {ratio.n_pairs} turns){goal}; observers ran "
+        f"{own_cpu:.2%} of the CPUs' time themselves",
         flush=True,
     )
 
@@ -147,17 +156,19 @@ def _rates(
         target = target_of(instance, DATABASE, {}, shown)
         place = _place_one(target, control) if control is not None else _place_all(target, shown)
         with _going_on(spec, place) as intervals:
+            others = _children()
 
-            def rate(observers: tuple[str, ...]) -> float:
+            def rate(observers: tuple[str, ...]) -> tuple[float, float]:
                 with observed(observers, work, instance, DATABASE, spec, shown=shown) as collector:
-                    return _rate(collector, intervals)
+                    return _rate(collector, intervals, others)
 
-            before = rate(NONE)
+            before, _ = rate(NONE)
             for turn in range(turns):
                 first = turn % len(names)
                 for way in names[first:] + names[:first]:
-                    seen, after = rate(ways[way]), rate(NONE)
-                    rates[way].append(Rates(seen, math.sqrt(before * after)))
+                    seen, own_cpu = rate(ways[way])
+                    after, _ = rate(NONE)
+                    rates[way].append(Rates(seen, math.sqrt(before * after), own_cpu))
                     before = after
     return rates
 
@@ -224,19 +235,34 @@ def _going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
             working.result()
 
 
-def _rate(collector: Collector, intervals: Intervals) -> float:
-    """Transactions a second while observers look; what they do before and after is not in it, nor
-    is the second in which they begin."""
+def _rate(
+    collector: Collector, intervals: Intervals, others: Collection[int]
+) -> tuple[float, float]:
+    """Transactions a second while observers look, and the share of all CPUs that they run
+    themselves, not in the processes ``others``. What they do before and after is not in it, nor is
+    the second in which they begin."""
     for mark in ("connected", "measure_started"):
         collector.see({"type": "mark", "mark": mark})
     while not intervals.empty():
         intervals.get()
     intervals.get(timeout=LIMIT_S)  # they had not begun when it did
+    began_ns = _own_ns(others)
     looked = [intervals.get(timeout=LIMIT_S) for _ in range(SECONDS)]
+    own_ns = _own_ns(others) - began_ns
     collector.see({"type": "mark", "mark": "measure_ended"})
     collector.document()
     transactions = sum(each["transactions"] for each in looked)
-    return float(transactions / sum(each["duration_s"] for each in looked))
+    seconds = sum(each["duration_s"] for each in looked)
+    return transactions / seconds, own_ns / 1e9 / seconds / len(CPUS)
+
+
+def _own_ns(others: Collection[int]) -> int:
+    """The nanoseconds that this process ran, with its children, but for ``others``."""
+    return sum(clock_ns(pid) for pid in {os.getpid(), *_children()}.difference(others))
+
+
+def _children() -> frozenset[int]:
+    return frozenset(child.pid for child in psutil.Process().children(recursive=True))
 
 
 if __name__ == "__main__":
