@@ -28,7 +28,6 @@ simulation (``tests/unit/stats/test_sequential.py``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -141,30 +140,23 @@ def _signed_scores(values: _Array) -> _Array:
 
 
 def _rank_limits(values: _Array, alpha: float) -> tuple[float, float]:
-    """The least and the largest shift that is not rejected. The statistic falls as the shift grows,
-    in steps, so that each is found by halving; where no shift is rejected, there is no limit."""
+    """The least and the largest shift that is not rejected; infinite where none is."""
     critical = _rank_critical(len(values), alpha)
-    least, most = float(values.min()), float(values.max())
-    beyond = max(most - least, 1.0)
-
-    def t(shift: float) -> float:
-        return float(_t(_signed_scores(values - shift)))
-
-    if t(least - beyond) <= critical:
-        return -math.inf, math.inf
-    low = _last(lambda shift: t(shift) > critical, least - beyond, most)
-    high = _last(lambda shift: t(shift) < -critical, most + beyond, least)
-    return low, high
+    return _least_shift(values, critical), -_least_shift(-values, critical)
 
 
-def _last(rejected: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Where what is rejected ends, from a shift that is on to one that is not."""
-    for _ in range(100):
-        middle = (inside + outside) / 2
-        if middle in (inside, outside):
-            break
-        inside, outside = (middle, outside) if rejected(middle) else (inside, middle)
-    return outside
+def _least_shift(values: _Array, critical: float) -> float:
+    """The least shift of ``values`` at which the statistic is not above ``critical``. It falls as
+    the shift grows, in steps, so that the range in which that is can be divided again and again."""
+    above, below = float(values.min()) - max(float(np.ptp(values)), 1.0), float(values.max())
+    if float(_t(_signed_scores(values - above))) <= critical:
+        return -math.inf
+    for _ in range(8):
+        shifts = np.linspace(above, below, 65)
+        is_above = _t(_signed_scores(values - shifts[:, np.newaxis])) > critical
+        place = int(is_above.argmin())
+        above, below = float(shifts[place - 1]), float(shifts[place])
+    return below
 
 
 def _boundary(n_blocks: int, first: int, alpha: float) -> float:
