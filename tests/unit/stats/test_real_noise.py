@@ -12,7 +12,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.trial_noise import DATA, Pool, one_after_the_other, pairs, pools
+from benchmarks.trial_noise import (
+    DATA,
+    Pool,
+    disjoint_sides,
+    one_after_the_other,
+    pairs,
+    pools,
+)
 from millrace.stats import FIRST_LOOK, paired_ratio
 from millrace.stats.sequential import sides
 
@@ -94,6 +101,15 @@ def test_a_t_test_after_every_block_would_not(known: list[Pool]) -> None:
     looks = range(FIRST_LOOK, BLOCKS + 1)
     p_values = np.stack([stats.ttest_1samp(drawn[:, :n], 0.0, axis=1).pvalue for n in looks])
     assert (p_values < ALPHA).any(axis=0).mean() > 0.15
+
+
+def test_pooled_iterations_would_not_at_all(known: list[Pool]) -> None:
+    source = np.random.default_rng(20)
+    sides_of = [found for pool in known if (found := disjoint_sides(pool, source)) is not None]
+    pooled = [[np.concatenate(side) for side in found] for found in sides_of]
+    p_values = np.asarray([stats.ttest_ind(a, b, equal_var=False).pvalue for a, b in pooled])
+    assert len(p_values) > 100
+    assert (p_values < ALPHA).mean() > 0.4
 
 
 def test_one_treatment_after_the_other_would_not_either(known: list[Pool]) -> None:
