@@ -90,4 +90,5 @@ def reach(estimate: RatioEstimate, margin: float) -> Reach | None:
         alpha=1 - estimate.confidence,
         looks=estimate.looks,
     )
-    return Reach(detectable - 1, blocks_to_decide(estimate, margin))
+    is_decided = decide(estimate, "higher", margin)[0] != "inconclusive"
+    return Reach(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))

@@ -58,19 +58,17 @@ def blocks_wanted(
 
 
 def blocks_to_decide(estimate: RatioEstimate, margin: float) -> int | None:
-    """How many more blocks decide whether the ratio differs by more than ``margin``, if the
+    """How many blocks more decide whether the ratio differs by more than ``margin``, if the
     estimate and its spread stay as they are.
 
     It is decided where the interval excludes 1 and the estimate is beyond the margin, or where the
-    whole interval is inside of it; with an estimate next to the margin that takes longest. 0 where
-    that is so already; None for a single pair, whose spread is not known, and when even 10 000
-    blocks would not do. Raises ValueError for a margin that is not positive.
+    whole interval is inside of it; with an estimate next to the margin that takes longest. At least
+    one; None for a single pair, whose spread is not known, and when even 10 000 blocks would not
+    do. Raises ValueError for a margin that is not positive.
     """
     _check(margin)
     if estimate.log_sd is None:
         return None
-    if _is_decided(estimate, margin):
-        return 0
     log_sd, distance, limit = estimate.log_sd, abs(math.log(estimate.ratio)), math.log1p(margin)
     room = distance if distance > limit else limit - distance
     alpha = 1 - estimate.confidence
@@ -81,15 +79,6 @@ def blocks_to_decide(estimate: RatioEstimate, margin: float) -> int | None:
 
     fewest = _fewest(enough, at_least=max(FEWEST_BLOCKS, estimate.n_pairs + 1))
     return None if fewest is None else fewest - estimate.n_pairs
-
-
-def _is_decided(estimate: RatioEstimate, margin: float) -> bool:
-    low, high = estimate.low, estimate.high
-    if low is None or high is None or estimate.n_pairs < FEWEST_BLOCKS:
-        return False
-    least, most = 1 / (1 + margin), 1 + margin
-    beyond = not least <= estimate.ratio <= most
-    return (beyond and not low <= 1 <= high) or (least < low and high < most)
 
 
 def _check(margin: float) -> None:

@@ -4,13 +4,13 @@ Who looks after every block, and stops when the interval excludes no difference,
 with Student's interval. A confidence sequence covers the truth at all looks at once with
 probability ``1 - alpha``, so that one may stop, or go on, for any reason. This one is what two have
 in common, which share ``alpha`` (Bonferroni): one of the mean, which sees large differences after
-few blocks, and one by ranks, which outliers do not widen.
+few blocks, and one by ranks, which outliers disturb less.
 
-The one of the mean is Lai's ("On confidence sequences", Annals of Statistics 4, 1976, theorem 2)
-for normal values of unknown spread. Wang and Ramdas ("Anytime-valid t-tests and confidence
-sequences for Gaussian means with unknown variance", arXiv 2310.03722) show that it is the t-test
-mixed over a flat prior of the effect, begun at a first look, so that no size of effect is to be
-guessed beforehand. With ``t`` the t statistic of ``n`` values the mixture is
+The one of the mean is Lai's ("On confidence sequences", Annals of Statistics 4, 1976) for normal
+values of unknown spread. Wang and Ramdas ("Anytime-valid t-tests and confidence sequences for
+Gaussian means with unknown variance", arXiv 2310.03722) show that it is the t-test mixed over a
+flat prior of the effect, begun at a first look, so that no size of effect is to be guessed
+beforehand. With ``t`` the t statistic of ``n`` values the mixture is
 ``(1 + t² / (n - 1))^(n / 2) / √n``, and from the first look ``m`` on it ever reaches what it has at
 ``t = a`` there with a probability of at most ``2 (1 - F(a) + a f(a))``, F and f being distribution
 function and density of Student's t with ``m - 1`` degrees of freedom. Two looks before that are for
@@ -20,9 +20,9 @@ The one by ranks holds the same mixture against the normal scores of the signed 
 Waerden, Indagationes Mathematicae 14, 1952; Fraser, Annals of Mathematical Statistics 28, 1957),
 and its interval is that of all shifts it does not reject (Hodges and Lehmann, Annals of
 Mathematical Statistics 34, 1963). What takes turns in random order has log-ratios that are
-symmetric about their centre where the two are alike, whatever disturbs the blocks; the ranks' signs
-are then tosses of a coin, so that the error rate is the same for any noise. Its size was found by
-simulation (``tests/unit/stats/test_sequential.py``).
+symmetric about 0 where the two are alike, whatever disturbs the blocks; the ranks' signs are then
+tosses of a coin, so that the error rate is that of any other noise. Simulated, it is below its
+share of ``alpha`` (``tests/unit/stats/test_sequential.py``).
 """
 
 from __future__ import annotations

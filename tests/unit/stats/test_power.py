@@ -90,8 +90,7 @@ def test_before_the_first_look_nothing_is_seen() -> None:
 
 
 def estimate(ratio: float, log_sd: float | None, n_blocks: int, looks: Looks) -> RatioEstimate:
-    """One whose interval has not decided anything yet."""
-    return RatioEstimate(ratio, 0.1, 10.0, n_blocks, 0.95, log_sd, looks)
+    return RatioEstimate(ratio, None, None, n_blocks, 0.95, log_sd, looks)
 
 
 @pytest.mark.parametrize("looks", LOOKS)
@@ -120,13 +119,6 @@ def test_so_many_more_blocks_decide() -> None:
     assert low is not None
     assert few is not None
     assert few < 1 < low
-
-
-def test_what_is_decided_wants_no_more() -> None:
-    decided = RatioEstimate(1.1, 1.05, 1.15, 6, 0.95, 0.05)
-    assert blocks_to_decide(decided, 0.02) == 0
-    assert blocks_to_decide(decided, 0.2) == 0
-    assert blocks_to_decide(decided, 0.12) != 0
 
 
 def test_what_hides_behind_the_margin_is_not_decided() -> None:
