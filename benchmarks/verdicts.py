@@ -93,7 +93,7 @@ def _titled(title: str, measure: Callable[[], Sequence[Rate]]) -> Sequence[Rate]
         missed = rate.goal is not None and not rate.goal[0] <= rate.rate <= rate.goal[1]
         blocks = "" if rate.mean_blocks is None else f"  {rate.mean_blocks:4.1f} blocks"
         print(
-            f"  {rate.name:58} {rate.rate:.4f} ({rate.low:.4f} to {rate.high:.4f})"
+            f"  {rate.name:64} {rate.rate:.4f} ({rate.low:.4f} to {rate.high:.4f})"
             f"  {rate.count:6} of {rate.n}{blocks}{goal}{', MISSED' if missed else ''}",
             flush=True,
         )
