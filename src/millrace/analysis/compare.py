@@ -10,7 +10,7 @@ from millrace.analysis.verdict import decide
 from millrace.analysis.work import unequal_work
 from millrace.levels import level_text
 from millrace.stats import RatioEstimate, blocks_wanted, minimum_detectable_ratio, paired_ratio
-from millrace.stats.power import FEWEST_BLOCKS
+from millrace.stats.sequential import FEWEST_BLOCKS
 
 
 def compare_with_base(

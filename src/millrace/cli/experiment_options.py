@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,27 +10,13 @@ from typing import Any
 
 import click
 
+from millrace.cli.number_options import Percent
 from millrace.experiment.check import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.observe.registry import OBSERVERS, PROFILE
 from millrace.report import published
 from millrace.servers import configurations, install
-
-
-class Percent(click.FloatRange):
-    """A number of percent within a range; nan, which every range lets pass, is refused."""
-
-    name = "percent"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a number of percent.", param, ctx)
-        return number
-
 
 _OF_ALL_TRIALS = tuple(name for name in OBSERVERS if name != PROFILE)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import click
 
 from millrace import __version__
 from millrace.cli.console import discard, err, show_error
+from millrace.cli.lazy_group import LazyGroup
 from millrace.errors import HostProblem, Interrupted, MillraceError
 
 # In the order of a user's work. Each is a module of this package that exports `command`; they are
@@ -22,28 +22,16 @@ COMMANDS = {
     "run": "Carry an experiment out, or continue it.",
     "report": "Show what a run found.",
     "explain": "Show where the time of an operation goes, and why treatments differ.",
+    "judge": "Judge numbers that any benchmark measured.",
     "results": "List, show, move and remove stored runs.",
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"millrace.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    described=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="millrace")
 def cli() -> None:
     """Did the database get slower, by how much, and why?

@@ -9,8 +9,8 @@ import click
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.cli.console import err, out
-from millrace.cli.experiment_options import Percent
 from millrace.cli.explaining import explanations_of_report, tests_of
+from millrace.cli.number_options import Percent
 from millrace.cli.store_option import store_option
 from millrace.report import html, terminal
 from millrace.report.render import FORMATS, render

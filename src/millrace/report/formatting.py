@@ -30,6 +30,21 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:,.{decimals}f}"
 
 
+def interval_text(low: float | None, high: float | None) -> str:
+    """``0.887 to 0.917``; a dash where there is none."""
+    if low is None or high is None:
+        return MISSING
+    return f"{ratio_text(low)} to {ratio_text(high)}"
+
+
+def change_text(ratio: float) -> str:
+    """``9.8 % lower``, ``0.3 % higher``; ``as high`` where that would be 0.0 %."""
+    size = percent_text(abs(ratio - 1))
+    if size == percent_text(0.0):
+        return "as high"
+    return f"{size} {'higher' if ratio > 1 else 'lower'}"
+
+
 def percent_text(fraction: float, *, signed: bool = False) -> str:
     """``9.8 %``; ``+9.8 %`` or ``−9.8 %`` when signed, and never ``−0.0 %``."""
     percent = round(fraction * 100, 1)

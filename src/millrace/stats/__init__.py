@@ -1,29 +1,37 @@
 """Pure mathematics on arrays: estimates, spread, power, rates, histograms. Nothing of ours."""
 
 from millrace.stats.counts import CountDifferences, count_differences, count_limits
+from millrace.stats.discoveries import benjamini_yekutieli
 from millrace.stats.histogram import Histogram
 from millrace.stats.holm import HolmMark, holm, holm_marks
 from millrace.stats.mean import MeanEstimate, OwnError, mean_estimate, mean_estimates
-from millrace.stats.power import blocks_wanted, minimum_detectable_ratio
+from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
 from millrace.stats.rates import RateComparison, compare_rates
-from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.stats.ratio import Looks, RatioEstimate, log_ratios, paired_ratio
+from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.stats.spread import Summary, summarise
 
 __all__ = [
+    "FEWEST_BLOCKS",
+    "FIRST_LOOK",
     "CountDifferences",
     "Histogram",
     "HolmMark",
+    "Looks",
     "MeanEstimate",
     "OwnError",
     "RateComparison",
     "RatioEstimate",
     "Summary",
+    "benjamini_yekutieli",
+    "blocks_to_decide",
     "blocks_wanted",
     "compare_rates",
     "count_differences",
     "count_limits",
     "holm",
     "holm_marks",
+    "log_ratios",
     "mean_estimate",
     "mean_estimates",
     "minimum_detectable_ratio",

@@ -4,50 +4,95 @@ Both follow from the power of the paired t-test, which is a tail of the noncentr
 with noncentrality ``|log ratio| * sqrt(n) / log_sd`` (Owen, Biometrika 52, 1965; Cohen,
 *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed., 1988, ch. 2). The spread is
 itself an estimate: read the answers as sizes, not as promises.
+
+With any number of ``looks`` the power meant is that of the last one. Those before it add some, so
+that a little more is seen than is said.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 from scipy import optimize, stats
 
-FEWEST_BLOCKS = 3
+from millrace.stats import sequential
+from millrace.stats.ratio import Looks, RatioEstimate, from_log
+from millrace.stats.sequential import FEWEST_BLOCKS
+
 MOST_BLOCKS = 10_000
 
 
 def minimum_detectable_ratio(
-    log_sd: float, n_blocks: int, *, alpha: float = 0.05, power: float = 0.8
+    log_sd: float, n_blocks: int, *, alpha: float = 0.05, power: float = 0.8, looks: Looks = "once"
 ) -> float:
     """The smallest ratio above 1 whose interval would exclude 1 with probability ``power``.
 
     ``log_sd`` is the standard deviation of the blocks' log-ratios; the reciprocal is seen as well.
-    Raises ValueError for fewer than 2 blocks.
+    Raises ValueError for fewer blocks than have an interval: 2, or 3 with any number of looks.
     """
     if n_blocks < 2:
         raise ValueError("one block says nothing about its own uncertainty")
-    return math.exp(_noncentrality(n_blocks, alpha, power) * log_sd / math.sqrt(n_blocks))
+    if not math.isfinite(_critical_t(n_blocks, alpha, looks)):
+        raise ValueError(f"at least {FEWEST_BLOCKS} blocks are wanted before the first look")
+    return from_log(_noncentrality(n_blocks, alpha, power, looks) * log_sd / math.sqrt(n_blocks))
 
 
 def blocks_wanted(
-    log_sd: float, margin: float, *, alpha: float = 0.05, power: float = 0.8
+    log_sd: float, margin: float, *, alpha: float = 0.05, power: float = 0.8, looks: Looks = "once"
 ) -> int | None:
     """The fewest blocks (at least 3) that detect a true ratio of ``1 + margin`` with ``power``.
 
     ``margin`` is a positive fraction. None when even 10 000 blocks would not do: then the host is
     too noisy for such a margin. Raises ValueError for a margin that is not positive.
     """
+    _check(margin)
+    return _fewest(
+        lambda n_blocks: (
+            minimum_detectable_ratio(log_sd, n_blocks, alpha=alpha, power=power, looks=looks)
+            <= 1 + margin
+        ),
+        at_least=FEWEST_BLOCKS,
+    )
+
+
+def blocks_to_decide(estimate: RatioEstimate, margin: float) -> int | None:
+    """How many blocks more decide whether the ratio differs by more than ``margin``, if the
+    estimate and its spread stay as they are.
+
+    It is decided where the interval excludes 1 and the estimate is beyond the margin, or where the
+    whole interval is inside of it; with an estimate next to the margin that takes longest. At least
+    one; None for a single pair, whose spread is not known, and when even 10 000 blocks would not
+    do. Raises ValueError for a margin that is not positive.
+    """
+    _check(margin)
+    if estimate.log_sd is None:
+        return None
+    log_sd, distance, limit = estimate.log_sd, abs(math.log(estimate.ratio)), math.log1p(margin)
+    room = distance if distance > limit else limit - distance
+    alpha = 1 - estimate.confidence
+
+    def enough(n_blocks: int) -> bool:
+        critical = _critical_t(n_blocks, alpha, estimate.looks)
+        return critical * log_sd / math.sqrt(n_blocks) < room
+
+    fewest = _fewest(enough, at_least=max(FEWEST_BLOCKS, estimate.n_pairs + 1))
+    return None if fewest is None else fewest - estimate.n_pairs
+
+
+def _check(margin: float) -> None:
     if margin <= 0:
         raise ValueError("a margin is a positive fraction, such as 0.02")
 
-    def enough(n_blocks: int) -> bool:
-        seen = minimum_detectable_ratio(log_sd, n_blocks, alpha=alpha, power=power)
-        return seen <= 1 + margin
 
-    if not enough(MOST_BLOCKS):
+def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
+    """The fewest blocks that are ``enough``, as all larger numbers are; None if 10 000 are not."""
+    if enough(at_least):
+        return at_least
+    if at_least >= MOST_BLOCKS or not enough(MOST_BLOCKS):
         return None
-    too_few, wanted = FEWEST_BLOCKS - 1, FEWEST_BLOCKS
+    too_few, wanted = at_least, min(2 * at_least, MOST_BLOCKS)
     while not enough(wanted):
         too_few, wanted = wanted, min(2 * wanted, MOST_BLOCKS)
     while wanted - too_few > 1:
@@ -56,15 +101,22 @@ def blocks_wanted(
     return wanted
 
 
+def _critical_t(n_blocks: int, alpha: float, looks: Looks) -> float:
+    """Half the width of the interval of normal values, in standard errors of their mean."""
+    if looks == "any":
+        return sequential.critical_t(n_blocks, alpha)
+    return float(stats.t.isf(alpha / 2, n_blocks - 1))
+
+
 @lru_cache(maxsize=4096)
-def _noncentrality(n_blocks: int, alpha: float, power: float) -> float:
+def _noncentrality(n_blocks: int, alpha: float, power: float, looks: Looks) -> float:
     """The noncentrality at which the two-sided t-test of ``n_blocks`` reaches ``power``.
 
     Only the tail on the true difference's side counts: a significant difference in the wrong
     direction is no success.
     """
     freedom = n_blocks - 1
-    critical = float(stats.t.ppf(1 - alpha / 2, freedom))
+    critical = _critical_t(n_blocks, alpha, looks)
 
     def shortfall(noncentrality: float) -> float:
         return float(stats.nct.sf(critical, freedom, noncentrality)) - power

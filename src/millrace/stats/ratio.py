@@ -6,8 +6,8 @@ A block design with pairs is described by Box, Hunter and Hunter, *Statistics fo
 (2nd ed., 2005, ch. 3); averaging ratios by their geometric mean, so that it does not matter which
 side is called the base, by Fleming and Wallace (CACM 29(3), 1986).
 
-The interval holds for a number of blocks that was fixed beforehand. A method that may look after
-every block replaces ``_t_half_width`` only.
+The interval is Student's for a number of blocks that was fixed beforehand, and that of
+``sequential`` for who may look after every block and stop.
 """
 
 from __future__ import annotations
@@ -15,17 +15,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
+
+from millrace.stats import sequential
+
+# When one looks: once, at a number of blocks fixed beforehand, or as often as one likes.
+Looks = Literal["once", "any"]
 
 
 @dataclass(frozen=True)
 class RatioEstimate:
     """A ratio candidate / base with its confidence interval.
 
-    ``low`` and ``high`` are None for a single pair, which says nothing about its own uncertainty;
-    ``log_sd`` is the standard deviation of the log-ratios (0.01 is about 1 %), None likewise.
+    ``low`` and ``high`` are None where there are too few pairs for an interval: a single one says
+    nothing about its own uncertainty, and for any number of looks there are to be three.
+    ``log_sd`` is the standard deviation of the log-ratios (0.01 is about 1 %), None for a single
+    pair. ``looks`` says which looks the interval holds for.
     """
 
     ratio: float
@@ -34,16 +43,52 @@ class RatioEstimate:
     n_pairs: int
     confidence: float
     log_sd: float | None
+    looks: Looks = "once"
 
 
 def paired_ratio(
-    base: Sequence[float], candidate: Sequence[float], *, confidence: float = 0.95
+    base: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    looks: Looks = "once",
 ) -> RatioEstimate:
-    """Geometric-mean ratio candidate / base over blocks, with Student's t interval of its log.
+    """Geometric-mean ratio candidate / base over blocks, with the interval of its log.
 
     ``base`` and ``candidate`` have shape (n_blocks,), in any one positive unit; element *i* of both
-    is from the same block. The t interval is Student's ("The Probable Error of a Mean", Biometrika
-    6, 1908) on ``log(candidate / base)``, taken back through ``exp``.
+    is from the same block. The interval is on ``log(candidate / base)``, taken back through
+    ``exp``: Student's ("The Probable Error of a Mean", Biometrika 6, 1908) for one look, for any
+    number of them that of ``sequential``. Outliers may move the mean out of the latter; the ratio
+    is then the end of the interval that is next to it.
+
+    Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
+    """
+    values = log_ratios(base, candidate)
+    centre, n_pairs = float(np.mean(values)), len(values)
+    if n_pairs == 1:
+        return RatioEstimate(from_log(centre), None, None, 1, confidence, None, looks)
+    log_sd = float(np.std(values, ddof=1))
+    if looks == "once":
+        half_width = float(stats.t.ppf((1 + confidence) / 2, n_pairs - 1))
+        half_width *= log_sd / math.sqrt(n_pairs)
+        low, high = centre - half_width, centre + half_width
+    else:
+        low, high = sequential.interval(values, 1 - confidence)
+        centre = min(max(centre, low), high)
+    bounded = math.isfinite(low)
+    return RatioEstimate(
+        ratio=from_log(centre),
+        low=from_log(low) if bounded else None,
+        high=from_log(high) if bounded else None,
+        n_pairs=n_pairs,
+        confidence=confidence,
+        log_sd=log_sd,
+        looks=looks,
+    )
+
+
+def log_ratios(base: Sequence[float], candidate: Sequence[float]) -> NDArray[np.float64]:
+    """``log(candidate / base)`` of each block, shape (n_blocks,).
 
     Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """
@@ -54,23 +99,9 @@ def paired_ratio(
     pairs = np.asarray([base, candidate], dtype=np.float64)
     if not (np.isfinite(pairs).all() and (pairs > 0).all()):
         raise ValueError("a ratio needs values that are positive and finite")
-    log_ratios = np.log(pairs[1]) - np.log(pairs[0])
-    centre = float(np.mean(log_ratios))
-    n_pairs = len(log_ratios)
-    if n_pairs == 1:
-        return RatioEstimate(math.exp(centre), None, None, 1, confidence, None)
-    log_sd = float(np.std(log_ratios, ddof=1))
-    half_width = _t_half_width(log_sd, n_pairs, confidence)
-    return RatioEstimate(
-        ratio=math.exp(centre),
-        low=math.exp(centre - half_width),
-        high=math.exp(centre + half_width),
-        n_pairs=n_pairs,
-        confidence=confidence,
-        log_sd=log_sd,
-    )
+    return np.asarray(np.log(pairs[1]) - np.log(pairs[0]), dtype=np.float64)
 
 
-def _t_half_width(log_sd: float, n_pairs: int, confidence: float) -> float:
-    critical = float(stats.t.ppf((1 + confidence) / 2, n_pairs - 1))
-    return critical * log_sd / math.sqrt(n_pairs)
+def from_log(log_ratio: float) -> float:
+    """The ratio, or the nearest that a floating-point number holds with room to spare."""
+    return math.exp(min(max(log_ratio, -700.0), 700.0))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.verdict import decide
-from millrace.stats import RatioEstimate
+from millrace.analysis.verdict import decide, reach
+from millrace.stats import RatioEstimate, paired_ratio
 
 Direction = Literal["higher", "lower"]
 MARGIN = 0.02
@@ -79,3 +79,36 @@ def test_swapping_the_sides_swaps_the_verdict(
     other, _ = decide(estimate(1 / high, 1 / ratio, 1 / low), "higher", margin)
     swapped = {"regression": "improvement", "improvement": "regression"}
     assert other == swapped.get(str(one), one)
+
+
+def test_any_number_of_looks_want_more_than_one_look_for_the_same_verdict() -> None:
+    base, candidate = [100.0, 101.0, 99.5, 100.2, 100.9], [96.0, 96.0, 97.5, 94.0, 98.9]
+    once = paired_ratio(base, candidate)
+    assert decide(once, "higher", MARGIN)[0] == "regression"
+    often = paired_ratio(base, candidate, looks="any")
+    assert decide(often, "higher", MARGIN)[0] == "inconclusive"
+    few, many = reach(once, MARGIN), reach(often, MARGIN)
+    assert few is not None
+    assert many is not None
+    assert few.more_blocks == 0
+    assert many.more_blocks is not None
+    assert 0 < many.more_blocks < 20
+    assert 0 < few.minimum_detectable < many.minimum_detectable
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_before_there_is_a_verdict_nobody_knows_how_far_it_is(blocks: int) -> None:
+    found = paired_ratio([1.0, 1.1][:blocks], [1.2, 1.3][:blocks], looks="any")
+    assert decide(found, "higher", MARGIN)[0] is None
+    assert reach(found, MARGIN) is None
+
+
+@given(st.tuples(logs, logs, logs, logs), st.floats(min_value=0.001, max_value=0.3))
+def test_no_more_blocks_are_wanted_exactly_where_it_is_decided(
+    points: tuple[float, float, float, float], margin: float
+) -> None:
+    found = paired_ratio([1.0] * 4, [2.0**point for point in points])
+    seen = reach(found, margin)
+    assert seen is not None
+    verdict, _ = decide(found, "higher", margin)
+    assert (verdict == "inconclusive") == (seen.more_blocks != 0)

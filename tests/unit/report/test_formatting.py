@@ -6,9 +6,12 @@ from hypothesis import strategies as st
 
 from millrace.analysis.verdict import margin_text
 from millrace.report.formatting import (
+    MISSING,
     bytes_text,
+    change_text,
     count_text,
     counted,
+    interval_text,
     percent_text,
     ratio_text,
     seconds_text,
@@ -51,3 +54,16 @@ def test_digits(text: str, expected: str) -> None:
 @given(st.floats(min_value=1e-3, max_value=1e6))
 def test_a_shown_time_is_within_one_percent(seconds: float) -> None:
     assert float(seconds_text(seconds).replace(",", "")) == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [(0.902, "9.8 % lower"), (1.003, "0.3 % higher"), (1.0, "as high"), (0.99951, "as high")],
+)
+def test_changes_in_words(ratio: float, expected: str) -> None:
+    assert change_text(ratio) == expected
+
+
+def test_an_interval_that_is_not_there_is_a_dash() -> None:
+    assert interval_text(0.8871, 12.3) == "0.887 to 12.30"
+    assert interval_text(None, None) == MISSING

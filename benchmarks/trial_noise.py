@@ -1,0 +1,100 @@
+"""Trials drawn from recorded noise of real benchmarks, in which nothing differs by itself.
+
+The data (../shared/data/trial_noise.npz, described beside it) are not part of the project. A trial
+is a random block of a random fork (a restart) of one benchmark; all values here are logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "trial_noise.npz"
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """One benchmark: its forks, each the logarithms of its blocks."""
+
+    forks: tuple[Array, ...]
+
+    @property
+    def spread(self) -> float:
+        """Of single values, by their median absolute deviation."""
+        values = np.concatenate(self.forks)
+        return float(1.4826 * np.median(np.abs(values - np.median(values))))
+
+    def draw(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """So many trials."""
+        lengths = np.asarray([len(fork) for fork in self.forks])
+        starts = np.cumsum(lengths) - lengths
+        chosen = source.integers(len(lengths), size=shape)
+        blocks = (source.random(shape) * lengths[chosen]).astype(np.int64)
+        values: Array = np.concatenate(self.forks)[starts[chosen] + blocks]
+        return values
+
+
+def pools() -> list[Pool]:
+    """The benchmarks; raises FileNotFoundError where the data are not there."""
+    recorded = np.load(DATA)
+    benchmark, fork = recorded["benchmark"], recorded["fork"]
+    logs = np.log(recorded["value"].astype(np.float64))
+    found = []
+    for number in np.unique(benchmark):
+        mine = benchmark == number
+        forks = tuple(logs[mine & (fork == name)] for name in np.unique(fork[mine]))
+        found.append(Pool(forks))
+    return found
+
+
+def pairs(
+    pool: Pool, source: np.random.Generator, *, runs: int, blocks: int, drift: tuple[float, float]
+) -> Array:
+    """Log-ratios candidate / base, shape (runs, blocks), of trials that take turns in random order.
+
+    ``drift`` is the size, in spreads of the pool, and the lag-1 autocorrelation of what disturbs
+    the host from trial to trial (an autoregressive process of the first order).
+    """
+    trials = pool.draw(source, (runs, blocks, 2))
+    trials += drifting(pool, source, (runs, 2 * blocks), drift).reshape(trials.shape)
+    first = source.integers(2, size=(runs, blocks)) * 2 - 1
+    ratios: Array = (trials[..., 1] - trials[..., 0]) * first
+    return ratios
+
+
+def one_after_the_other(
+    pool: Pool, source: np.random.Generator, *, runs: int, blocks: int, drift: tuple[float, float]
+) -> Array:
+    """The same where all trials of the base come first, and then all of the candidate."""
+    trials = pool.draw(source, (runs, 2, blocks))
+    trials += drifting(pool, source, (runs, 2 * blocks), drift).reshape(trials.shape)
+    ratios: Array = trials[:, 1] - trials[:, 0]
+    return ratios
+
+
+def drifting(
+    pool: Pool, source: np.random.Generator, shape: tuple[int, int], drift: tuple[float, float]
+) -> Array:
+    """An autoregressive process along the last axis, from its stationary state on."""
+    size, correlation = drift
+    steps = source.normal(size=shape)
+    state = np.empty(shape)
+    state[:, 0] = steps[:, 0]
+    for trial in range(1, shape[1]):
+        fresh = np.sqrt(1 - correlation**2) * steps[:, trial]
+        state[:, trial] = correlation * state[:, trial - 1] + fresh
+    return state * size * pool.spread
+
+
+def disjoint_sides(pool: Pool, source: np.random.Generator) -> tuple[Sequence[Array], ...] | None:
+    """Five forks against five others; None where there are not ten."""
+    if len(pool.forks) < 10:
+        return None
+    order = source.permutation(10)
+    return tuple([pool.forks[place] for place in side] for side in (order[:5], order[5:]))

@@ -1,0 +1,55 @@
+"""What the commands of ``millrace judge`` are asked with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from millrace.analysis.metrics import Direction
+from millrace.analysis.verdict import margin_text
+from millrace.cli.number_options import Finite, Percent
+
+
+def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add FILE, ``--json``, ``--margin``, ``--alpha`` and ``--direction``; the margin comes as a
+    fraction."""
+
+    @click.argument("file", type=click.Path(path_type=Path))
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @click.option(
+        "--margin",
+        type=Percent(0, 100, min_open=True, max_open=True),
+        default=2.0,
+        show_default=True,
+        metavar="PERCENT",
+        help="The smallest difference that matters.",
+    )
+    @click.option(
+        "--alpha",
+        type=Finite(1e-6, 0.5),
+        default=0.05,
+        show_default=True,
+        metavar="P",
+        help="How often an interval may exclude no difference by chance.",
+    )
+    @click.option(
+        "--direction",
+        type=click.Choice(["higher", "lower"]),
+        default="higher",
+        show_default=True,
+        help="Which values are better.",
+    )
+    @functools.wraps(command)
+    def with_fraction(*, margin: float, **others: Any) -> Any:
+        return command(margin=margin / 100, **others)
+
+    return with_fraction
+
+
+def judged_text(what: str, direction: Direction, margin: float) -> str:
+    """What was judged and how, for the first line."""
+    return f"{what}; {direction} is better, margin {margin_text(margin)}"

@@ -1,0 +1,53 @@
+"""``millrace judge pairs``: treatments that took turns in blocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from millrace.analysis.metrics import Direction
+from millrace.analysis.pairs import judge_pairs
+from millrace.cli.console import out, print_json
+from millrace.cli.judge_options import judged_text, judging_options
+from millrace.foreign import pairs
+from millrace.report import judged_pairs
+from millrace.report.terminal_matrix import STYLES
+from millrace.report.terminal_table import show_table
+
+
+@click.command("pairs")
+@judging_options
+@click.option("--base", metavar="TREATMENT", help="What to compare with; the first one if not set.")
+def command(
+    *,
+    file: Path,
+    as_json: bool,
+    margin: float,
+    alpha: float,
+    direction: Direction,
+    base: str | None,
+) -> None:
+    """Compare treatments that took turns in blocks.
+
+    FILE is CSV with the columns block, treatment and value, a row a trial: one value of each
+    treatment in each block. Ratios are candidate / base. The intervals hold however often you
+    look, so you may add blocks until there is a verdict.
+    """
+    values = pairs.read(file)
+    chosen = pairs.base_of(file, values, base)
+    found = judge_pairs(values, base=chosen, direction=direction, margin=margin, alpha=alpha)
+    if as_json:
+        print_json(judged_pairs.as_json(found, direction=direction, margin=margin, alpha=alpha))
+        return
+    out.print(judged_text(f"base {chosen}", direction, margin), markup=False)
+    out.print()
+    show_table(judged_pairs.table(found, alpha), out)
+    out.print()
+    for each in found:
+        text = Text(judged_pairs.sentence(each, margin))
+        text.highlight_words([each.verdict], STYLES[each.verdict])
+        out.print(text)
+    if family := judged_pairs.family_sentence(found, alpha):
+        out.print(family, markup=False)

@@ -1,0 +1,1 @@
+"""Results that others measured: files of values, and what other benchmarks print."""

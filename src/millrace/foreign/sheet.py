@@ -1,0 +1,145 @@
+"""A CSV file of values; all that is wrong with it is told by line and column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from millrace.errors import InvalidInput, Mistake, UserError
+
+MOST_MISTAKES = 10  # told of a file; what follows is mostly more of the same
+
+
+class Sheet:
+    """A CSV file that is being read: its columns, its rows, and the mistakes found so far.
+
+    ``remedy`` says what such a file looks like. Raises UserError for what cannot be read or is
+    empty, and InvalidInput for what is no CSV.
+    """
+
+    def __init__(self, path: Path, *, remedy: str) -> None:
+        self._path = path
+        self._remedy = remedy
+        self._mistakes: list[Mistake] = []
+        self._reader = csv.reader(io.StringIO(read_text(path)), strict=True)
+        head = self._next()
+        if head is None:
+            raise UserError(f"{path} is empty", remedy=remedy)
+        self._columns = [cell.strip() for cell in head]
+
+    def column(self, *names: str) -> int:
+        """The place of the first of the columns ``names`` that the file has.
+
+        Raises InvalidInput where it has none, or several of that name.
+        """
+        place = self.column_if_any(*names)
+        if place is None:
+            wanted = " or ".join(names)
+            has = f"it has {', '.join(self._columns)}" if self._columns else "it is blank"
+            if len(self._columns) == 1 and any(sign in self._columns[0] for sign in ";\t|"):
+                has = "columns are to be separated by commas"
+            self.mistake(1, "first line", f"has no column {wanted}; {has}")
+            self.refuse()
+        assert place is not None
+        return place
+
+    def column_if_any(self, *names: str) -> int | None:
+        """The same, or None where the file has none of them."""
+        for name in names:
+            if name in self._columns:
+                if self._columns.count(name) > 1:
+                    self.mistake(1, "first line", f"has several columns {name}")
+                    self.refuse()
+                return self._columns.index(name)
+        return None
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The line and the cells of each row below the first, in the file's order, without those
+        that are blank; raises InvalidInput at the end if there were mistakes."""
+        empty = True
+        while (cells := self._next()) is not None:
+            if not any(cell.strip() for cell in cells):
+                continue
+            empty = False
+            line = self._reader.line_num
+            if len(cells) == len(self._columns):
+                yield line, [cell.strip() for cell in cells]
+            else:
+                cells_text = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+                wanted = f"{len(self._columns)}, as in the first line"
+                self.mistake(line, "row", f"has {cells_text}", wanted)
+        if empty:
+            raise UserError(f"{self._path} has no rows", remedy=self._remedy)
+        self.refuse()
+
+    def text(self, line: int, cells: list[str], place: int) -> str:
+        """The cell at ``place``; an empty one is a mistake."""
+        if not cells[place]:
+            self.mistake(line, f"column {self._columns[place]}", "is empty")
+        return cells[place]
+
+    def positive(self, line: int, cells: list[str], place: int) -> float | None:
+        """The number in the cell at ``place``; None and a mistake where it is not above 0."""
+        try:
+            return _positive(cells[place])
+        except ValueError as error:
+            where = f"column {self._columns[place]}"
+            self.mistake(line, where, str(error), "a number above 0, such as 1203.5")
+        return None
+
+    def mistake(self, line: int, where: str, message: str, expected: str | None = None) -> None:
+        """Note a mistake; raises InvalidInput with all when there are too many to go on."""
+        self._mistakes.append(Mistake(where, message, expected, line=line))
+        if len(self._mistakes) == MOST_MISTAKES:
+            self._remedy += "; there may be more mistakes: reading stopped here"
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Raise InvalidInput if there were mistakes."""
+        if self._mistakes:
+            raise InvalidInput(str(self._path), self._mistakes, remedy=self._remedy)
+
+    def _next(self) -> list[str] | None:
+        try:
+            return next(self._reader, None)
+        except csv.Error as error:
+            self.mistake(max(self._reader.line_num, 1), "row", f"is no CSV: {error}")
+            self.refuse()
+        return None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a user named; UserError says why it cannot be had."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}", remedy="check its name and place") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a directory", remedy="name a file in it") from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text (byte {error.start})", remedy="save it as UTF-8"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(
+            f"{path} cannot be read: {reason}", remedy="check its name and permissions"
+        ) from None
+
+
+def _positive(text: str) -> float:
+    """A value; ValueError says what is wrong with it."""
+    try:
+        if "_" in text:  # which Python takes for a number
+            raise ValueError
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number" if text else "is empty") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not finite")
+    if value <= 0:
+        raise ValueError(f"{text} is not above 0, and has no ratio")
+    return value

@@ -1,0 +1,189 @@
+"""Intervals that hold however often one has looked: a confidence sequence.
+
+Who looks after every block, and stops when the interval excludes no difference, finds one too often
+with Student's interval. A confidence sequence covers the truth at all looks at once with
+probability ``1 - alpha``, so that one may stop, or go on, for any reason. This one is what two have
+in common, which share ``alpha`` (Bonferroni): one of the mean, which sees large differences after
+few blocks, and one by ranks, which outliers disturb less.
+
+The one of the mean is Lai's ("On confidence sequences", Annals of Statistics 4, 1976) for normal
+values of unknown spread. Wang and Ramdas ("Anytime-valid t-tests and confidence sequences for
+Gaussian means with unknown variance", arXiv 2310.03722) show that it is the t-test mixed over a
+flat prior of the effect, begun at a first look, so that no size of effect is to be guessed
+beforehand. With ``t`` the t statistic of ``n`` values the mixture is
+``(1 + t² / (n - 1))^(n / 2) / √n``, and from the first look ``m`` on it ever reaches what it has at
+``t = a`` there with a probability of at most ``2 (1 - F(a) + a f(a))``, F and f being distribution
+function and density of Student's t with ``m - 1`` degrees of freedom. Two looks before that are for
+differences far larger than the spread: each is a t-test with a small share of ``alpha``.
+
+The one by ranks holds the same mixture against the normal scores of the signed ranks (van der
+Waerden, Indagationes Mathematicae 14, 1952; Fraser, Annals of Mathematical Statistics 28, 1957),
+and its interval is that of all shifts it does not reject (Hodges and Lehmann, Annals of
+Mathematical Statistics 34, 1963). What takes turns in random order has log-ratios that are
+symmetric about 0 where the two are alike, whatever disturbs the blocks; the ranks' signs are then
+tosses of a coin, so that the error rate is that of any other noise. Simulated, it is below its
+share of ``alpha`` (``tests/unit/stats/test_sequential.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, special, stats
+
+FEWEST_BLOCKS = 3  # fewer say too little about their own spread
+FIRST_LOOK = 5
+FIRST_RANKS = 8  # with fewer blocks even equal signs are too likely by chance
+_EARLY_LOOKS = FIRST_LOOK - FEWEST_BLOCKS
+
+# Shares of alpha.
+_MEAN = 0.38
+_EARLY = 0.02
+_RANKS = 0.6
+
+_Array = NDArray[np.float64]
+
+
+def interval(log_ratios: ArrayLike, alpha: float) -> tuple[float, float]:
+    """The limits of the centre of ``log_ratios``, shape (n,), after these n blocks; infinite below
+    3 of them."""
+    values = np.asarray(log_ratios, dtype=np.float64)
+    n_blocks = len(values)
+    if n_blocks < FEWEST_BLOCKS:
+        return -math.inf, math.inf
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n_blocks)
+    half_width = _mean_critical(n_blocks, alpha) * error
+    low, high = mean - half_width, mean + half_width
+    if n_blocks >= FIRST_RANKS:
+        rank_low, rank_high = _rank_limits(values, alpha)
+        # Where the two have nothing in common, what lies between them is as good as any.
+        low, high = sorted((max(low, rank_low), min(high, rank_high)))
+    return low, high
+
+
+def p_value(log_ratios: ArrayLike) -> float | None:
+    """The least ``alpha`` at which the interval of these values, shape (n,), excludes 0; None below
+    3 blocks.
+
+    It is valid at whatever look one stops (Johari, Koomen, Pekelis and Walsh, "Always Valid
+    Inference", Operations Research 70, 2022).
+    """
+    values = np.asarray(log_ratios, dtype=np.float64)
+    n_blocks = len(values)
+    if n_blocks < FEWEST_BLOCKS:
+        return None
+    of_mean = abs(float(_t(values)))
+    if n_blocks < FIRST_LOOK:
+        tails = 2 * float(stats.t.sf(of_mean, n_blocks - 1))
+        return min(1.0, tails * _EARLY_LOOKS / _EARLY)
+    p = _probability(of_mean, n_blocks, FIRST_LOOK) / _MEAN
+    if n_blocks >= FIRST_RANKS:
+        of_ranks = abs(float(_t(_signed_scores(values))))
+        p = min(p, _probability(of_ranks, n_blocks, FIRST_RANKS) / _RANKS)
+    return min(1.0, p)
+
+
+def sides(log_ratios: ArrayLike, alpha: float) -> NDArray[np.int8]:
+    """On which side of 0 the interval lies after each block: 1 above, -1 below, 0 where it includes
+    it; of the shape of ``log_ratios``, (..., n), blocks in their order along the last axis."""
+    values = np.asarray(log_ratios, dtype=np.float64)
+    found = np.zeros(values.shape, dtype=np.int8)
+    for n_blocks in range(FEWEST_BLOCKS, values.shape[-1] + 1):
+        so_far = values[..., :n_blocks]
+        t = _t(so_far)
+        side = np.sign(t) * (np.abs(t) > _mean_critical(n_blocks, alpha))
+        if n_blocks >= FIRST_RANKS:
+            t = _t(_signed_scores(so_far))
+            by_ranks = np.sign(t) * (np.abs(t) > _rank_critical(n_blocks, alpha))
+            side = np.where(side == 0, by_ranks, side)
+        found[..., n_blocks - 1] = side
+    return found
+
+
+def critical_t(n_blocks: int, alpha: float) -> float:
+    """About half the width of the interval of normal values, in standard errors of their mean;
+    infinite below 3 blocks. That of the mean is exact."""
+    of_mean = _mean_critical(n_blocks, alpha)
+    return min(of_mean, _rank_critical(n_blocks, alpha)) if n_blocks >= FIRST_RANKS else of_mean
+
+
+@lru_cache(maxsize=65536)
+def _mean_critical(n_blocks: int, alpha: float) -> float:
+    if n_blocks < FEWEST_BLOCKS:
+        return math.inf
+    if n_blocks < FIRST_LOOK:
+        return float(stats.t.isf(alpha * _EARLY / _EARLY_LOOKS / 2, n_blocks - 1))
+    return _boundary(n_blocks, FIRST_LOOK, alpha * _MEAN)
+
+
+@lru_cache(maxsize=65536)
+def _rank_critical(n_blocks: int, alpha: float) -> float:
+    return _boundary(n_blocks, FIRST_RANKS, alpha * _RANKS)
+
+
+def _t(values: _Array) -> _Array:
+    """The t statistics along the last axis; infinite where there is no spread, 0 without a mean."""
+    means = values.mean(axis=-1)
+    errors = values.std(axis=-1, ddof=1) / math.sqrt(values.shape[-1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(means == 0, 0.0, means / errors))
+
+
+def _signed_scores(values: _Array) -> _Array:
+    """Normal scores of the ranks of the sizes, with the signs of the values."""
+    ranks = stats.rankdata(np.abs(values), axis=-1)
+    scores = special.ndtri(0.5 + ranks / (2 * (values.shape[-1] + 1)))
+    return np.asarray(np.sign(values) * scores)
+
+
+def _rank_limits(values: _Array, alpha: float) -> tuple[float, float]:
+    """The least and the largest shift that is not rejected; infinite where none is."""
+    critical = _rank_critical(len(values), alpha)
+    return _least_shift(values, critical), -_least_shift(-values, critical)
+
+
+def _least_shift(values: _Array, critical: float) -> float:
+    """The least shift of ``values`` at which the statistic is not above ``critical``. It falls as
+    the shift grows, in steps, so that the range in which that is can be divided again and again."""
+    above, below = float(values.min()) - max(float(np.ptp(values)), 1.0), float(values.max())
+    if float(_t(_signed_scores(values - above))) <= critical:
+        return -math.inf
+    for _ in range(8):
+        shifts = np.linspace(above, below, 65)
+        is_above = _t(_signed_scores(values - shifts[:, np.newaxis])) > critical
+        place = int(is_above.argmin())
+        above, below = float(shifts[place - 1]), float(shifts[place])
+    return below
+
+
+def _boundary(n_blocks: int, first: int, alpha: float) -> float:
+    """The t statistic at which the mixture, begun at ``first``, has the level that it ever reaches
+    with probability ``alpha``."""
+    grown = math.expm1((_log_level(first, alpha) + math.log(n_blocks)) / n_blocks)
+    return math.sqrt((n_blocks - 1) * grown)
+
+
+@lru_cache(maxsize=256)
+def _log_level(first: int, alpha: float) -> float:
+    """The logarithm of the square of that level."""
+    high = 1.0
+    while _crossing(high, first) > alpha:
+        high *= 2
+    at = float(optimize.brentq(lambda x: _crossing(x, first) - alpha, 0.0, high, xtol=1e-12))
+    return first * math.log1p(at * at / (first - 1)) - math.log(first)
+
+
+def _probability(t: float, n_blocks: int, first: int) -> float:
+    """The probability that the mixture ever reaches what it has at ``t`` after ``n_blocks``."""
+    log_level = n_blocks * math.log1p(t * t / (n_blocks - 1)) - math.log(n_blocks)
+    exponent = min((log_level + math.log(first)) / first, 500.0)
+    return 1.0 if exponent <= 0 else _crossing(math.sqrt((first - 1) * math.expm1(exponent)), first)
+
+
+def _crossing(at: float, first: int) -> float:
+    """The probability that the mixture ever reaches what it has at ``at`` at the first look."""
+    tail = float(stats.t.sf(at, first - 1))
+    return 2 * (tail + at * float(stats.t.pdf(at, first - 1)))
