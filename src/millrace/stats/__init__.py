@@ -1,5 +1,6 @@
 """Pure mathematics on arrays: estimates, spread, power, rates, histograms. Nothing of ours."""
 
+from millrace.stats.change_points import ChangePoint, change_points
 from millrace.stats.counts import CountDifferences, count_differences, count_limits
 from millrace.stats.histogram import Histogram
 from millrace.stats.holm import HolmMark, holm, holm_marks
@@ -10,6 +11,7 @@ from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.spread import Summary, summarise
 
 __all__ = [
+    "ChangePoint",
     "CountDifferences",
     "Histogram",
     "HolmMark",
@@ -19,6 +21,7 @@ __all__ = [
     "RatioEstimate",
     "Summary",
     "blocks_wanted",
+    "change_points",
     "compare_rates",
     "count_differences",
     "count_limits",
