@@ -1,5 +1,6 @@
 """Pure mathematics on arrays: estimates, spread, power, rates, histograms. Nothing of ours."""
 
+from millrace.stats.change_points import ChangePoint, change_points
 from millrace.stats.counts import CountDifferences, count_differences, count_limits
 from millrace.stats.discoveries import benjamini_yekutieli
 from millrace.stats.histogram import Histogram
@@ -14,6 +15,7 @@ from millrace.stats.spread import Summary, summarise
 __all__ = [
     "FEWEST_BLOCKS",
     "FIRST_LOOK",
+    "ChangePoint",
     "CountDifferences",
     "Histogram",
     "HolmMark",
@@ -26,6 +28,7 @@ __all__ = [
     "benjamini_yekutieli",
     "blocks_to_decide",
     "blocks_wanted",
+    "change_points",
     "compare_rates",
     "count_differences",
     "count_limits",

@@ -1,0 +1,223 @@
+"""Change points: their invariances, and their error rates on synthetic and on recorded noise."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tracemalloc
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from benchmarks import history_series
+from millrace.stats import ChangePoint, change_points
+
+Array = NDArray[np.float64]
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def noisy(
+    seed: int, *, n: int = 120, sd: float = 0.02, persistence: float = 0.0, heavy: bool = False
+) -> Array:
+    """The logarithms of an unchanged series; t3 or Gaussian noise, as autoregression or not."""
+    source = np.random.default_rng(seed)
+    innovations = source.standard_t(3, n) if heavy else source.normal(size=n)
+    noise = innovations.copy()
+    for i in range(1, n):
+        noise[i] = persistence * noise[i - 1] + math.sqrt(1 - persistence**2) * innovations[i]
+    return sd * noise
+
+
+def stepped(logs: Array, *steps: tuple[int, float]) -> Array:
+    """Values with the levels changed from an index on, by a log-ratio."""
+    changed = logs.copy()
+    for index, size in steps:
+        changed[index:] += size
+    return np.exp(changed)
+
+
+def indexes(values: Sequence[float] | Array) -> list[int]:
+    return [point.index for point in change_points(values)]
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0, 0.0, 2.0], [1.0, -1.0], [math.nan], [1.0, math.inf], [[1.0, 2.0]]]
+)
+def test_what_has_no_logarithm_is_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="positive and finite"):
+        change_points(values)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 20, 1000])
+def test_a_constant_series_has_none(n: int) -> None:
+    assert change_points([3.5] * n) == ()
+
+
+@given(st.lists(st.floats(min_value=1e-300, max_value=1e300), max_size=60))
+def test_any_values_give_points_that_make_sense(values: list[float]) -> None:
+    found = change_points(values)
+    places = [0, *(point.index for point in found), len(values)]
+    assert places == sorted(set(places)) or not found
+    for point in found:
+        assert 0 <= point.low <= point.ratio <= point.high
+        assert not math.isnan(point.low)
+
+
+def test_a_step_without_any_noise_is_found_exactly() -> None:
+    assert change_points([2.0] * 30 + [3.0] * 20) == (
+        ChangePoint(30, pytest.approx(1.5), pytest.approx(1.5), pytest.approx(1.5)),  # type: ignore[arg-type]
+    )
+
+
+@given(seeds, st.floats(min_value=1e-6, max_value=1e6))
+def test_the_unit_does_not_matter(seed: int, factor: float) -> None:
+    values = stepped(noisy(seed), (40, 0.1), (80, -0.05))
+    one, other = change_points(values), change_points(values * factor)
+    assert [point.index for point in one] == [point.index for point in other]
+    for a, b in zip(one, other, strict=True):
+        assert (a.ratio, a.low, a.high) == pytest.approx((b.ratio, b.low, b.high), rel=1e-3)
+
+
+@given(seeds, st.integers(10, 110), st.sampled_from([-0.3, 0.3]))
+def test_a_large_step_is_found_from_both_ends_and_upside_down(
+    seed: int, index: int, size: float
+) -> None:
+    values = stepped(noisy(seed), (index, size))
+    for series, place, ratio in (
+        (values, index, math.exp(size)),
+        (values[::-1], 120 - index, math.exp(-size)),
+        (1 / values, index, math.exp(-size)),
+    ):
+        found = change_points(series)
+        closest = min(found, key=lambda point: abs(point.index - place))
+        assert abs(closest.index - place) <= 1
+        assert closest.ratio == pytest.approx(ratio, rel=0.05)
+
+
+@pytest.mark.parametrize("factor", [1.2, 3.0])
+@pytest.mark.parametrize("width", [1, 2])
+def test_spikes_alone_are_not_reported(factor: float, width: int) -> None:
+    """A spike of 10 or 50 standard deviations, anywhere: hardly more alarms than without it."""
+
+    def spiked(seed: int) -> Array:
+        values = np.exp(noisy(seed))
+        at = seed % (len(values) + 1 - width)
+        values[at : at + width] *= factor
+        return values
+
+    assert alarms(spiked, 300) <= alarms(lambda seed: np.exp(noisy(seed)), 300) + 3
+
+
+def test_a_long_history_wants_memory_in_proportion() -> None:
+    values = stepped(
+        noisy(1, n=10_000), *((at, 0.1 if at % 400 else -0.1) for at in range(200, 10_000, 200))
+    )
+    tracemalloc.start()
+    found = indexes(values)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) >= 45
+    assert most < 10_000 * 1_000
+
+
+def alarms(series: Callable[[int], Array], n: int) -> int:
+    return sum(bool(change_points(series(seed))) for seed in range(n))
+
+
+@pytest.mark.parametrize(
+    ("n", "persistence", "heavy", "most"),
+    [
+        (20, 0.0, False, 0.05),
+        (20, 0.0, True, 0.05),
+        (60, 0.0, False, 0.04),
+        (60, 0.0, True, 0.04),
+        (200, 0.0, False, 0.02),
+        (200, 0.0, True, 0.02),
+        (200, 0.5, False, 0.05),
+        (200, 0.5, True, 0.05),
+    ],
+)
+def test_unchanged_synthetic_series_rarely_have_an_alarm(
+    n: int, persistence: float, heavy: bool, most: float
+) -> None:
+    """Autocorrelation cannot be told from changes in few points."""
+    runs = 300
+    found = alarms(
+        lambda seed: np.exp(noisy(seed, n=n, persistence=persistence, heavy=heavy)), runs
+    )
+    assert found / runs <= most
+
+
+def test_without_a_model_of_drift_most_drifting_series_have_an_alarm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control of the test above."""
+    module = sys.modules[change_points.__module__]
+    monkeypatch.setattr(module, "inflation", lambda residuals, n_levels: 1.0)
+    assert alarms(lambda seed: np.exp(noisy(seed, n=200, persistence=0.5)), 60) > 20
+
+
+@pytest.mark.parametrize("persistence", [0.0, 0.5])
+def test_the_interval_holds_the_true_ratio(persistence: float) -> None:
+    """Of a step that is hardly ever missed, so that those found are not the lucky ones."""
+    covered = total = 0
+    for seed in range(300):
+        values = stepped(noisy(seed, n=160, persistence=persistence), (80, 0.08))
+        for point in change_points(values):
+            if abs(point.index - 80) <= 5:
+                total += 1
+                covered += point.low <= math.exp(0.08) <= point.high
+    assert total >= 270
+    assert 0.90 <= covered / total <= 0.99
+
+
+def test_drift_makes_the_interval_wider() -> None:
+    def width(persistence: float) -> float:
+        widths = []
+        for seed in range(50):
+            values = stepped(noisy(seed, n=160, persistence=persistence), (80, 0.15))
+            point = min(change_points(values), key=lambda each: abs(each.index - 80))
+            widths.append(math.log(point.high / point.low))
+        return float(np.median(widths))
+
+    assert width(0.8) > 1.5 * width(0.0)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[history_series.Pool]:
+    if not history_series.DATA.exists():
+        pytest.skip(f"recorded noise is not on this machine: {history_series.DATA.name}")
+    return history_series.pools()
+
+
+@pytest.mark.parametrize(("drift", "most"), [(False, 0.02), (True, 0.10)])
+def test_unchanged_recorded_series_rarely_have_an_alarm(
+    recorded: list[history_series.Pool], drift: bool, most: float
+) -> None:
+    source = np.random.default_rng(3)
+    found = sum(
+        bool(indexes(history_series.unchanged(source, pool, drift=drift).values))
+        for pool in recorded
+    )
+    chance = 1.645 * math.sqrt(most * (1 - most) / len(recorded))
+    assert found / len(recorded) <= most + chance
+
+
+@pytest.mark.parametrize(("drift", "least"), [(False, 0.80), (True, 0.58)])
+def test_steps_in_recorded_series_are_found(
+    recorded: list[history_series.Pool], drift: bool, least: float
+) -> None:
+    """F1, steps of 2, 5 and 10 %, a margin of five points."""
+    source = np.random.default_rng(4)
+    right = wrong = steps = 0
+    for pool in recorded:
+        history = history_series.injected(source, pool, drift=drift)
+        found = indexes(history.values)
+        hits = len(history_series.matched(found, history.steps))
+        right, wrong, steps = right + hits, wrong + len(found) - hits, steps + 3
+    assert 2 * right / (right + wrong + steps) >= least
