@@ -8,6 +8,7 @@ from millrace.stats.power import blocks_wanted, minimum_detectable_ratio
 from millrace.stats.rates import RateComparison, compare_rates
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.spread import Summary, summarise
+from millrace.stats.steady import Steady, steady_state
 
 __all__ = [
     "CountDifferences",
@@ -17,6 +18,7 @@ __all__ = [
     "OwnError",
     "RateComparison",
     "RatioEstimate",
+    "Steady",
     "Summary",
     "blocks_wanted",
     "compare_rates",
@@ -28,5 +30,6 @@ __all__ = [
     "mean_estimates",
     "minimum_detectable_ratio",
     "paired_ratio",
+    "steady_state",
     "summarise",
 ]
