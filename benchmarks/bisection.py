@@ -3,7 +3,8 @@
 64 members follow one that is good, and one of them, each as likely, is the first with a level that
 is higher by some standard deviations of a single run. Noise is normal, Student's t with 3 degrees
 of freedom, or recorded (`trial_noise.npz`: every search draws blocks of one benchmark), which is
-scaled by its own standard deviation. Where a change is left out, whatever is found is wrong.
+scaled by its own standard deviation. Where a change is left out, whatever is found is wrong, and
+searches go on for 400 runs; or end with the answer that there is none, or none beyond a margin.
 
 Beside it plain bisection, which measures each member it asks 5 or 20 times and compares the mean
 with the middle of the two levels: those it is told, which no one is.
@@ -36,6 +37,7 @@ from millrace.stats.bisection import (
 DATA = Path(__file__).parents[2] / "shared" / "data" / "trial_noise.npz"
 SUSPECTS = 64
 MOST_RUNS = 1500
+MOST_RUNS_FOR_NONE = 400
 PLAIN = (5, 20)
 
 Noise = Callable[[np.random.Generator], "Draw"]
@@ -50,6 +52,7 @@ class Case:
     size: float
     confidence: float = 0.95
     every_unbuildable: int = 0  # of so many members one cannot be built; 0 for none
+    margin: float = 0.0  # of a change that does not matter, in standard deviations of a run
 
 
 CASES = (
@@ -71,6 +74,7 @@ CASES = (
     Case("normal", 0.0),
     Case("t3", 0.0),
     Case("recorded", 0.0),
+    Case("normal", 0.0, margin=0.5),
 )
 
 
@@ -103,7 +107,7 @@ def main() -> None:
         print(f"recorded noise is not on this machine: {DATA.name}")
     rows = []
     print(
-        f"{'method':<12}{'noise':<12}{'size':>5}{'claimed':>9}{'searches':>9}{'correct':>9}"
+        f"{'method':<12}{'noise':<16}{'size':>5}{'claimed':>9}{'searches':>9}{'correct':>9}"
         f"{'95 % interval':>17}{'found':>7}{'none':>6}{'covered':>9}{'runs':>8}{'median':>8}"
     )
     for number, case in enumerate(cases):
@@ -133,7 +137,7 @@ def _print(row: Row) -> None:
     claimed = "" if row.claimed is None else f"{row.claimed:.2f}"
     covered = f"{row.covered / row.found:.3f}" if row.claimed and row.found and row.size else ""
     print(
-        f"{row.method:<12}{row.noise:<12}{row.size:>5g}{claimed:>9}{row.searches:>9}"
+        f"{row.method:<12}{row.noise:<16}{row.size:>5g}{claimed:>9}{row.searches:>9}"
         f"{row.correct / row.searches:>9.3f}{row.rate_low:>9.3f} to {row.rate_high:.3f}"
         f"{row.found:>7}{row.no_change:>6}{covered:>9}{row.mean_runs:>8.1f}{row.median_runs:>8.0f}",
         flush=True,
@@ -152,7 +156,7 @@ def _row(case: Case, repeats: int | None, searches: int, source: np.random.Gener
     interval = binomtest(correct, searches).proportion_ci()  # Clopper and Pearson
     return Row(
         method=f"plain x{repeats}" if repeats else "ours",
-        noise=case.noise + (", gaps" if case.every_unbuildable else ""),
+        noise=case.noise + ", gaps" * bool(case.every_unbuildable) + ", margin" * bool(case.margin),
         size=case.size,
         claimed=None if repeats else case.confidence,
         searches=searches,
@@ -176,9 +180,9 @@ class Outcome:
 
 
 def _search(case: Case, draw: Draw, source: np.random.Generator) -> Outcome:
-    """One search, with noise of standard deviation 1 and so no margin to speak of."""
+    """One search; noise has a standard deviation of 1 in logarithms."""
     first_bad = int(source.integers(1, SUSPECTS + 1))
-    search = Search(SUSPECTS + 1, confidence=case.confidence, margin=0.0)
+    search = Search(SUSPECTS + 1, confidence=case.confidence, margin=math.expm1(case.margin))
     seen: list[Measured | Skipped] = []
     if case.every_unbuildable:
         inner = range(1, SUSPECTS)
@@ -188,12 +192,12 @@ def _search(case: Case, draw: Draw, source: np.random.Generator) -> Outcome:
         runs = len(seen) - unbuildable
         step = next_step(search, seen)
         if isinstance(step, Found):
-            right = case.size > 0 and step.first <= first_bad <= step.last
+            right = case.size != 0 and step.first <= first_bad <= step.last
             covered = math.log(step.low) <= case.size <= math.log(step.high)
             return Outcome("found", right, covered, runs)
         if isinstance(step, NoChange):
             return Outcome("none", case.size == 0, False, runs)
-        if runs == MOST_RUNS:
+        if runs == (MOST_RUNS if case.size > 0 else MOST_RUNS_FOR_NONE):
             return Outcome("open", case.size == 0, False, runs)
         assert isinstance(step, Next)
         level = case.size if step.index >= first_bad else 0.0

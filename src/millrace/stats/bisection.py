@@ -20,6 +20,12 @@ Measurements of shared hosts have spikes. Values beyond Tukey's fences (*Explora
 remain alike.
 
 There is no chance in any of it: the same measurements give the same answer.
+
+By `benchmarks/bisection`, among 64 and at a claimed 0.95, it is right in 0.97, 0.98 and 1.00 of the
+searches for a change of 0.5, 1 and 2 standard deviations of a run, in 428, 104 and 34 runs on
+average (normal noise; half to three quarters of that for the smaller ones with t noise of 3 degrees
+of freedom, and no less right). The interval of the ratio holds it in 0.89 to 0.95 of them: a search
+that ends early does so at a change that seems larger than it is.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from scipy import optimize, special
 
 FIRST_RUNS = 4  # of each end, before anything is inferred
 RUNS_BESIDE = 3  # of both members beside the change, so that one spike cannot make it
-END_EVERY = 6  # measurements: the ends are measured again, whatever drifts
+END_EVERY = 12  # measurements: the ends are measured again, whatever drifts
 NONE_PRIOR = 0.5
 SIZE_VARIANCES = np.asarray([1 / 16, 1 / 4, 1.0, 4.0, 16.0, 64.0])
 
@@ -182,14 +188,13 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
 @dataclass(frozen=True)
 class _Sample:
     """Of the members that can be measured: their indices, numbers of values, sums and sums of
-    squares of their values (less ``centre``, within the fences), all of shape (members,); and the
-    indices in the order of their measurement."""
+    squares of their values (within the fences, less the mean of all), all of shape (members,); and
+    the indices in the order of their measurement."""
 
     usable: NDArray[np.int64]
     counts: NDArray[np.int64]
     sums: Floats
     squares: Floats
-    centre: float
     order: tuple[int, ...]
 
 
@@ -206,17 +211,15 @@ def _sample(search: Search, seen: Sequence[Measured | Skipped]) -> _Sample:
     if not np.isfinite(values).all():
         raise ValueError("a measurement is finite")
     places = np.searchsorted(usable, np.asarray(order, dtype=np.int64))
-    centre = 0.0
     if len(values):
         values = _within_fences(places, values, len(usable) - 1)
-        centre = float(values.mean())
+        values = values - values.mean()
     size = len(usable)
     return _Sample(
         usable=usable,
         counts=np.bincount(places, minlength=size),
-        sums=np.bincount(places, values - centre, size),
-        squares=np.bincount(places, (values - centre) ** 2, size),
-        centre=centre,
+        sums=np.bincount(places, values, size).astype(np.float64),
+        squares=np.bincount(places, values**2, size).astype(np.float64),
         order=order,
     )
 

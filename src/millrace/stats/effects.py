@@ -57,12 +57,14 @@ class AtLevels:
     """``here`` is the ratio candidate / base at these levels, the mean over those of the other
     factors. ``apart`` is what is particular to them: by how much it differs from what the rest of
     the model (of a factor: the mean of its levels; of a pair: each of its levels alone) has there.
-    ``adjusted_p`` is that of ``apart`` among the levels of its term."""
+    ``adjusted_p`` is that of ``apart`` among the levels of its term; ``seen`` tells whether
+    ``here`` is a difference at all, with the same correction."""
 
     levels: tuple[str, ...]
     here: Effect
     apart: Effect
     adjusted_p: float
+    seen: bool
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,9 @@ class Term:
 
     @property
     def only(self) -> tuple[tuple[str, ...], ...]:
-        """The levels at which alone a difference is seen ("slower only at 1 client"): the term
-        matters, and the interval of the ratio excludes 1 at these and includes it at the others.
-        Empty where it is seen at all or none. Where it is not seen it may still be small."""
-        seen = tuple(each.levels for each in self.at if each.here.low > 1 or each.here.high < 1)
+        """The levels at which alone a difference is seen ("slower only at 1 client"), if the term
+        matters; empty where it is seen at all or none. Where it is not seen it may be small."""
+        seen = tuple(each.levels for each in self.at if each.seen)
         return seen if self.matters and len(seen) < len(self.at) else ()
 
 
@@ -124,7 +125,7 @@ def factor_effects(
         terms.append((block, block.at_levels @ coefficients[start:end]))
         start = end
     p_values = [fit.anova(own) for _, own in terms]
-    adjusted = stats.false_discovery_control(p_values) if terms else []
+    adjusted = np.asarray(stats.false_discovery_control(p_values) if terms else [])
     own_of = {block.factors: own for block, own in terms}
     left = np.eye(len(cells)) - columns @ coefficients
     return FactorEffects(
@@ -191,9 +192,9 @@ def _block(
     factors: tuple[int, ...], names: Sequence[tuple[str, ...]], cells: Sequence[Cell]
 ) -> _Block:
     combinations = tuple(itertools.product(*(names[f] for f in factors)))
-    at_levels = np.ones((1, 1))
+    at_levels: Floats = np.ones((1, 1))
     for factor in factors:
-        at_levels = np.kron(at_levels, _sum_contrasts(len(names[factor])))
+        at_levels = np.asarray(np.kron(at_levels, _sum_contrasts(len(names[factor]))), np.float64)
     row = {combination: number for number, combination in enumerate(combinations)}
     rows = [row[tuple(cell.levels[f] for f in factors)] for cell in cells]
     return _Block(factors, combinations, at_levels[rows], at_levels)
@@ -215,13 +216,11 @@ def _here(block: _Block, mean: Floats, own_of: dict[tuple[int, ...], Floats]) ->
 
 
 def _at_levels(block: _Block, here: Floats, own: Floats, fit: _Fit) -> tuple[AtLevels, ...]:
-    apart = [fit.effect(weights) for weights in own]
-    adjusted = holm([effect.p_value for effect in apart])
+    at, apart = ([fit.effect(each) for each in weights] for weights in (here, own))
+    of_here, of_apart = (holm([each.p_value for each in effects]) for effects in (at, apart))
     return tuple(
-        AtLevels(levels, fit.effect(weights), effect, adjusted_p)
-        for levels, weights, effect, adjusted_p in zip(
-            block.combinations, here, apart, adjusted, strict=True
-        )
+        AtLevels(levels, at[i], apart[i], of_apart[i], seen=of_here[i] <= fit.alpha)
+        for i, levels in enumerate(block.combinations)
     )
 
 

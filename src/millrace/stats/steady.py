@@ -11,8 +11,24 @@ its quicker movements make one expect. The cosine transform of a steady series h
 almost independent and as large as its spectrum (Müller and Watson, "Testing Models of Low-Frequency
 Variability", Econometrica 76, 2008); the two slowest, which a trend, a step or a hump fill, are
 compared by an F test with the others, each by its share in the spectrum of a first-order
-autoregression. Its correlation is what the others have (Whittle's likelihood, Arkiv för Matematik
-2, 1953), and integrated out, since few seconds say little of it.
+autoregression and noise that each second has for itself. How strong the former is, and its share,
+is what the others say (Whittle's likelihood, Arkiv för Matematik 2, 1953), and integrated out,
+since few seconds say little of it.
+
+How often it errs was measured at alpha 0.05 and without a margin, after the cut, with 600 series a
+case (200 with a step). Steady series of 20, 30, 60 and 300 points are called unsteady: without
+correlation, with spikes and with regular dips in 0 to 3 %; with a correlation of neighbours of 0.5
+in 2, 2, 1 and 3 %; of 0.8 in 10, 10, 4 and 4 %; of 0.9 in 17, 16, 7 and 4 %, where the seconds of a
+minute are worth three. A step of two standard deviations of a second, two fifths before the end, is
+found in 0.40 of 30 points, 0.64 of 60 and 1.00 of 300 without correlation; in 0.17, 0.33 and 1.00
+with 0.5. By the last two quarters and Welch's test, 22 to 28 % of steady series are unsteady with
+0.5, 37 to 54 % with 0.8; the test of Kwiatkowski et al. (Journal of Econometrics 54, 1992) errs in
+up to 11 % of 300 points and finds next to nothing in 30.
+
+The cut's bias was measured with 1,000 series a case that start at half of the level and reach it
+with a time constant of 4 s, with noise of 5 %: of 30, 60 and 300 points the means are too low by
+7.5, 3.8 and 0.8 % without a cut, by 3.9, 0.9 and 0.0 % with a tenth cut, by 0.6, 0.1 and 0.0 % with
+this one, at any correlation up to 0.8. A steady series loses 2 (300 points) to 20 % (20) of it.
 """
 
 from __future__ import annotations
@@ -29,7 +45,8 @@ BATCH = 5  # seconds
 FEWEST_BATCHES = 10
 SLOW = 2  # terms of the cosine transform
 FEWEST_LEFT = 8  # points that a test can be made of
-CORRELATIONS = np.linspace(0.0, 0.95, 20)
+# Of each spectrum the correlation at distance 1 of its correlated part, and that part's share.
+CORRELATIONS, SHARES = np.meshgrid(np.linspace(0.0, 0.95, 20), [0.25, 0.5, 0.75, 1.0])
 
 Floats = NDArray[np.float64]
 
@@ -54,9 +71,7 @@ class Steady:
     correlation: float | None
 
 
-def steady_state(
-    series: Sequence[float], *, margin: float = 0.02, alpha: float = 0.05
-) -> Steady:
+def steady_state(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0.05) -> Steady:
     """The warm-up's end in ``series``, shape (n,), values at equal distances, in any one unit, and
     whether what is left is steady.
 
@@ -113,9 +128,7 @@ def _slow_movements(rest: Floats) -> tuple[float, float, float]:
     quick = power[SLOW:]
     if quick.sum() <= 1e-24 * float((rest**2).sum()):
         return swing, float(swing == 0), 0.0
-    angles = np.pi * np.arange(1, len(rest)) / len(rest)
-    rho = CORRELATIONS[:, None]
-    spectra = 1 / (1 - 2 * rho * np.cos(angles) + rho**2)
+    spectra = _spectra(len(rest))
     whitened = power / spectra
     level = whitened[:, SLOW:].mean(axis=1)
     n_quick = len(quick)
@@ -123,4 +136,11 @@ def _slow_movements(rest: Floats) -> tuple[float, float, float]:
     weights = special.softmax(likelihood)
     ratios = whitened[:, :SLOW].mean(axis=1) / level
     p_values = special.fdtrc(SLOW, n_quick, ratios)
-    return swing, float(weights @ p_values), float(weights @ CORRELATIONS)
+    return swing, float(weights @ p_values), float(weights @ (CORRELATIONS * SHARES).ravel())
+
+
+def _spectra(n_points: int) -> Floats:
+    """At the angles of the cosine transform's terms but the mean's, a row for each spectrum."""
+    angles = np.pi * np.arange(1, n_points) / n_points
+    rho, share = CORRELATIONS.reshape(-1, 1), SHARES.reshape(-1, 1)
+    return np.asarray(share * (1 - rho**2) / (1 - 2 * rho * np.cos(angles) + rho**2) + 1 - share)

@@ -4,7 +4,7 @@ by simulation."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,11 @@ def normal(source: np.random.Generator) -> float:
 
 def student(source: np.random.Generator) -> float:
     return float(source.standard_t(3)) / math.sqrt(3)
+
+
+def spiky(source: np.random.Generator) -> float:
+    """Of 20 runs one is disturbed by something else, by ten times the change that is searched."""
+    return normal(source) + (20.0 if source.random() < 0.05 else 0.0)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def some_values(n_members: int, seed: int, n_values: int = 30) -> list[Measured]
     ]
 
 
-def posterior(search: Search, seen: list[Measured] | list[Measured | Skipped]) -> Posterior:
+def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior:
     """With a confidence that no values here reach."""
     step = next_step(search, seen)
     assert isinstance(step, Next)
@@ -156,9 +161,7 @@ def test_odds_follow_the_prior() -> None:
     plain = posterior(sure(6), seen)
     weighed = posterior(sure(6, (9.0, 1.0, 1.0, 4.0, 0.0, 1.0)), seen)
     assert weighed.first[0] == weighed.first[4] == 0
-    assert weighed.first[3] / weighed.first[2] == pytest.approx(
-        4 * plain.first[3] / plain.first[2]
-    )
+    assert weighed.first[3] / weighed.first[2] == pytest.approx(4 * plain.first[3] / plain.first[2])
 
 
 def test_skipped_members_share_what_hides_in_them() -> None:
@@ -263,13 +266,13 @@ def test_what_cannot_have_been_seen(seen: Measured | Skipped) -> None:
 
 @pytest.mark.parametrize(
     ("n_members", "size", "draw", "most_mean_runs"),
-    [(65, 2.0, normal, 45), (65, 2.0, student, 45), (17, 1.0, normal, 90)],
+    [(65, 2.0, normal, 45), (65, 2.0, student, 45), (17, 1.0, normal, 105), (17, 2.0, spiky, 60)],
 )
 def test_what_is_claimed_is_right_as_often(
     n_members: int, size: float, draw: Draw, most_mean_runs: float
 ) -> None:
-    """At a claimed 0.95, of 120 searches: no more wrong ones than chance allows (probability 0.01),
-    and intervals of the ratio hold the truth."""
+    """At a claimed 0.95, of 120 searches: 0.95 are right (0.97 to 1.00 of many are), and intervals
+    of the ratio hold the truth in 0.88. Without the fences the last takes five times the runs."""
     source = np.random.default_rng(n_members)
     searches, right, covered, runs = 120, 0, 0, 0
     for _ in range(searches):
@@ -279,7 +282,7 @@ def test_what_is_claimed_is_right_as_often(
         if isinstance(end.answer, Found):
             right += end.answer.first == first_new
             covered += math.log(end.answer.low) <= size <= math.log(end.answer.high)
-    assert right >= 108
+    assert right >= 114
     assert covered >= 106
     assert runs / searches <= most_mean_runs
 
