@@ -11,6 +11,7 @@ from millrace.stats.rates import RateComparison, compare_rates
 from millrace.stats.ratio import Looks, RatioEstimate, log_ratios, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.stats.spread import Summary, summarise
+from millrace.stats.steady import Steady, steady_state
 
 __all__ = [
     "FEWEST_BLOCKS",
@@ -24,6 +25,7 @@ __all__ = [
     "OwnError",
     "RateComparison",
     "RatioEstimate",
+    "Steady",
     "Summary",
     "benjamini_yekutieli",
     "blocks_to_decide",
@@ -39,5 +41,6 @@ __all__ = [
     "mean_estimates",
     "minimum_detectable_ratio",
     "paired_ratio",
+    "steady_state",
     "summarise",
 ]

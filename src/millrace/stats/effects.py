@@ -1,0 +1,258 @@
+"""What a difference depends on: a model over a matrix of comparisons, such as workloads x clients x
+settings, each with the logarithm of its ratio and that one's standard error.
+
+The model has a mean, an effect of each level of each factor, and one of each pair of levels of two
+factors, which sum to 0 over the levels (Scheffé, *The Analysis of Variance*, 1959, ch. 4). They are
+fitted by least squares, weighted by the comparisons' blocks and not by their errors: a comparison
+whose few blocks agree by chance would get a weight it does not deserve, and its error is taken for
+smaller than it is just there. Errors come from the comparisons, each with its own, since workloads
+are not equally noisy; their degrees of freedom are combined by Satterthwaite's formula (Biometrics
+Bulletin 2, 1946).
+
+Whether a factor or a pair matters at all is told by the ANOVA-type statistic of Brunner, Dette and
+Munk ("Box-Type Approximations in Nonparametric Factorial Designs", JASA 92, 1997), which allows for
+unequal variances. Among all these terms the share of false discoveries is held by the procedure of
+Benjamini and Hochberg (JRSS B 57, 1995); within a term, levels are told apart with Holm's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from millrace.stats.holm import holm
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One comparison: its level of each factor, the mean of its blocks' log-ratios, that mean's
+    standard error, and the number of blocks it is from."""
+
+    levels: tuple[str, ...]
+    log_ratio: float
+    standard_error: float
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A ratio with its interval, and the two-sided p-value for a ratio of 1."""
+
+    ratio: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class AtLevels:
+    """``here`` is the ratio candidate / base at these levels, the mean over those of the other
+    factors. ``apart`` is what is particular to them: by how much it differs from what the rest of
+    the model (of a factor: the mean of its levels; of a pair: each of its levels alone) has there.
+    ``adjusted_p`` is that of ``apart`` among the levels of its term; ``seen`` tells whether
+    ``here`` is a difference at all, with the same correction."""
+
+    levels: tuple[str, ...]
+    here: Effect
+    apart: Effect
+    adjusted_p: float
+    seen: bool
+
+
+@dataclass(frozen=True)
+class Term:
+    """A factor, or a pair of them: whether the ratio depends on it. ``adjusted_p`` is corrected for
+    the number of terms."""
+
+    factors: tuple[str, ...]
+    p_value: float
+    adjusted_p: float
+    matters: bool
+    at: tuple[AtLevels, ...]
+
+    @property
+    def only(self) -> tuple[tuple[str, ...], ...]:
+        """The levels at which alone a difference is seen ("slower only at 1 client"), if the term
+        matters; empty where it is seen at all or none. Where it is not seen it may be small."""
+        seen = tuple(each.levels for each in self.at if each.seen)
+        return seen if self.matters and len(seen) < len(self.at) else ()
+
+
+@dataclass(frozen=True)
+class FactorEffects:
+    """``overall`` is the mean ratio over all levels alike. ``unexplained_p`` is small where the
+    matrix holds more than its factors and pairs explain; None where they explain any matrix."""
+
+    overall: Effect
+    terms: tuple[Term, ...]
+    unexplained_p: float | None
+
+
+def factor_effects(
+    factors: Sequence[str], cells: Sequence[Cell], *, alpha: float = 0.05
+) -> FactorEffects:
+    """What the ratios of ``cells`` depend on, with intervals of 1 - ``alpha`` each, and a false
+    discovery rate of ``alpha`` among the terms that matter.
+
+    Factors of one level are no terms. A pair of factors is one where all combinations of its levels
+    are there, and the cells are enough to tell its effects from the others'; more than one cell of
+    the same levels is taken for repetition. Cells are taken for independent: candidates that were
+    compared with the same trials of a base are not, and want a model each.
+
+    Raises ValueError for cells without a level for each factor, with less than 2 blocks or an error
+    that is not positive; and where levels occur together so that they cannot be told apart.
+    """
+    _check(factors, cells)
+    model = _model(cells, len(factors))
+    values = np.asarray([cell.log_ratio for cell in cells])
+    blocks = np.asarray([cell.blocks for cell in cells])
+    variances = np.asarray([cell.standard_error**2 for cell in cells])
+    fit = _Fit(values, variances, blocks - 1, alpha)
+    columns = np.hstack([block.columns for block in model])
+    root = np.sqrt(blocks)[:, None]
+    coefficients = np.linalg.pinv(columns * root) * root.T
+    terms, start, mean = [], 1, coefficients[:1]
+    for block in model[1:]:
+        end = start + block.columns.shape[1]
+        terms.append((block, block.at_levels @ coefficients[start:end]))
+        start = end
+    p_values = [fit.anova(own) for _, own in terms]
+    adjusted = np.asarray(stats.false_discovery_control(p_values) if terms else [])
+    own_of = {block.factors: own for block, own in terms}
+    left = np.eye(len(cells)) - columns @ coefficients
+    return FactorEffects(
+        overall=fit.effect(mean[0]),
+        terms=tuple(
+            Term(
+                factors=tuple(factors[number] for number in block.factors),
+                p_value=p_value,
+                adjusted_p=float(adjusted_p),
+                matters=bool(adjusted_p <= alpha),
+                at=_at_levels(block, _here(block, mean[0], own_of), own, fit),
+            )
+            for (block, own), p_value, adjusted_p in zip(terms, p_values, adjusted, strict=True)
+        ),
+        unexplained_p=fit.anova(left) if columns.shape[1] < len(cells) else None,
+    )
+
+
+def _check(factors: Sequence[str], cells: Sequence[Cell]) -> None:
+    if not cells:
+        raise ValueError("no comparison")
+    for cell in cells:
+        if len(cell.levels) != len(factors):
+            raise ValueError(f"{len(cell.levels)} levels for {len(factors)} factors")
+        if cell.blocks < 2:
+            raise ValueError("one block says nothing about its own uncertainty")
+        if not (math.isfinite(cell.log_ratio) and 0 < cell.standard_error < math.inf):
+            raise ValueError("a comparison has a finite ratio and a positive standard error")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The columns of a term in the model, shape (cells, parameters), and what their parameters make
+    at each combination of the term's levels, shape (combinations, parameters)."""
+
+    factors: tuple[int, ...]
+    combinations: tuple[tuple[str, ...], ...]
+    columns: Floats
+    at_levels: Floats
+
+
+def _model(cells: Sequence[Cell], n_factors: int) -> list[_Block]:
+    """The mean, the factors, and those pairs that can be told from what is there before them."""
+    names = [tuple(dict.fromkeys(cell.levels[f] for cell in cells)) for f in range(n_factors)]
+    varied = [f for f in range(n_factors) if len(names[f]) > 1]
+    blocks = [_Block((), ((),), np.ones((len(cells), 1)), np.ones((1, 1)))]
+    blocks += [_block((factor,), names, cells) for factor in varied]
+    if _rank(blocks) < sum(block.columns.shape[1] for block in blocks):
+        raise ValueError("levels of two factors occur together only, and cannot be told apart")
+    for pair in itertools.combinations(varied, 2):
+        block = _block(pair, names, cells)
+        there = {tuple(cell.levels[f] for f in pair) for cell in cells}
+        whole = there == set(block.combinations)
+        if whole and _rank([*blocks, block]) == _rank(blocks) + block.columns.shape[1]:
+            blocks.append(block)
+    return blocks
+
+
+def _rank(blocks: Sequence[_Block]) -> int:
+    return int(np.linalg.matrix_rank(np.hstack([block.columns for block in blocks])))
+
+
+def _block(
+    factors: tuple[int, ...], names: Sequence[tuple[str, ...]], cells: Sequence[Cell]
+) -> _Block:
+    combinations = tuple(itertools.product(*(names[f] for f in factors)))
+    at_levels: Floats = np.ones((1, 1))
+    for factor in factors:
+        at_levels = np.asarray(np.kron(at_levels, _sum_contrasts(len(names[factor]))), np.float64)
+    row = {combination: number for number, combination in enumerate(combinations)}
+    rows = [row[tuple(cell.levels[f] for f in factors)] for cell in cells]
+    return _Block(factors, combinations, at_levels[rows], at_levels)
+
+
+def _sum_contrasts(n_levels: int) -> Floats:
+    """A parameter for each level but the last, which has minus their sum."""
+    return np.vstack([np.eye(n_levels - 1), -np.ones((1, n_levels - 1))])
+
+
+def _here(block: _Block, mean: Floats, own_of: dict[tuple[int, ...], Floats]) -> Floats:
+    """Of each combination the weights of cells in its ratio: the mean's and those of all the terms
+    that its levels are part of."""
+    here = mean + own_of[block.factors]
+    if len(block.factors) == 2:
+        first, second = (own_of[(factor,)] for factor in block.factors)
+        here = here + np.repeat(first, len(second), axis=0) + np.tile(second, (len(first), 1))
+    return here
+
+
+def _at_levels(block: _Block, here: Floats, own: Floats, fit: _Fit) -> tuple[AtLevels, ...]:
+    at, apart = ([fit.effect(each) for each in weights] for weights in (here, own))
+    of_here, of_apart = (holm([each.p_value for each in effects]) for effects in (at, apart))
+    return tuple(
+        AtLevels(levels, at[i], apart[i], of_apart[i], seen=of_here[i] <= fit.alpha)
+        for i, levels in enumerate(block.combinations)
+    )
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The cells' values, the variances of these, and their degrees of freedom, shape (cells,)."""
+
+    values: Floats
+    variances: Floats
+    freedom: NDArray[np.int64]
+    alpha: float
+
+    def effect(self, weights: Floats) -> Effect:
+        """A sum of the cells' values with ``weights``, shape (cells,), as a ratio."""
+        centre = float(weights @ self.values)
+        parts = weights**2 * self.variances
+        error = math.sqrt(parts.sum())
+        freedom = float(parts.sum() ** 2 / (parts**2 / self.freedom).sum())
+        reach = float(special.stdtrit(freedom, 1 - self.alpha / 2)) * error
+        return Effect(
+            ratio=math.exp(centre),
+            low=math.exp(centre - reach),
+            high=math.exp(centre + reach),
+            p_value=2 * float(special.stdtr(freedom, -abs(centre) / error)),
+        )
+
+    def anova(self, weights: Floats) -> float:
+        """The p-value for several sums that are all 0; ``weights`` has shape (sums, cells)."""
+        form = weights.T @ weights
+        spread = form * self.variances
+        trace = float(np.trace(spread))
+        statistic = float(self.values @ form @ self.values) / trace
+        numerator = trace**2 / float(np.trace(spread @ spread))
+        denominator = trace**2 / float((np.diag(spread) ** 2 / self.freedom).sum())
+        return float(special.fdtrc(numerator, denominator, statistic))
