@@ -189,10 +189,12 @@ def ed25519_plugin() -> Path:
 def plugin_dir(plugin: Path) -> Iterator[Path]:
     """A place for it that an unprivileged server can read."""
     place = Path(tempfile.mkdtemp(prefix="mr-plugin-", dir="/tmp"))
-    place.chmod(0o755)
-    shutil.copy(plugin, place)
-    yield place
-    shutil.rmtree(place)
+    try:
+        place.chmod(0o755)
+        shutil.copy(plugin, place)
+        yield place
+    finally:
+        shutil.rmtree(place)
 
 
 def test_ed25519_as_mariadb_does_it(
