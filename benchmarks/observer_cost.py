@@ -31,12 +31,11 @@ from millrace import workloads
 from millrace.load import client as load
 from millrace.load.board import Board
 from millrace.load.spec import Connection, RunSpec
-from millrace.observe import sockets
+from millrace.observe import seats
 from millrace.observe.collecting import Collector
 from millrace.observe.cpu_clock import clock_ns
 from millrace.observe.model import Target
 from millrace.observe.registry import OBSERVERS, PROFILE
-from millrace.observe.seats import seats
 from millrace.observe.thread_watch import ThreadWatch
 from millrace.runner import phases
 from millrace.runner.cpu_wakeup import Control
@@ -191,11 +190,9 @@ def _place_all(target: Target, board: Board) -> Place:
     def see(event: Mapping[str, Any]) -> None:
         if event["type"] == "mark" and event["mark"] == "connected":
             with closing(ThreadWatch(target)) as watch:
-                slots = seats(board, watch.pid, target.instance.port)
-                for thread, look in watch.look().items():
-                    inode = sockets.inode_of(look.waits_on or "")
-                    if inode in slots:
-                        os.sched_setaffinity(thread, {_cpu(slots[inode], len(slots))})
+                slots = seats.seats(board, watch.pid, target.instance.port)
+                for thread, slot in seats.of_threads(watch.look(), slots).items():
+                    os.sched_setaffinity(thread, {_cpu(slot, len(slots))})
 
     return see
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.judged_points import Sensitivity, judge_history
+from millrace.analysis.judged_points import judge_history
 from millrace.analysis.metrics import Direction
 from millrace.cli.console import out, print_json
 from millrace.cli.judge_options import judged_text, judging_options
@@ -14,6 +14,7 @@ from millrace.foreign import histories
 from millrace.report import judged_points
 from millrace.report.formatting import counted
 from millrace.report.terminal_table import show_table
+from millrace.stats.change_points import Sensitivity
 
 
 @click.command("history")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from millrace.load.board import Board
 from millrace.observe import proc, sockets
+from millrace.observe.thread_watch import Look
 
 
 def seats(board: Board, pid: int, port: int | None) -> dict[int, int]:
@@ -23,6 +24,15 @@ def seats(board: Board, pid: int, port: int | None) -> dict[int, int]:
         ends[client.by, client.socket]: client.slot
         for client in board.clients()
         if (client.by, client.socket) in ends
+    }
+
+
+def of_threads(looks: Mapping[int, Look], slots: Mapping[int, int]) -> dict[int, int]:
+    """The slots of a board by the threads that wait for their clients where they are looked at;
+    ``slots`` are by the inodes of the server's sockets."""
+    inodes = {tid: sockets.inode_of(look.waits_on or "") for tid, look in looks.items()}
+    return {
+        tid: slots[inode] for tid, inode in inodes.items() if inode is not None and inode in slots
     }
 
 

@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.load.board import Shown
-from millrace.observe import proc, sockets, switch_events
+from millrace.observe import proc, seats, switch_events
 from millrace.observe.model import Missing, Target, Unavailable
-from millrace.observe.seats import seats
 from millrace.observe.switch_events import EVENTS, Event, Waits, Window
 from millrace.observe.thread_kinds import POOL
 from millrace.observe.thread_watch import ThreadWatch, needs_process
@@ -84,13 +83,9 @@ class Switches:
         looks = self._watch.look()
         # Where a client has one statement alone, all of its time is that one's anyway.
         if self._board is not None and len(self._board.statements()) > 1:
-            of_sockets = seats(self._board, self._watch.pid, self._port)
-            inodes = {tid: sockets.inode_of(look.waits_on or "") for tid, look in looks.items()}
-            self._slots = {
-                tid: of_sockets[inode]
-                for tid, inode in inodes.items()
-                if inode is not None and inode in of_sockets
-            }
+            self._slots = seats.of_threads(
+                looks, seats.seats(self._board, self._watch.pid, self._port)
+            )
 
     def begin(self) -> None:
         self._began_s = time.monotonic()

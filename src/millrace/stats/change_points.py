@@ -9,7 +9,8 @@ the autocorrelation of the noise (``correlation``): drift of a machine looks lik
 level. A level has at least four points, and what one point can say is bounded, so that spikes are
 no changes.
 
-The time is proportional to the number of points: no window has more than 800.
+No window has more than 800 points, so that neither memory nor time grows with the square of their
+number.
 
 ``EVIDENCE``, ``MOST_INFLATION`` and the bandwidth of the density were chosen among a hundred
 variants on recorded noise of 281 benchmarks (``benchmarks/history``), for false alarms in few
@@ -42,7 +43,6 @@ LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
 EVIDENCE = {"list": -0.25, "page": 0.3}
 """What a split's log-likelihood ratio must exceed ``log(n)`` by where noise is independent."""
-CONFIDENCE = 0.95
 OUTLIER = 3.0  # standard deviations
 LARGEST = math.log(sys.float_info.max)
 
@@ -50,7 +50,7 @@ LARGEST = math.log(sys.float_info.max)
 @dataclass(frozen=True)
 class ChangePoint:
     """``index`` is the first point of the new level, from 0; ``ratio`` the new level over the old,
-    with its 95 % interval ``low`` to ``high``."""
+    with its interval ``low`` to ``high``."""
 
     index: int
     ratio: float
@@ -59,15 +59,18 @@ class ChangePoint:
 
 
 def change_points(
-    values: Sequence[float] | Array, *, sensitivity: Sensitivity = "list"
+    values: Sequence[float] | Array,
+    *,
+    sensitivity: Sensitivity = "list",
+    confidence: float = 0.95,
 ) -> tuple[ChangePoint, ...]:
     """The change points of a history in their order.
 
     ``values``, shape (n,), are in the order of time, in any one positive unit. ``list`` is for a
     list that is read now and then, ``page`` for an analysis after every new value that wakes
-    somebody. The interval of a ratio is Student's on values without outliers, with as many degrees
-    of freedom as there were independent values; that a point was chosen because its levels differ
-    is not in it.
+    somebody. The interval of a ratio, of that ``confidence``, is Student's on values without
+    outliers, with as many degrees of freedom as there were independent values; that a point was
+    chosen because its levels differ is not in it.
 
     Raises ValueError for values that are not positive and finite.
     """
@@ -89,7 +92,7 @@ def change_points(
         splits = _splits(logs, density, threshold)
     splits = _refined(logs, splits, density, threshold)
     return tuple(
-        _change_point(logs[start:end], start, split, inflated)
+        _change_point(logs[start:end], start, split, inflated, confidence)
         for (start, split), (_, end) in pairwise(pairwise([0, *splits, len(logs)]))
     )
 
@@ -188,7 +191,9 @@ def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:
     return max(inflation(seen, n_levels) for seen in (ranks, scores - scores.mean()))
 
 
-def _change_point(window: Array, start: int, split: int, inflated: float) -> ChangePoint:
+def _change_point(
+    window: Array, start: int, split: int, inflated: float, confidence: float
+) -> ChangePoint:
     """What two neighbouring levels, ``window``, say about the split between them."""
     sides = window[: split - start], window[split - start :]
     middles = [_median(side) for side in sides]
@@ -203,7 +208,7 @@ def _change_point(window: Array, start: int, split: int, inflated: float) -> Cha
     numbers = [len(side) / inflated for side in sides]
     variance = max(squares, 0.0) / (len(window) - 2)
     error = math.sqrt(variance * (1 / numbers[0] + 1 / numbers[1]))
-    half_width = float(stdtrit(max(sum(numbers) - 2, 1), (1 + CONFIDENCE) / 2)) * error
+    half_width = float(stdtrit(max(sum(numbers) - 2, 1), (1 + confidence) / 2)) * error
     log_ratio = middles[1] + means[1] - middles[0] - means[0]
     return ChangePoint(
         index=split,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +27,13 @@ def caller(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
         return out, " ".join(err.split())
 
     return call
+
+
+def check_refused(call: Call, command: str, file: Path, text: str, said: str) -> None:
+    """``command`` refuses a file of this ``text`` and says so, and what to do."""
+    file.write_text(text, encoding="utf-8")
+    out, err = call(command, str(file), status=2)
+    assert out == ""
+    # Long lines are broken, anywhere in the path of the file.
+    assert said.replace(" ", "") in err.replace(" ", "")
+    assert "what to do:" in err

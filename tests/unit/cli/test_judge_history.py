@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.cli.judged import Call, caller
+from tests.unit.cli.judged import Call, caller, check_refused
 
 KEYS = {"series", "index", "label", "ratio", "low", "high", "state"}
 
@@ -119,11 +119,7 @@ def test_a_smaller_alpha_makes_wider_intervals(call: Call, file: Path) -> None:
 def test_bad_files_are_told_by_line_and_column(
     call: Call, file: Path, text: str, said: str
 ) -> None:
-    file.write_text(text, encoding="utf-8")
-    out, err = call("history", str(file), status=2)
-    assert out == ""
-    assert said.replace(" ", "") in err.replace(" ", "")
-    assert "what to do:" in err
+    check_refused(call, "history", file, text, said)
 
 
 def test_a_sensitivity_that_is_none_is_refused(call: Call, file: Path) -> None:
