@@ -155,17 +155,19 @@ def _rates(
         target = target_of(instance, DATABASE, {}, shown)
         place = _place_one(target, control) if control is not None else _place_all(target, shown)
         with _going_on(spec, place) as intervals:
-            others = _children()
 
-            def rate(observers: tuple[str, ...]) -> tuple[float, float]:
+            def rate(
+                observers: tuple[str, ...], others: Collection[int] = ()
+            ) -> tuple[float, float]:
                 with observed(observers, work, instance, DATABASE, spec, shown=shown) as collector:
                     return _rate(collector, intervals, others)
 
             before, _ = rate(NONE)
+            others = _children()  # server and load generator, which works by now
             for turn in range(turns):
                 first = turn % len(names)
                 for way in names[first:] + names[:first]:
-                    seen, own_cpu = rate(ways[way])
+                    seen, own_cpu = rate(ways[way], others)
                     after, _ = rate(NONE)
                     rates[way].append(Rates(seen, math.sqrt(before * after), own_cpu))
                     before = after
