@@ -37,16 +37,24 @@ from millrace.observe.thread_watch import FOR_IO, Seen, ThreadWatch, needs_proce
 
 NAME = "states"
 COST = (
-    "a process beside the server that looks at all its threads at random moments, at most a small "
-    "share of one CPU in all (the section tells how much it was); the server is never stopped"
+    "a process beside the server that looks at all its threads at random moments, at most a "
+    "hundredth of one CPU and a four hundredth of all (the section tells how much it was); the "
+    "server is never stopped"
 )
 
+_OF_ONE_CPU, _OF_ALL_CPUS = 0.01, 0.0025
 _READY_LIMIT_S = 10.0
 _ANSWER_LIMIT_S = 30.0
 _END_LIMIT_S = 2.0
 _READ_BYTES = 1 << 16
 _LACK = "which statement a thread works for, so that there is no account of each"
 _OF_A_STATE = ("class", "syscall", "target", "wchan", "stack")
+
+
+def budget() -> float:
+    """The share of one CPU that looking may take: where few CPUs do all the work, that is what the
+    server loses."""
+    return min(_OF_ONE_CPU, _OF_ALL_CPUS * (os.cpu_count() or 1))
 
 
 class Sampler:
@@ -59,7 +67,7 @@ class Sampler:
         try:
             command = [str(program.find_load_generator()), "--die-with-parent", "threads"]
             self._process = subprocess.Popen(
-                [*command, "--pid", str(pid)],
+                [*command, "--pid", str(pid), "--budget", f"{budget():g}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._words,

@@ -35,15 +35,18 @@ from millrace.observe.tracing import Tracing
 NAME = "switches"
 COST = (
     "the kernel notes when one of up to 8 threads that serve clients leaves its CPU or is woken, "
-    "for a hundredth of a second, three times a second at first and more seldom later; where a "
-    "transaction has several statements, a look at which is under way every half millisecond then"
+    "for a hundredth of a second, three times a second at first and more seldom later, or where "
+    "there are more threads than one; where a transaction has several statements, a look at which "
+    "is under way every half millisecond then"
 )
 
 _MOST_THREADS = 8  # a filter of the kernel's compares with each
 _WINDOW_S = 0.01
-# From one window to the next, random by half; the growing gap keeps them to some dozens.
+# From one window to the next, random by half; the growing gap keeps them to some dozens. Windows of
+# many threads tell more each, and come where no CPU is idle to have them for nothing.
 _FIRST_GAP_S, _GROWTH = 0.3, 1.05
 _LOOK_S = 0.0005  # from one look at the board to the next, random by half
+_FIRST_LOOK_S = 0.1  # from one look for threads to the next, where there are none yet
 _SETTLED_S = 0.001  # CPUs are busy with being told, right after they were
 _HANDS_OUT = "ksoftirqd/"
 _NOTICEABLE_LOSS = 0.01
@@ -89,11 +92,11 @@ class Switches:
 
     def begin(self) -> None:
         self._began_s = time.monotonic()
-        self._own = frozenset(self._watch.look())
-        serving = self._watch.serving
-        tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
-        self._tids = frozenset(random.sample(tids, min(len(tids), _MOST_THREADS)))
-        if self._tids:
+        if self._connected:
+            self._choose()
+        else:
+            self._own |= frozenset(self._watch.look())
+        if self._tids or not self._connected:
             self._listening = threading.Thread(target=self._listen, name=NAME, daemon=True)
             self._listening.start()
 
@@ -108,7 +111,7 @@ class Switches:
         if not self._tids:
             if self._connected:
                 raise Unavailable("no thread that serves a client was known when it began")
-            return {}  # who loads tables connects later
+            return {}  # a load that was over before one was found
         events = list(switch_events.parse(self._tracing.text().splitlines()))
         windows = weighted(self._windows, self._began_s)
         found = switch_events.waits(events, windows, self._tids, wakers(self._own))
@@ -123,6 +126,13 @@ class Switches:
         self._tracing.close()
         self._watch.close()
 
+    def _choose(self) -> None:
+        """Choose of the threads that serve clients now."""
+        self._own |= frozenset(self._watch.look())
+        serving = self._watch.serving
+        tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
+        self._tids = frozenset(random.sample(tids, min(len(tids), _MOST_THREADS)))
+
     def _stop_listening(self) -> None:
         self._over.set()
         if self._listening is not None:
@@ -132,9 +142,15 @@ class Switches:
     def _listen(self) -> None:
         """Have events noted in windows, until the measured part is over."""
         self._looker = threading.get_native_id()
-        gap_s = _FIRST_GAP_S
-        slots = {tid: slot for tid, slot in self._slots.items() if tid in self._tids}
         try:
+            while not self._tids and not self._over.wait(_FIRST_LOOK_S):
+                # Who loads tables connects when it has begun; other sessions do nothing then.
+                self._choose()
+                self._began_s = time.monotonic()
+            if not self._tids:
+                return
+            gap_s = _FIRST_GAP_S * math.sqrt(len(self._tids))
+            slots = {tid: slot for tid, slot in self._slots.items() if tid in self._tids}
             with contextlib.ExitStack() as opened:
                 shown = None
                 if self._board is not None and slots:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.observe import states, switches, threads
+from millrace.observe.thread_kinds import agreed
 from millrace.observe.tracing import Tracing, sees_the_host
 from millrace.servers.instances import Instance
 from tests.conftest import InstanceOf
@@ -33,7 +34,8 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
 
 def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
     """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere."""
-    told = observed(server, OBSERVERS, clients=4, test="pair", time_s=3.0).document
+    # A thread that waits for a lock both times it is looked at may be anybody's, but for samples.
+    told = agreed(observed(server, OBSERVERS, clients=4, test="pair", time_s=3.0).document)
     assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
     found = told["switches"]
     assert found["windows"] >= 3

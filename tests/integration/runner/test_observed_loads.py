@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from millrace import workloads
 from millrace.load.spec import Connection
 from millrace.observe import perf, profile
 from millrace.observe.model import Unavailable
+from millrace.observe.tracing import sees_the_host
 from millrace.runner import measuring
 from millrace.runner.work import Work
 from millrace.servers.instances import Instance
@@ -59,12 +62,12 @@ def database(instance: Instance) -> Iterator[None]:
     instance.query(f"DROP DATABASE {DATABASE}")
 
 
-def loaded(instance: Instance, *observers: str) -> Loaded:
+def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
     given = measuring.TrialInput(
         name="test/1",
         server=instance.server,
         options=FittedOptions("default", ()),
-        work=Work(workloads.load("insert-methods"), {"rows": ROWS}),
+        work=Work(workloads.load("insert-methods"), {"rows": ROWS, **given_to_work}),
         expected=None,
         data_file=None,
         observers=observers,
@@ -134,3 +137,19 @@ def test_threads_that_end_with_their_session_are_read_before(
     assert by_kind["connection"] > by_kind["ended"], by_kind
     connection = next(each for each in found["threads"] if each["kind"] == "connection")
     assert connection["runnable_s"] is not None
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/sys/kernel/tracing/instances").is_dir() or not sees_the_host(),
+    reason="the kernel's tracing is for root of the host",
+)
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def test_waits_of_a_session_that_begins_later_are_told(instance_of: InstanceOf, name: str) -> None:
+    """Who loads tables connects when the observers have begun."""
+    with instance_of(name) as instance:
+        found = loaded(instance, "threads", "switches", load_method="single_row").observed
+    serving = {each["tid"] for each in found["threads"]["threads"] if each["kind"] == "connection"}
+    told = found["switches"]
+    assert told["windows"] > 0
+    assert {each["tid"] for each in told["threads"]} <= serving
+    assert sum(wait["count"] for each in told["threads"] for wait in each["waits"]) > 0

@@ -228,11 +228,20 @@ def write(program: Path, script: str) -> None:
 READY = 'print(\'{"type": "ready"}\', flush=True)\n'
 
 
+@pytest.mark.parametrize(("cpus", "share"), [(None, 0.0025), (2, 0.005), (4, 0.01), (96, 0.01)])
+def test_looking_takes_little_of_one_cpu_and_of_all(
+    cpus: int | None, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+    assert states.budget() == share
+
+
 def test_a_sampler_from_begin_to_end(program: Path) -> None:
     write(
         program,
         READY
-        + "assert sys.argv[1:] == ['--die-with-parent', 'threads', '--pid', '42']\n"
+        + "assert sys.argv[1:5] == ['--die-with-parent', 'threads', '--pid', '42']\n"
+        + f"assert sys.argv[5:] == ['--budget', '{states.budget():g}']\n"
         + "assert [sys.stdin.readline() for _ in range(2)] == ['begin\\n', 'end\\n']\n"
         # More than a pipe holds, in two parts.
         + 'sys.stdout.write(\'{"type": "threads", "x": "\' + "y" * 200_000)\n'

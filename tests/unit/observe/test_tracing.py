@@ -97,6 +97,25 @@ def test_an_instance_that_cannot_be_set_up_is_removed(
     assert list(instances.iterdir()) == []
 
 
+def test_events_are_kept_while_all_are_told(
+    instances: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[str, str]] = []
+    monkeypatch.setattr(Tracing, "_write", lambda _, name, text: written.append((name, text)))
+    made = Tracing(("sched_switch", "sched_waking"))
+    assert ("tracing_on", "0") in written
+    written.clear()
+    made.start()
+    made.stop()
+    enable = [f"events/sched/{event}/enable" for event in ("sched_switch", "sched_waking")]
+    assert written == [
+        *((name, "1") for name in enable),
+        ("tracing_on", "1"),
+        ("tracing_on", "0"),
+        *((name, "0") for name in enable),
+    ]
+
+
 def test_events_without_room_are_counted(instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tracing, "_write", lambda *_: None)
     made = Tracing(())
