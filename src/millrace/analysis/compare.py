@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Failure, TreatmentAnalysis, Verdict
+from millrace.analysis.steadiness import TrialSteadiness
+from millrace.analysis.unsteady import unsteady_sides
 from millrace.analysis.verdict import decide
 from millrace.analysis.work import unequal_work
 from millrace.levels import level_text
-from millrace.stats import RatioEstimate, blocks_wanted, minimum_detectable_ratio, paired_ratio
+from millrace.stats import (
+    Looks,
+    RatioEstimate,
+    blocks_wanted,
+    minimum_detectable_ratio,
+    paired_ratio,
+)
 from millrace.stats.sequential import FEWEST_BLOCKS
 
 
@@ -24,12 +32,14 @@ def compare_with_base(
     first_failures: Mapping[str, Failure],
     operations: int,
     same_statements: bool,
+    looks: Looks = "once",
 ) -> tuple[Comparison, ...]:
     """Each candidate against the base in each metric; candidates in their order, then metrics.
 
     ``factor`` is what they differ in; ``first_failures`` holds the first failed trial by treatment
     id, for the reason of a verdict; ``operations`` is how many transactions each trial was to carry
-    out, 0 if it ended by time; ``same_statements`` says whether all were asked the same.
+    out, 0 if it ended by time; ``same_statements`` says whether all were asked the same;
+    ``looks`` which looks intervals, and what is said of power, are to hold for.
     """
     names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
     unequal = {
@@ -43,6 +53,12 @@ def compare_with_base(
         )
         for candidate in candidates
     }
+    unsteady = {
+        candidate.id: unsteady_sides(
+            *_of_the_same_blocks(base, candidate), names=(names[base.id], names[candidate.id])
+        )
+        for candidate in candidates
+    }
     return tuple(
         _compare(
             base,
@@ -53,10 +69,23 @@ def compare_with_base(
             confidence=confidence,
             first_failures=first_failures,
             unequal=unequal[candidate.id],
+            unsteady=unsteady[candidate.id],
+            looks=looks,
         )
         for candidate in candidates
         for metric in metrics
     )
+
+
+def _of_the_same_blocks(
+    base: TreatmentAnalysis, candidate: TreatmentAnalysis
+) -> tuple[list[TrialSteadiness], list[TrialSteadiness]]:
+    """What is known of the trials of both; those of blocks that one has dropped out of say nothing
+    of the other."""
+    sides = (base.steadiness, candidate.steadiness)
+    blocks = set.intersection(*({trial.block for trial in side} for side in sides))
+    first, second = ([trial for trial in side if trial.block in blocks] for side in sides)
+    return first, second
 
 
 def _compare(
@@ -69,11 +98,15 @@ def _compare(
     confidence: float,
     first_failures: Mapping[str, Failure],
     unequal: str,
+    unsteady: str,
+    looks: Looks,
 ) -> Comparison:
     base_values, candidate_values = _pairs(base, candidate, metric)
     verdict: Verdict | None
     estimate = (
-        paired_ratio(base_values, candidate_values, confidence=confidence) if base_values else None
+        paired_ratio(base_values, candidate_values, confidence=confidence, looks=looks)
+        if base_values
+        else None
     )
     own_failure = _failure(candidate, names[1], first_failures)
     base_failure = _failure(base, f"the base {names[0]}", first_failures)
@@ -81,8 +114,9 @@ def _compare(
         verdict, reason = "failed", failure
     else:
         verdict, reason = _verdict(estimate, metric, margin)
-        if unequal and verdict is not None:
-            verdict, reason = "inconclusive", unequal
+        refused = "; ".join(filter(None, (unequal, unsteady)))
+        if refused and verdict is not None:
+            verdict, reason = "inconclusive", refused
     lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
     return Comparison(
@@ -100,6 +134,7 @@ def _compare(
         candidate_failed=candidate.failed,
         lost=lost,
         unequal=unequal,
+        unsteady=unsteady,
         only_base_failed=own_failure is None and base_failure is not None,
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,
@@ -160,5 +195,6 @@ def _power(
     """The least detectable difference and the blocks wanted; two blocks cannot tell the spread."""
     if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None, FEWEST_BLOCKS
-    seen = minimum_detectable_ratio(estimate.log_sd, estimate.n_pairs, alpha=alpha) - 1
-    return seen, blocks_wanted(estimate.log_sd, margin, alpha=alpha)
+    log_sd, looks = estimate.log_sd, estimate.looks
+    seen = minimum_detectable_ratio(log_sd, estimate.n_pairs, alpha=alpha, looks=looks) - 1
+    return seen, blocks_wanted(log_sd, margin, alpha=alpha, looks=looks)

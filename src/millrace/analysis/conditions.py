@@ -9,6 +9,7 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
+from millrace.stats import Looks
 from millrace.store.records import HostRecord, StoredAttempt, StoredRun
 
 
@@ -156,6 +157,17 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
         added = datetime.fromisoformat(extension["utc"])
         seen.append(len({blocks[trial_id] for when, trial_id in ended if when <= added}))
     return tuple(dict.fromkeys(number for number in seen if number))
+
+
+def holds_for(stored: StoredRun) -> Looks:
+    """Which looks the intervals of a run are to hold for, by its trials that measure: one, where
+    the number of blocks was fixed before the first result and all of them are over; else any,
+    since what was seen decided, or may yet decide, whether there are more."""
+    design = stored.run.design
+    is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
+    last = stored.last_attempts()
+    is_over = all(trial.id in last for trial in stored.trials)
+    return "once" if is_as_fixed and is_over and not looks(stored) else "any"
 
 
 def _fact(attempt: StoredAttempt, name: str) -> Any:

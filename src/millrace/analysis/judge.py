@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from millrace.analysis import conditions, variables
 from millrace.analysis.compare import compare_with_base
+from millrace.analysis.controls import base_against_itself
+from millrace.analysis.discoveries import with_adjusted_p
 from millrace.analysis.metrics import Metric, read_metrics, time_of
 from millrace.analysis.model import (
     Failure,
@@ -16,11 +19,12 @@ from millrace.analysis.model import (
     TreatmentAnalysis,
     VariablesComparison,
 )
-from millrace.analysis.treatments import analyse_treatments, find_failures
+from millrace.analysis.treatments import analyse_treatments, find_failures, trial_s
 from millrace.analysis.work import asks_the_same, operations_asked
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
-from millrace.store.records import ServerRecord, StoredRun
+from millrace.stats import Looks
+from millrace.store.records import Purpose, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 
@@ -31,12 +35,14 @@ def judge(
     margin: float | None = None,
     metric: str | None = None,
     base: str | None = None,
+    looks: Looks | None = None,
 ) -> RunAnalysis:
     """Judge every treatment of a run against the base of its group, in every metric.
 
     ``margin`` is a fraction, that of the experiment unless given; ``metric`` names the headline,
     the workload's primary one unless given; ``base`` is another level of the compared factor to
-    compare with. Raises UserError for a margin, metric or base that cannot be.
+    compare with; ``looks`` says which looks intervals are to hold for, as the design of the run
+    wants it unless given. Raises UserError for a margin, metric or base that cannot be.
     """
     run = stored.run
     margin = run.margin if margin is None else margin
@@ -49,7 +55,7 @@ def judge(
     headline = _headline(metrics, metric)
     factor = str(run.spec["compare"]["factor"])
     base_level = _base_level(run.spec, base)
-    stored = _that_measure(stored)
+    every, stored = stored, _of(stored, "measure")
     levels = {f["name"]: tuple(f["levels"]) for f in run.spec["factors"]}
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
     treatments = analyse_treatments(
@@ -59,8 +65,11 @@ def judge(
         base=base_level,
         label_factors=varied,
         confidence=CONFIDENCE,
+        margin=margin,
     )
-    failures = find_failures(stored, {t.id: t.label for t in treatments})
+    labels = {t.id: t.label for t in treatments}
+    failures = find_failures(stored, labels)
+    holds_for = looks or conditions.holds_for(stored)
     groups = _groups(
         treatments,
         metrics,
@@ -70,7 +79,9 @@ def judge(
         margin=margin,
         operations=operations_asked(run.spec),
         same_statements=asks_the_same(factor),
+        looks=holds_for,
     )
+    with_controls = _of(every, "measure", "control")
     return RunAnalysis(
         run=run,
         margin=margin,
@@ -84,15 +95,21 @@ def judge(
         groups=groups,
         variables=tuple(c for group in groups for c in _compare_variables(group)),
         servers=_servers(treatments),
-        failures=failures,
-        trials=tuple(sorted(stored.trials, key=lambda trial: trial.position)),
+        failures=find_failures(with_controls, labels),
+        trials=tuple(sorted(with_controls.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
+        holds_for=holds_for,
+        controls=base_against_itself(
+            every, groups, headline, confidence=CONFIDENCE, looks=holds_for
+        ),
+        spent_s=math.fsum(trial_s(attempt) for attempt in with_controls.attempts),
     )
 
 
-def _that_measure(stored: StoredRun) -> StoredRun:
-    """The run without its profiled trials: a profile costs what it shows."""
-    trials = tuple(trial for trial in stored.trials if trial.purpose == "measure")
+def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
+    """The run with trials of these purposes alone: a profile costs what it shows, and a control is
+    no trial of its treatment."""
+    trials = tuple(trial for trial in stored.trials if trial.purpose in purposes)
     kept = {trial.id for trial in trials}
     attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
     return replace(stored, trials=trials, attempts=attempts)
@@ -135,6 +152,7 @@ def _groups(
     margin: float,
     operations: int,
     same_statements: bool,
+    looks: Looks,
 ) -> tuple[Group, ...]:
     """Treatments by the levels of their held factors, each group against its base."""
     first_failures = {failure.treatment_id: failure for failure in reversed(failures)}
@@ -158,11 +176,12 @@ def _groups(
                 first_failures=first_failures,
                 operations=operations,
                 same_statements=same_statements,
+                looks=looks,
             )
         ]
         label = " · ".join(level_text(name, held[name]) for name in label_factors)
         groups.append(Group(held, label, tuple(members), tuple(comparisons)))
-    return tuple(groups)
+    return with_adjusted_p(groups)
 
 
 def _compare_variables(group: Group) -> list[VariablesComparison]:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 from millrace.analysis.conditions import DriveConditions
 from millrace.analysis.latencies import Latency
 from millrace.analysis.metrics import Metric
+from millrace.analysis.steadiness import TrialSteadiness
 from millrace.analysis.variables import Mismatch, VariablesDiff
 from millrace.analysis.work import TrialWork
 from millrace.levels import Level, level_text
-from millrace.stats import RatioEstimate, Summary
+from millrace.stats import Looks, RatioEstimate, Summary
 from millrace.store.records import OptionRecord, RunRecord, ServerRecord, TrialRecord
 
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive", "failed"]
@@ -67,8 +68,10 @@ class TreatmentAnalysis:
     ``generator_wait`` is the fraction of the load in which the sender waited for rows to be made,
     ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
     ``work`` is what each finished trial's clients did, ``driven`` under which conditions,
-    ``latencies`` how long it took over all of them; empty or None where no clients were driven.
-    ``instances`` are as its last finished (or failed) trial recorded them.
+    ``latencies`` how long it took over all of them, ``steadiness`` whether each showed a steady
+    state; empty or None where no clients were driven.
+    ``instances`` are as its last finished (or failed) trial recorded them. ``failed_last`` is how
+    many of its newest trials failed, one after the other; ``trial_s`` how long a trial takes.
     """
 
     id: str
@@ -88,7 +91,10 @@ class TreatmentAnalysis:
     work: tuple[TrialWork, ...]
     driven: DriveConditions | None
     latencies: tuple[Latency, ...]
+    steadiness: tuple[TrialSteadiness, ...]
     instances: tuple[InstanceAnalysis, ...]
+    failed_last: int = 0
+    trial_s: float | None = None
 
     @property
     def open(self) -> int:
@@ -126,7 +132,10 @@ class Comparison:
     ``base_failed`` and ``candidate_failed`` count failed trials; ``lost`` says them in words, which
     also end the first line of ``reason``, and is empty without any. ``only_base_failed`` tells a
     verdict of failed that is the base's alone. ``unequal`` says in which way the two did not do the
-    same work, or are not shown to have done, in any metric, and is empty where they are.
+    same work, or are not shown to have done, in any metric, ``unsteady`` that trials were not in a
+    steady state, and what to do; both are empty where nothing speaks against the verdict.
+    ``adjusted_p`` is the p-value among all comparisons of the metric that the run makes, None for
+    one that makes no claim (``discoveries``).
     """
 
     base_id: str
@@ -143,10 +152,21 @@ class Comparison:
     candidate_failed: int
     lost: str
     unequal: str
+    unsteady: str
     only_base_failed: bool
     minimum_detectable: float | None
     blocks_wanted: int | None
     same: bool
+    adjusted_p: float | None = None
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether a regression or improvement is one by itself alone: among so many comparisons it
+        may be one of those that differ by chance."""
+        if self.estimate is None or self.adjusted_p is None:
+            return False
+        is_difference = self.verdict in ("regression", "improvement")
+        return is_difference and self.adjusted_p > 1 - self.estimate.confidence
 
 
 @dataclass(frozen=True)
@@ -174,13 +194,71 @@ class VariablesComparison:
 
 
 @dataclass(frozen=True)
+class Control:
+    """The base of a group against itself, in the headline metric: trials made once more in a block,
+    over those of the same block. ``estimate`` is None without such a pair."""
+
+    base_id: str
+    held: Mapping[str, Level]
+    label: str
+    planned: int
+    finished: int
+    estimate: RatioEstimate | None
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The controls of a run by group, and all their pairs together (``estimate``)."""
+
+    groups: tuple[Control, ...]
+    estimate: RatioEstimate | None
+
+    @property
+    def excludes_1(self) -> bool:
+        """Whether the host calls the base different from itself."""
+        found = self.estimate
+        return (
+            found is not None
+            and found.low is not None
+            and found.high is not None
+            and not found.low <= 1 <= found.high
+        )
+
+
+@dataclass(frozen=True)
+class QuotedCalibration:
+    """A calibration in a line. ``age_s`` is from the end of its last trial to when the report is
+    made. ``false`` of ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without
+    a verdict). ``smallest`` is the smallest change seen in ``blocks`` blocks, a fraction, in the
+    quietest and in the noisiest group; None where it cannot be told. ``stale`` says why it tells
+    little about the run, a clause each."""
+
+    run: str
+    experiment: str
+    is_of_experiment: bool
+    ended_utc: str
+    age_s: float
+    verdicts: int
+    false: int
+    low: float | None
+    high: float | None
+    smallest: tuple[float, float] | None
+    blocks: int
+    stale: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RunAnalysis:
     """Everything a report says about one run.
 
     ``headline`` is the metric of the answer; ``time`` is the time it divides by, if it is a rate.
     ``factor`` is the compared one, ``base`` its base level; ``constants`` are factors with a single
-    level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan.
-    ``looks`` is how many blocks had a result each time more were added.
+    level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan,
+    those that measure and controls, and so are ``failures``. ``looks`` is how many blocks had a
+    result each time more were added; ``holds_for`` which looks the intervals hold for.
+    ``controls`` are the base against itself, ``spent_s`` how long all of ``trials`` took.
+    ``calibrations`` is the one of the host that is quoted, empty where there is none, None where
+    nobody looked for one.
     """
 
     run: RunRecord
@@ -198,6 +276,10 @@ class RunAnalysis:
     failures: tuple[Failure, ...]
     trials: tuple[TrialRecord, ...]
     looks: tuple[int, ...]
+    holds_for: Looks = "once"
+    controls: Controls | None = None
+    spent_s: float = 0.0
+    calibrations: tuple[QuotedCalibration, ...] | None = None
 
     @property
     def base_text(self) -> str:

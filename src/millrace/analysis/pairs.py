@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from millrace.analysis.discoveries import adjusted_p_values
 from millrace.analysis.metrics import Direction
 from millrace.analysis.model import Verdict
 from millrace.analysis.verdict import Reach, decide, reach
-from millrace.stats import (
-    FEWEST_BLOCKS,
-    RatioEstimate,
-    benjamini_yekutieli,
-    log_ratios,
-    paired_ratio,
-)
-from millrace.stats.sequential import p_value
+from millrace.stats import FEWEST_BLOCKS, RatioEstimate, paired_ratio
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,7 @@ class PairComparison:
     verdict: Verdict
     reason: str
     reach: Reach | None
-    adjusted_p: float | None
+    adjusted_p: float | None = None
 
 
 def judge_pairs(
@@ -55,49 +49,31 @@ def judge_pairs(
     a fraction. A block that lacks one of the two is dropped from their comparison. The verdict goes
     by the interval that holds for any number of looks.
     """
-    candidates = [name for name in values if name != base]
-    paired = [_pairs(values[base], values[name]) for name in candidates]
-    p_values = [p_value(log_ratios(*pair)) if pair[0] else None for pair in paired]
-    adjusted = iter(benjamini_yekutieli([p for p in p_values if p is not None]))
-    return tuple(
-        _compare(
-            base,
-            candidate,
-            *pair,
-            blocks=len(values[base].keys() | values[candidate].keys()),
-            direction=direction,
-            margin=margin,
-            alpha=alpha,
-            adjusted_p=None if p is None else next(adjusted),
-        )
-        for candidate, pair, p in zip(candidates, paired, p_values, strict=True)
-    )
-
-
-def _pairs(
-    base: Mapping[str, float], candidate: Mapping[str, float]
-) -> tuple[list[float], list[float]]:
-    blocks = [block for block in base if block in candidate]
-    return [base[block] for block in blocks], [candidate[block] for block in blocks]
+    compared = [
+        _compare(values, base, candidate, direction=direction, margin=margin, alpha=alpha)
+        for candidate in values
+        if candidate != base
+    ]
+    adjusted = adjusted_p_values([each.estimate for each in compared])
+    return tuple(replace(each, adjusted_p=p) for each, p in zip(compared, adjusted, strict=True))
 
 
 def _compare(
+    values: Mapping[str, Mapping[str, float]],
     base: str,
     candidate: str,
-    base_values: list[float],
-    candidate_values: list[float],
     *,
-    blocks: int,
     direction: Direction,
     margin: float,
     alpha: float,
-    adjusted_p: float | None,
 ) -> PairComparison:
-    n_blocks = len(base_values)
+    blocks = [block for block in values[base] if block in values[candidate]]
+    base_values = [values[base][block] for block in blocks]
+    candidate_values = [values[candidate][block] for block in blocks]
     estimate = fixed = found = None
     verdict: Verdict | None = None
     reason = f"no block has both; at least {FEWEST_BLOCKS} are wanted"
-    if n_blocks:
+    if blocks:
         confidence = 1 - alpha
         fixed = paired_ratio(base_values, candidate_values, confidence=confidence)
         estimate = paired_ratio(base_values, candidate_values, confidence=confidence, looks="any")
@@ -108,10 +84,9 @@ def _compare(
         candidate=candidate,
         estimate=estimate,
         fixed=fixed,
-        n_blocks=n_blocks,
-        dropped=blocks - n_blocks,
+        n_blocks=len(blocks),
+        dropped=len(values[base].keys() | values[candidate].keys()) - len(blocks),
         verdict=verdict or "inconclusive",
         reason=reason,
         reach=found,
-        adjusted_p=adjusted_p,
     )

@@ -65,6 +65,18 @@ def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
     }
 
 
+def carried_out(plans: object) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """How a server carries each statement out, by the plans of an observations document: equal
+    where plans are the same. Statements that were not explained are left out."""
+    if not isinstance(plans, Mapping):
+        return {}
+    return {
+        str(name): tuple(tuple(step.values()) for step in _steps(plan["rows"]))
+        for name, plan in plans.items()
+        if isinstance(plan, Mapping) and plan.get("rows")
+    }
+
+
 def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
     """How A and B read tables where they carry other statements out, a clause each; nothing where
     they have a statement in common."""

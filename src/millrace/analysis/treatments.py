@@ -15,8 +15,9 @@ from millrace.analysis.model import (
     StepTime,
     TreatmentAnalysis,
 )
+from millrace.analysis.steadiness import steadiness
 from millrace.analysis.variables import asked_against_effective
-from millrace.analysis.work import trial_work
+from millrace.analysis.work import operations_asked, trial_work
 from millrace.levels import Level, level_text
 from millrace.stats import summarise
 from millrace.store.records import (
@@ -38,10 +39,12 @@ def analyse_treatments(
     base: Level,
     label_factors: Sequence[str],
     confidence: float,
+    margin: float,
 ) -> tuple[TreatmentAnalysis, ...]:
     """Every treatment in the experiment's order, from the newest ended attempt of its trials.
 
-    A treatment's label is its levels of ``label_factors``.
+    A treatment's label is its levels of ``label_factors``; ``margin`` is the smallest relative
+    difference that matters.
     """
     trials = _by_treatment(stored)
     last = stored.last_attempts()
@@ -56,6 +59,8 @@ def analyse_treatments(
             label=label_of(treatment, label_factors),
             confidence=confidence,
             cpus=conditions.host_cpus(stored.run.host),
+            margin=margin,
+            operations=operations_asked(stored.run.spec),
         )
         for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)
     )
@@ -72,7 +77,7 @@ def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure
     return tuple(
         Failure(
             treatment_id=trial.treatment_id,
-            treatment=labels[trial.treatment_id],
+            treatment=_label(trial, labels),
             trial_id=trial.id,
             block=trial.block,
             step=attempt.failed_step or "unknown",
@@ -82,6 +87,11 @@ def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure
         for trial in sorted(stored.trials, key=lambda trial: trial.position)
         if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
     )
+
+
+def _label(trial: TrialRecord, labels: Mapping[str, str]) -> str:
+    label = labels[trial.treatment_id]
+    return f"{label} (control)" if trial.purpose == "control" else label
 
 
 def _by_treatment(stored: StoredRun) -> dict[str, list[TrialRecord]]:
@@ -102,6 +112,8 @@ def _analyse(
     label: str,
     confidence: float,
     cpus: int | None,
+    margin: float,
+    operations: int,
 ) -> TreatmentAnalysis:
     ended: list[Ended] = [(trial, last[trial.id]) for trial in planned if trial.id in last]
     finished = [(trial, attempt) for trial, attempt in ended if attempt.outcome == "finished"]
@@ -132,8 +144,21 @@ def _analyse(
         ),
         driven=conditions.drive_conditions(measured, cpus=cpus),
         latencies=latencies.by_name(measured),
+        steadiness=steadiness(finished, margin=margin, operations=operations),
         instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
+        failed_last=_failed_last(ended),
+        trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
     )
+
+
+def trial_s(attempt: StoredAttempt) -> float:
+    """How long an attempt took, all its steps."""
+    return max((step.started_s + step.duration_s for step in attempt.steps), default=0.0)
+
+
+def _failed_last(ended: Sequence[Ended]) -> int:
+    outcomes = [attempt.outcome for _, attempt in ended]
+    return next((n for n, of in enumerate(reversed(outcomes)) if of != "failed"), len(outcomes))
 
 
 def _summarise(

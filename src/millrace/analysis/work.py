@@ -25,6 +25,8 @@ MOST_TOLERATED = 0.01
 # Measurements of this name and a server's error code: transactions that ended with it.
 _ERROR_CODE = "errors_"
 
+_DIFFERENT = "unequal work"
+
 _ALPHA = 0.05
 _FEWEST_PAIRS = 2  # a single one says nothing about chance
 
@@ -141,7 +143,7 @@ def unequal_work(
     if same_statements:
         different += _different_rows(of_base, of_candidate, names, tolerance)
     if different:
-        return f"unequal work: {'; '.join([*different, *unknown])}"
+        return f"{_DIFFERENT}: {'; '.join([*different, *unknown])}"
     if unknown:
         points = f"{tolerance * 100:.2g} percentage point{'' if tolerance == 0.01 else 's'}"
         return (
@@ -149,6 +151,12 @@ def unequal_work(
             f"which more blocks may show"
         )
     return ""
+
+
+def was_different(unequal: str) -> bool:
+    """Whether the work that ``unequal_work`` tells of was told apart, which more blocks do not
+    mend; else it may yet be shown to be equal."""
+    return unequal.startswith(_DIFFERENT)
 
 
 def _pairs(

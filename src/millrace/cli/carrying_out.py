@@ -7,12 +7,14 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 
-from millrace import __version__, paths
+from millrace import __version__, durations, paths
+from millrace.campaign import sequential
 from millrace.cli.console import err
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
 from millrace.cli.servers import DownloadBar
 from millrace.errors import Interrupted
+from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Plan
 from millrace.load import client as load
 from millrace.runner import cpu_wakeup, doctor, host, prepare
@@ -26,25 +28,54 @@ from millrace.store.store import Store
 
 def carry_out(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: bool) -> None:
     """Carry out what has no result yet of a run; what that needs is there until ``stack`` ends."""
+    if chosen.plan.experiment.sequential:
+        _go_on(stack, store, chosen, retry_failed=retry_failed)
+        return
     run, plan = chosen.run, chosen.plan
     waiting = {trial.id for trial in plan.trials}
     if not chosen.is_new:
-        waiting &= runner.waiting_trials(store, run, plan, retry_failed=retry_failed)
+        stored = store.load_run(run.id)
+        waiting &= runner.waiting_trials(stored, plan, retry_failed=retry_failed)
     if not waiting:
         _announce(run, len(store.load_run(run.id).trials), 0)
         return
-    prepare.refuse_missing_cpus(plan.experiment)
-    prepare.refuse_attached(plan)
-    estimate = estimate_or_refuse(plan, store)
-    given = _prepare(stack, plan, None if chosen.is_new else store.load_run(run.id))
+    given, estimate = _ready(stack, store, chosen)
     runner.begin(store, run, plan, chosen.extension)
     _announce(run, len(plan.trials), len(waiting))
-    with _saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
+    with saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
         runner.carry_out(store, run, given, watch, retry_failed=retry_failed)
 
 
+def _go_on(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: bool) -> None:
+    """Carry a sequential run on, block by block, as far as it is not decided."""
+    now = sequential.progress(store, chosen, retry_failed=retry_failed)
+    err.print(line_of_sequential(chosen, now), markup=False)
+    if now.is_over:
+        return
+    given, estimate = _ready(stack, store, chosen)
+    trial_s = estimate.time_s / estimate.n_trials
+    ended = {trial.id for trial in now.begun} - {trial.id for trial in now.waiting}
+    open_trials = {trial.id for trial in chosen.plan.trials} - ended
+    watched = RunProgress(chosen.plan, open_trials, estimate.time_s)
+    with saying_how_to_continue(), watched as watch:
+        sequential.carry_out(
+            store, chosen, given, watch, retry_failed=retry_failed, unknown_s=trial_s
+        )
+
+
+def _ready(stack: ExitStack, store: Store, chosen: Chosen) -> tuple[runner.RunInput, Estimate]:
+    """All that a run needs, and what it will take. Raises what refuses it."""
+    plan = chosen.plan
+    prepare.refuse_missing_cpus(plan.experiment)
+    prepare.refuse_attached(plan)
+    estimate = estimate_or_refuse(plan, store)
+    earlier = None if chosen.is_new else store.load_run(chosen.run.id)
+    return run_input(stack, plan, earlier), estimate
+
+
 @contextmanager
-def _saying_how_to_continue() -> Iterator[None]:
+def saying_how_to_continue() -> Iterator[None]:
+    """An interruption is told with what goes on from there."""
     try:
         yield
     except Interrupted as stopped:
@@ -75,7 +106,9 @@ def command_line() -> str:
     return shlex.join(["millrace", *sys.argv[1:]])
 
 
-def _prepare(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.RunInput:
+def run_input(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.RunInput:
+    """What the trials of a plan need, there until ``stack`` ends: servers that are installed, the
+    options that each can have, data."""
     work_dir = prepare.work_directory(paths.work_dir())
     with DownloadBar() as bar:
         servers = prepare.installed_servers(plan, bar)
@@ -113,3 +146,24 @@ def _announce(run: RunRecord, total: int, n_waiting: int) -> None:
     else:
         text = f"run {run.id}: {total} trials, seed {run.seed}"
     err.print(text, markup=False)
+
+
+def line_of_sequential(chosen: Chosen, now: sequential.Progress) -> str:
+    """The first line about a sequential run: what it has, and how it goes on."""
+    experiment, run = chosen.plan.experiment, chosen.run
+    found = now.outlook
+    limits = f"at most {experiment.blocks} blocks"
+    if experiment.max_time_s is not None:
+        limits += f" and {durations.in_words(experiment.max_time_s)}"
+    if found is None:
+        return f"run {run.id}: until each comparison is decided, {limits}, seed {run.seed}"
+    had = f"run {run.id}: {found.blocks} block{'' if found.blocks == 1 else 's'}"
+    if not now.is_over:
+        return f"{had} begun, continued until each comparison is decided, {limits}"
+    if now.ending == "closed":
+        return f"{had}, and nothing is left to decide; --new measures again"
+    more = "--max-blocks" if now.ending == "blocks" else "--max-time"
+    return (
+        f"{had}, {len(found.open)} of {len(found.standings)} comparisons undecided, and no more "
+        f"are allowed: {more} goes on, --new measures again"
+    )

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from millrace.cli.number_options import Percent
+from millrace.cli.number_options import Duration, Percent
+from millrace.errors import UserError
 from millrace.experiment.check import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
@@ -49,27 +50,44 @@ class ExperimentChoice:
 
     def read(self) -> Experiment:
         """The experiment, checked against the servers and configurations of this host."""
-        surroundings = Surroundings(
-            servers=[listing.name for listing in install.list_servers()],
-            configurations=configurations.load_builtin(),
-            check_configurations=configurations.check,
-            check_option=configurations.check_varied_option,
-            studies=published.study_names(),
-            observers=_OF_ALL_TRIALS,
-        )
         return read(
-            self.path, scale=self.scale, surroundings=surroundings, overrides=self.overrides
+            self.path, scale=self.scale, surroundings=surroundings(), overrides=self.overrides
         )
+
+
+def surroundings() -> Surroundings:
+    """What an experiment may refer to on this host."""
+    return Surroundings(
+        servers=[listing.name for listing in install.list_servers()],
+        configurations=configurations.load_builtin(),
+        check_configurations=configurations.check,
+        check_option=configurations.check_varied_option,
+        studies=published.study_names(),
+        observers=_OF_ALL_TRIALS,
+    )
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--scale``, ``--blocks``, ``--profile-blocks``, ``--observers``, ``--seed`` and
-    ``--margin``; the command gets a choice."""
+    """Add FILE, ``--scale``, ``--blocks``, ``--max-blocks``, ``--max-time``, ``--profile-blocks``,
+    ``--observers``, ``--seed`` and ``--margin``; the command gets a choice."""
 
     @click.argument("file", type=click.Path(path_type=Path))
     @click.option("--scale", help="One of the file's scales, such as demo or laptop.")
     @click.option(
-        "--blocks", type=click.IntRange(1, MAX_BLOCKS), help="How often each treatment runs."
+        "--blocks",
+        type=click.IntRange(1, MAX_BLOCKS),
+        help="Exactly so many blocks, whatever they show.",
+    )
+    @click.option(
+        "--max-blocks",
+        type=click.IntRange(1, MAX_BLOCKS),
+        help="At most so many blocks, fewer where each comparison is decided.",
+    )
+    @click.option(
+        "--max-time",
+        type=Duration(),
+        metavar="DURATION",
+        help="No block is begun that would end later, such as 45min or 1h30min.",
     )
     @click.option(
         "--profile-blocks",
@@ -97,14 +115,24 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         scale: str | None,
         *,
         blocks: int | None,
+        max_blocks: int | None,
+        max_time: float | None,
         profile_blocks: int | None,
         observers: tuple[str, ...] | None,
         seed: int | None,
         margin: float | None,
         **others: Any,
     ) -> Any:
+        if blocks is not None and (max_blocks is not None or max_time is not None):
+            limit = "--max-blocks" if max_blocks is not None else "--max-time"
+            raise UserError(
+                f"--blocks is an exact number of blocks, which {limit} would change",
+                remedy="leave out one of the two",
+            )
         overrides = Overrides(
             blocks=blocks,
+            max_blocks=max_blocks,
+            max_time_s=max_time,
             profile_blocks=profile_blocks,
             observers=observers,
             margin_percent=margin,

@@ -1,4 +1,4 @@
-"""Numbers of the command line that are within a range and finite."""
+"""Numbers of the command line that are within a range and finite, and durations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import click
+
+from millrace import durations
 
 
 class Finite(click.FloatRange):
@@ -27,3 +29,19 @@ class Percent(Finite):
 
     name = "percent"
     noun = "a number of percent"
+
+
+class Duration(click.ParamType[float]):
+    """A duration such as ``45min``, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return durations.parse(str(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)

@@ -16,11 +16,14 @@ from millrace import paths
 from millrace.cli.console import out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.store_option import store_option
+from millrace.durations import in_words
+from millrace.experiment.controls import with_controls
 from millrace.experiment.estimate import Estimate, require_space
-from millrace.experiment.model import Experiment, Plan
+from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan
 from millrace.experiment.plan import expand
 from millrace.runner import host, prepare
 from millrace.runner.forecast import forecast, measured_trial_s
+from millrace.runner.run import design_of
 from millrace.sizes import readable
 from millrace.store.store import Store
 
@@ -37,7 +40,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     """
     experiment = choice.read()
     seed = secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed
-    plan = expand(experiment, seed=seed)
+    plan = with_controls(expand(experiment, seed=seed))
     prepare.refuse_missing_cpus(experiment)
     prepare.refuse_attached(plan)
     measured = None
@@ -49,7 +52,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
         print_json(_as_data(plan, estimate))
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
-        _print_estimate(estimate)
+        _print_estimate(estimate, experiment)
     require_space(estimate, str(paths.work_dir()))
 
 
@@ -88,6 +91,7 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
         ),
         *((("held", ", ".join(held)),) if held else ()),
         ("trials", f"{len(plan.treatments)} treatments x {_blocks(experiment)}"),
+        ("design", _design(plan)),
         ("seed", f"{plan.seed}{keep}"),
     ):
         out.print(f"{name:<10}{text}", markup=False)
@@ -104,15 +108,32 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> Table:
         table.add_column(heading, overflow="fold")
     for trial in plan.trials:
         levels = [escape(str(trial.treatment.levels[name])) for name in varied]
-        block = f"{'profile ' if trial.purpose == 'profile' else ''}{trial.block + 1}"
+        purpose = "" if trial.purpose == "measure" else f"{trial.purpose} "
+        block = f"{purpose}{trial.block + 1}"
         table.add_row(str(trial.position + 1), block, *levels, trial.id)
     return table
 
 
 def _blocks(experiment: Experiment) -> str:
+    blocks = f"{'at most ' if experiment.sequential else ''}{experiment.blocks} blocks"
     if not experiment.profile_blocks:
-        return f"{experiment.blocks} blocks"
-    return f"({experiment.blocks} blocks + {experiment.profile_blocks} that are profiled)"
+        return blocks
+    return f"({blocks} + {experiment.profile_blocks} that are profiled)"
+
+
+def _design(plan: Plan) -> str:
+    """What ends the blocks, and in which of them the base runs once more."""
+    experiment = plan.experiment
+    ends = "exactly so many blocks"
+    if experiment.sequential:
+        ends = "until each comparison is decided"
+    if experiment.max_time_s is not None:
+        ends += f", for {in_words(experiment.max_time_s)} at most"
+    having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
+    if not having:
+        return ends
+    where = f"block{'s' if len(having) > 1 else ''} {', '.join(map(str, having))}"
+    return f"{ends}; the base once more in {where} (control)"
 
 
 def _telling(experiment: Experiment) -> dict[str, Any]:
@@ -125,10 +146,10 @@ def _telling(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _print_estimate(estimate: Estimate) -> None:
+def _print_estimate(estimate: Estimate, experiment: Experiment) -> None:
     disk, free = readable(estimate.peak_disk_bytes), readable(estimate.host_free_bytes)
     lines = [
-        ("time", f"about {_duration(estimate.time_s)}, {_basis(estimate)}"),
+        ("time", f"{_time(estimate, experiment)}, {_basis(estimate)}"),
         ("disk", f"about {disk} for {estimate.peak_treatment}; {free} are free"),
     ]
     if estimate.download_bytes:
@@ -143,11 +164,15 @@ def _basis(estimate: Estimate) -> str:
     return f"{100 * estimate.measured_share:.0f} % of the trials by their like on this host"
 
 
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 2:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+def _time(estimate: Estimate, experiment: Experiment) -> str:
+    """``about 5 min``; ``from 3 min (3 blocks) to 10 min (10 blocks)`` where looks decide."""
+    if not experiment.sequential:
+        return f"about {in_words(estimate.time_s)}"
+    most = f"{in_words(estimate.time_s)} ({experiment.blocks} blocks)"
+    limit_s = experiment.max_time_s
+    if limit_s is not None and limit_s < estimate.time_s:
+        most = f"{in_words(limit_s)} (the limit)"
+    return f"from {in_words(estimate.least_time_s)} ({FEWEST_BLOCKS} blocks) to {most}"
 
 
 def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
@@ -158,6 +183,7 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
         "digest": plan.digest,
         "seed": plan.seed,
         "blocks": experiment.blocks,
+        "design": asdict(design_of(experiment)),
         "profile_blocks": experiment.profile_blocks,
         "observers": list(experiment.observers),
         "margin": experiment.margin,

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
 from millrace.cli.console import err
+from millrace.durations import in_words
 from millrace.experiment.model import Plan
+
+_NAMED = 4  # comparisons in a line; more are counted
 
 
 class RunProgress:
     """Feed it the runner's events; it is a context manager.
 
     The time left is the mean duration of the finished trials of each treatment times the trials
-    that are still to come, and the plan's estimate for treatments not yet seen.
+    that are still to come, and the plan's estimate for treatments not yet seen. Of a sequential run
+    it is what the last look foretold, and so is the number of trials.
     """
 
     def __init__(self, plan: Plan, open_trials: set[str], estimate_s: float) -> None:
@@ -26,6 +31,7 @@ class RunProgress:
         self._total = len(plan.trials)
         self._waiting = {t.id: t.treatment.id for t in plan.trials if t.id in open_trials}
         self._done = self._total - len(self._waiting)
+        self._look: Look | None = None
         self._guess_s = estimate_s / max(self._total, 1)
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
@@ -60,6 +66,8 @@ class RunProgress:
             self._show(str(event["name"]))
         elif kind == "interval":
             self._show(f"{event['phase']}{self._progress(event)}")
+        elif kind == "look":
+            self._see(event)
         elif kind == "waiting":
             err.print(f"the result cannot be written yet: {event['reason']}", markup=False)
         elif kind == "end":
@@ -80,7 +88,7 @@ class RunProgress:
         if event["outcome"] == "finished":
             self._durations[event["treatment_id"]].append(took_s)
         self._waiting.pop(event["trial"], None)
-        self._done = self._total - len(self._waiting)
+        self._done += 1
         self._bar.update(self._task, completed=self._done, left=self._left(0.0))
         outcome = (
             "" if event["outcome"] == "finished" else f": failed at {event['failed_step']}: "
@@ -96,7 +104,18 @@ class RunProgress:
         running_s = time.monotonic() - self._started
         self._bar.update(self._task, now=f"{self._label} · {what}", left=self._left(running_s))
 
+    def _see(self, event: Mapping[str, Any]) -> None:
+        """Tell what a look at a sequential run saw, and take over what it foretold."""
+        self._look = Look(time.monotonic(), event["about_s"], event["at_most_s"])
+        self._total = self._done + event["at_most_trials"]
+        self._bar.update(self._task, total=self._total, left=self._left(0.0))
+        if event["blocks"]:
+            left = f"; {self._left(0.0)} left" if event["at_most_trials"] else ""
+            err.print(f"{look_text(event)}{left}", markup=False)
+
     def _left(self, running_s: float) -> str:
+        if self._look is not None:
+            return self._look.left(time.monotonic())
         seen = [each for durations in self._durations.values() for each in durations]
         usual_s = fmean(seen) if seen else self._guess_s
         left_s = sum(
@@ -104,6 +123,44 @@ class RunProgress:
             for treatment in self._waiting.values()
         )
         return duration_text(max(left_s - running_s, 0.0))
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at a sequential run foretold at an instant of the monotonic clock, in seconds."""
+
+    at_s: float
+    about_s: float
+    at_most_s: float
+
+    def left(self, now_s: float) -> str:
+        """``about 12 min, at most 31 min``."""
+        about, at_most = (
+            in_words(max(each - (now_s - self.at_s), 0.0))
+            for each in (self.about_s, self.at_most_s)
+        )
+        return f"about {about}" if about == at_most else f"about {about}, at most {at_most}"
+
+
+def look_text(event: Mapping[str, Any]) -> str:
+    """``after block 5: mysql-5.7.22: regression; 2 comparisons undecided``."""
+    closed = [f"{each['label']}: {_closed_text(each)}" for each in event["closed"]]
+    if len(closed) > _NAMED:
+        counts = Counter(_closed_text(each) for each in event["closed"])
+        closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
+    n_open = event["open"]
+    left = f"{n_open or 'no'} comparison{'' if n_open == 1 else 's'} undecided"
+    return f"after block {event['blocks']}: {'; '.join([*closed, left])}"
+
+
+def _closed_text(closed: Mapping[str, Any]) -> str:
+    """The verdict, or why there will be none."""
+    reasons = {
+        "failing": "fails again and again",
+        "unequal": "not the same work",
+        "unsteady": "not steady",
+    }
+    return str(reasons.get(closed["state"]) or closed["verdict"])
 
 
 def duration_text(seconds: float) -> str:
@@ -115,4 +172,5 @@ def duration_text(seconds: float) -> str:
 
 
 def _block(event: Mapping[str, Any]) -> str:
-    return f"{'profile' if event['purpose'] == 'profile' else 'block'} {event['block'] + 1}"
+    block = f"{'profile' if event['purpose'] == 'profile' else 'block'} {event['block'] + 1}"
+    return f"{block}, control" if event["purpose"] == "control" else block

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
+from millrace.analysis.bisected import bisection, bisects
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
+from millrace.cli import searched
 from millrace.cli.console import err, out
 from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.number_options import Percent
+from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.report import html, terminal
 from millrace.report.render import FORMATS, render
@@ -57,9 +60,16 @@ def command(
     """
     with Store.open(store, read_only=True) as opened:
         is_page = output_format == "html"
-        stored = opened.load_run(opened.find_run(run).id, observations_too=is_page)
+        # Verdicts look at observed plans, and are the same in every format.
+        stored = opened.load_run(opened.find_run(run).id, observations_too=True)
+        if bisects(stored.run) is not None:
+            page = opened.report_path(stored.run.id)
+            searched.report(bisection(stored), output_format, output, page)
+            return
         tests = tests_of(opened, stored.run.id) if is_page else ()
-    analysis = judge(stored, margin=None if margin is None else margin / 100, base=base)
+        analysis = with_calibration(
+            opened, judge(stored, margin=None if margin is None else margin / 100, base=base)
+        )
     explanations = explanations_of_report(stored, analysis.base, tests) if is_page else ()
     if output is not None:
         text = html.as_html(analysis, explanations) if is_page else render(analysis, output_format)

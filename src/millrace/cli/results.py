@@ -14,7 +14,7 @@ from millrace.cli.console import err, out, print_json, print_table
 from millrace.cli.store_option import store_option
 from millrace.levels import level_text
 from millrace.runner import ownership
-from millrace.store.records import StoredAttempt, StoredRun
+from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 from millrace.store.store import Store
 
 _STYLES = {"finished": "green", "failed": "red", "interrupted": "yellow", "open": "cyan"}
@@ -108,7 +108,10 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
-    """Remove runs with everything they yielded and their reports beside the store, for good."""
+    """Remove runs with everything they yielded and their reports beside the store, for good.
+
+    Their points of histories stay.
+    """
     with Store.open(store, create=False) as opened:
         ids = _ids(opened, runs)
         for run_id in ids:
@@ -116,10 +119,14 @@ def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
         if not yes:
             click.confirm(f"Remove {len(ids)} {_runs(ids)} for good?", abort=True, err=True)
         reports = [path for run_id in ids if (path := opened.report_path(run_id)).exists()]
+        recorded = [run_id for run_id in ids if run_id in opened.histories.runs()]
         opened.remove_runs(ids, is_alive=ownership.is_alive)
     err.print(f"removed {len(ids)} {_runs(ids)}", markup=False)
     for path in reports:
         err.print(f"removed the report {path}", markup=False)
+    for run_id in recorded:
+        forget = f"`millrace history forget {run_id}` takes them out"
+        err.print(f"its points of histories stay; {forget}", markup=False)
 
 
 def _ids(store: Store, wanted: Sequence[str]) -> list[str]:
@@ -162,12 +169,17 @@ def _print_trials(stored: StoredRun) -> None:
         outcome = (attempt.outcome if attempt else None) or "open"
         out.print(
             f"\n[bold]{trial.position + 1}[/] "
-            f"{'profile' if trial.purpose == 'profile' else 'block'} {trial.block + 1}  "
+            f"{_block(trial)}  "
             f"{escape(labels[trial.treatment_id])}  [{_STYLES[outcome]}]{outcome}[/]"
             + (f"  (attempt {attempt.number})" if attempt and attempt.number > 1 else "")
         )
         if attempt is not None:
             _print_yield(attempt)
+
+
+def _block(trial: TrialRecord) -> str:
+    block = f"{'profile' if trial.purpose == 'profile' else 'block'} {trial.block + 1}"
+    return f"{block}, control" if trial.purpose == "control" else block
 
 
 def _print_yield(attempt: StoredAttempt) -> None:

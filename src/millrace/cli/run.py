@@ -13,6 +13,7 @@ from millrace.cli.console import err, out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.quiet_host import quiet_host
+from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.errors import TrialFailed
 from millrace.experiment.model import Experiment
@@ -31,8 +32,9 @@ from millrace.store.store import Store
 def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bool) -> None:
     """Carry out the experiment in FILE, or continue it where it was stopped.
 
-    Installs the servers it needs, runs every trial that has no result yet, prints the verdicts and
-    writes an HTML report beside the store. Exit status 3 when a trial failed.
+    Installs the servers it needs and goes on block by block until each comparison is decided or
+    the limit is reached (with --blocks, for exactly so many blocks), prints the verdicts and writes
+    an HTML report beside the store. Exit status 3 when a trial failed.
     """
     experiment = choice.read()
     with ExitStack() as stack:
@@ -60,7 +62,7 @@ def _choose(store: Store, experiment: Experiment, fresh: bool) -> Chosen:
 def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:
     base = str(experiment.compare.base)
     stored = store.load_run(run.id, observations_too=True)
-    analysis = judge(stored, margin=experiment.margin, base=base)
+    analysis = with_calibration(store, judge(stored, margin=experiment.margin, base=base))
     terminal.show(analysis, out)
     explanations = explanations_of_report(stored, analysis.base, tests_of(store, run.id))
     path = html.write(analysis, store.report_path(run.id), explanations)

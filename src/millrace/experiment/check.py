@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millrace import workloads
+from millrace import durations, workloads
 from millrace.errors import Mistake, nearest
 from millrace.experiment import mistakes as door
 from millrace.experiment.levels import (
@@ -27,17 +28,17 @@ from millrace.workloads import Workload
 
 MAX_BLOCKS = 1000
 MAX_SEED = 2**63 - 1
-DEFAULT_BLOCKS = 5
+DEFAULT_BLOCKS = 10
 DEFAULT_MARGIN_PERCENT = 2.0
 MAX_MARGIN_PERCENT = 50.0
 
 _TOP_KEYS = (
-    "name", "title", "workload", "published", "seed", "blocks", "profile_blocks",
+    "name", "title", "workload", "published", "seed", "blocks", "max_time", "profile_blocks",
     "margin_percent", "observers", "default_scale", "factors", "compare", "parameters",
     "configurations", "scales",
 )  # fmt: skip
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales")
-_SCALE_KEYS = ("blocks", "profile_blocks", "margin_percent", "base", "factors")
+_SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base", "factors")
 
 # Run ids and names of files begin with it.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -69,6 +70,7 @@ class Settings:
 
     where: str = ""
     blocks: int | None = None
+    max_time_s: float | None = None
     profile_blocks: int | None = None
     margin_percent: float | None = None
     base: Level | None = None
@@ -80,6 +82,7 @@ class Settings:
         return Settings(
             where=scale.where,
             blocks=self.blocks if scale.blocks is None else scale.blocks,
+            max_time_s=self.max_time_s if scale.max_time_s is None else scale.max_time_s,
             profile_blocks=(
                 self.profile_blocks if scale.profile_blocks is None else scale.profile_blocks
             ),
@@ -335,6 +338,11 @@ def _settings(
             if "blocks" in table
             else None
         ),
+        max_time_s=(
+            _duration(found, f"{prefix}max_time", table["max_time"])
+            if "max_time" in table
+            else None
+        ),
         profile_blocks=(
             door.integer(found, f"{prefix}profile_blocks", profile_blocks, 0, MAX_BLOCKS)
             if "profile_blocks" in table
@@ -349,6 +357,14 @@ def _settings(
         factors=read_factors(found, f"{prefix}factors", factors, vocabulary),
         parameters=_parameters(found, where, parameters, vocabulary.workload),
     )
+
+
+def _duration(found: Mistakes, where: str, value: object) -> float | None:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return durations.parse(value)
+    found.add(where, f"{door.shown(value)} is not a duration", 'such as "45min" or "1h30min"')
+    return None
 
 
 def _parameters(

@@ -16,7 +16,7 @@ from typing import Any
 
 from millrace import workloads
 from millrace.errors import HostProblem
-from millrace.experiment.model import Plan
+from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial
 from millrace.experiment.plan import chosen
 from millrace.sizes import readable
 from millrace.workloads import Workload
@@ -48,11 +48,13 @@ class Needs:
 
 @dataclass(frozen=True)
 class Estimate:
-    """``time_s`` without downloads; ``measured_share`` is the fraction of trials whose time comes
-    from earlier trials on this host; ``peak_treatment`` needs ``peak_disk_bytes``."""
+    """``time_s`` without downloads, and ``least_time_s`` where a sequential experiment is decided
+    as soon as can be; ``measured_share`` is the fraction of trials whose time comes from earlier
+    trials on this host; ``peak_treatment`` needs ``peak_disk_bytes``."""
 
     n_trials: int
     time_s: float
+    least_time_s: float
     measured_share: float
     peak_disk_bytes: int
     peak_treatment: str
@@ -95,12 +97,20 @@ def estimate(
     return Estimate(
         n_trials=len(plan.trials),
         time_s=sum(times[trial.treatment.id] for trial in plan.trials),
+        least_time_s=sum(times[trial.treatment.id] for trial in _fewest(plan)),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=disks[peak.id],
         peak_treatment=peak.label,
         host_free_bytes=host_free_bytes,
         download_bytes=download_bytes,
     )
+
+
+def _fewest(plan: Plan) -> list[PlannedTrial]:
+    """The trials that are carried out whatever they show."""
+    if not plan.experiment.sequential:
+        return list(plan.trials)
+    return [t for t in plan.trials if t.purpose == "profile" or t.block < FEWEST_BLOCKS]
 
 
 def require_space(estimate: Estimate, where: str) -> None:

@@ -15,7 +15,15 @@ from typing import Any, Literal
 
 from millrace.levels import Level, level_text
 
-Purpose = Literal["measure", "profile"]
+Purpose = Literal["measure", "control", "profile"]
+
+# With so few blocks, and no limit of time, there is no look before the last: earlier ones tell
+# only differences far larger than the spread (millrace.stats.sequential), and an interval for one
+# look is half as wide.
+MOST_FIXED_BLOCKS = 5
+
+# No comparison is decided with fewer: they say too little about their own spread.
+FEWEST_BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,11 @@ class Experiment:
     ``published`` names the published study whose figures a report sets beside the user's own;
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
     ``observers`` are those that observe its trials; ``profile_blocks`` is the number of blocks
-    whose trials are profiled, after all that measure.
+    whose trials are profiled, after all that measure. ``campaign`` is what a campaign made it for,
+    by the key under which the run's ``spec`` says so.
+
+    ``sequential`` experiments go on until each comparison is decided, with ``blocks`` at most and
+    ``max_time_s`` of trials at most (None: without such a limit); others have exactly ``blocks``.
     """
 
     name: str
@@ -68,6 +80,9 @@ class Experiment:
     published: str | None
     source: str
     text: str
+    sequential: bool = False
+    max_time_s: float | None = None
+    campaign: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,8 @@ class Treatment:
 @dataclass(frozen=True)
 class PlannedTrial:
     """One run of one treatment: in block ``block`` (from 0), ``position`` in the whole order.
-    Profiled trials are in blocks of their own, which count from 0 too."""
+    Profiled trials are in blocks of their own, which count from 0 too; a control is one more trial
+    of the base in a block."""
 
     id: str
     treatment: Treatment

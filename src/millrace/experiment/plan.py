@@ -51,7 +51,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
     ]
     trials = tuple(
         PlannedTrial(
-            _trial_id(identity, treatment, block, purpose), treatment, block, position, purpose
+            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose
         )
         for position, (block, purpose, treatment) in enumerate(ordered)
     )
@@ -81,7 +81,8 @@ def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Any]:
     return {**experiment.parameters, **levels}
 
 
-def _trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
+def trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
+    """The id of a trial of a plan with the digest ``identity``."""
     return _id([identity, treatment.id, block, *([] if purpose == _MEASURE else [purpose])])
 
 
@@ -119,10 +120,12 @@ def _definitions(
 
 
 def _block_order(treatments: tuple[Treatment, ...], seed: str, block: int) -> list[Treatment]:
-    def key(treatment: Treatment) -> bytes:
-        return hashlib.sha256(f"{seed}:{block}:{treatment.id}".encode()).digest()
+    return sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))
 
-    return sorted(treatments, key=key)
+
+def drawn(text: str) -> bytes:
+    """What a text is sorted by where the order is to be random, and the same every time."""
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _id(identity: object) -> str:

@@ -14,7 +14,7 @@ from millrace.experiment.check import Checked, Definitions, Settings, Surroundin
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.lines import key_lines, line_of
 from millrace.experiment.mistakes import Mistakes
-from millrace.experiment.model import Compare, Experiment, Factor
+from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.levels import Level
 
 AS_WRITTEN = "as written"
@@ -23,9 +23,14 @@ _REFERENCE = "docs/experiment-file.md describes every key"
 
 @dataclass(frozen=True)
 class Overrides:
-    """What a request changes for one run; None leaves the file's word."""
+    """What a request changes for one run; None leaves the file's word.
+
+    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits.
+    """
 
     blocks: int | None = None
+    max_blocks: int | None = None
+    max_time_s: float | None = None
     profile_blocks: int | None = None
     observers: tuple[str, ...] | None = None
     margin_percent: float | None = None
@@ -50,7 +55,18 @@ def read(
     mistake of the file, at all scales, and UserError for a file that cannot be read or a scale
     that it does not have.
     """
-    text = _text(path)
+    return parse(_text(path), path, scale=scale, surroundings=surroundings, overrides=overrides)
+
+
+def parse(
+    text: str,
+    path: Path,
+    *,
+    scale: str | None,
+    surroundings: Surroundings,
+    overrides: Overrides = NO_OVERRIDES,
+) -> Experiment:
+    """``read`` for a text that is at hand; ``path`` is what errors call it."""
     document = _document(path, text)
     checked, found = check(document, surroundings)
     if found.found:
@@ -63,6 +79,11 @@ def read(
     assert settings.blocks is not None
     assert settings.profile_blocks is not None
     assert settings.margin_percent is not None
+    is_sequential = (
+        overrides.blocks is None
+        and (settings.blocks > MOST_FIXED_BLOCKS or settings.max_time_s is not None)
+        and len(compared.levels) > 1
+    )
     return Experiment(
         name=checked.name,
         title=checked.title,
@@ -80,6 +101,8 @@ def read(
         published=checked.published,
         source=str(path),
         text=text,
+        sequential=is_sequential,
+        max_time_s=settings.max_time_s if is_sequential else None,
     )
 
 
@@ -154,7 +177,8 @@ def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:
 def _overridden(settings: Settings, overrides: Overrides) -> Settings:
     return replace(
         settings,
-        blocks=overrides.blocks or settings.blocks,
+        blocks=overrides.blocks or overrides.max_blocks or settings.blocks,
+        max_time_s=overrides.max_time_s or settings.max_time_s,
         profile_blocks=(
             settings.profile_blocks
             if overrides.profile_blocks is None

@@ -25,6 +25,7 @@ COLUMNS = (
     "reason",
     "minimum_detectable",
     "blocks_wanted",
+    "adjusted_p",
     "base_value",
     "candidate_value",
 )
@@ -78,4 +79,5 @@ def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:
         comparison.reason,
         comparison.minimum_detectable,
         comparison.blocks_wanted,
+        comparison.adjusted_p,
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from millrace.analysis.conditions import DriveConditions
 from millrace.analysis.model import RunAnalysis, TreatmentAnalysis
+from millrace.report import steady_notes
 from millrace.report.formatting import counted, percent_text, seconds_text
 
 ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
@@ -19,6 +20,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     """What makes figures of driven clients less trustworthy, a sentence each."""
     return [
         *_about_unequal_work(analysis),
+        *steady_notes.warnings(analysis),
         *_about_errors(analysis),
         *_about_open_loop(analysis),
         *_about_settling(analysis),
@@ -32,6 +34,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 def conditions(analysis: RunAnalysis) -> list[str]:
     """Under which conditions clients were driven: facts of the trials, a sentence each."""
     return [
+        *steady_notes.conditions(analysis),
         *_about_memory(analysis),
         *_about_client(analysis),
         *_about_sleeping_cpus(analysis),

@@ -28,6 +28,7 @@ def doubts(explanation: Explanation) -> list[str]:
         *_unaccounted(explanation),
         *_unaccounted_statements(explanation),
         *_disturbed(explanation),
+        *_stopped(explanation),
     ]
 
 
@@ -110,6 +111,15 @@ def _open(each: StatementDifferences, side: Explained, *, is_a: bool) -> str:
         return ""
     kind = "unaccounted" if us > 0 else "counted twice"
     return f"{each.name} ({whole_percent_text(abs(share))} {kind})"
+
+
+def _stopped(explanation: Explanation) -> Iterator[str]:
+    """What intervals of one look are worth where what was seen decided when to stop."""
+    if explanation.run.design.kind == "sequential":
+        yield (
+            "The number of blocks was decided by what they showed: the verdict allows for that, "
+            "the intervals here do not, and are somewhat too narrow."
+        )
 
 
 def _disturbed(explanation: Explanation) -> Iterator[str]:

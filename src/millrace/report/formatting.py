@@ -15,6 +15,7 @@ GLYPHS = {
     "improvement": "▲",
     "equivalent": "=",
     "inconclusive": "?",
+    "may be chance": "~",
     "failed": "✕",
     "base failed": "✕",
     "no verdict": "·",

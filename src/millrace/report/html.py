@@ -20,8 +20,10 @@ from millrace.analysis.model import (
 )
 from millrace.analysis.verdict import margin_text
 from millrace.levels import level_text
-from millrace.report import drive_notes, explain_html, notes
+from millrace.report import design_text, explain_html, notes
+from millrace.report.calibrations import head_line
 from millrace.report.charts import RatioChart, bar_charts, ratio_charts
+from millrace.report.dependence import dependence_part
 from millrace.report.drive_tables import cost_table, latency_table
 from millrace.report.formatting import GLYPHS, bytes_text, counted
 from millrace.report.latency_charts import latency_charts
@@ -30,6 +32,7 @@ from millrace.report.matrix import Matrix, is_large, matrix, sections
 from millrace.report.pages import environment
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, first_line, sentence, verdict_text
+from millrace.report.steady_notes import steady_table
 from millrace.report.tables import (
     Table,
     options_table,
@@ -91,18 +94,23 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "run": analysis.run,
         "title": analysis.run.title or analysis.run.name,
         "subtitle": notes.subtitle(analysis),
+        "calibration": (
+            None if analysis.calibrations is None else head_line(analysis.calibrations)
+        ),
         "answer": answer(analysis),
         "sentences": [_verdict_sentence(c, analysis) for c in analysis.comparisons()],
         "warnings": notes.warnings(analysis),
-        "conditions": drive_notes.conditions(analysis),
+        "conditions": notes.conditions(analysis),
         "large": large,
         "matrix": matrix(analysis, headline) if large else None,
         "relative": relative,
         "one_axis": have_one_axis(relative),
+        "dependence": dependence_part(analysis),
         "latencies": latency_table(analysis, "transaction"),
         "statements": latency_table(analysis, "statement"),
         "curves": _curves(analysis),
         "costs": cost_table(analysis),
+        "steady": steady_table(analysis),
         "results": results_table(analysis, headline, analysis.time),
         "bars": bar_charts(analysis, headline),
         "ratios": ratio_charts(analysis, headline),
@@ -131,6 +139,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "facts": list(_flat(analysis.run.host.facts)),
         "order": _order(analysis),
         "chance": notes.chance(analysis),
+        "method": design_text.method(analysis),
         "margin": margin_text(analysis.margin),
         "glyphs": GLYPHS,
         "counted": counted,
@@ -185,7 +194,8 @@ def _order(analysis: RunAnalysis) -> list[list[str]]:
     labels = {treatment.id: treatment.label for treatment in analysis.treatments}
     blocks: dict[int, list[str]] = {}
     for trial in analysis.trials:
-        blocks.setdefault(trial.block, []).append(labels[trial.treatment_id])
+        again = " (control)" if trial.purpose == "control" else ""
+        blocks.setdefault(trial.block, []).append(f"{labels[trial.treatment_id]}{again}")
     return list(blocks.values())
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
+from millrace.analysis.effects import Dependence, dependences
 from millrace.analysis.latencies import Latency
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
@@ -11,14 +12,22 @@ from millrace.analysis.model import (
     Group,
     InstanceAnalysis,
     MetricSummary,
+    QuotedCalibration,
     RunAnalysis,
     TreatmentAnalysis,
 )
+from millrace.analysis.steadiness import TrialSteadiness
+from millrace.report.calibrations import head_line
+from millrace.report.dependence import dependence_text
+from millrace.report.design_json import controls_part, design_part
 from millrace.report.json_schema import (
     VERSION,
+    CalibrationPart,
     ComparisonPart,
     ConditionsPart,
+    DependencePart,
     FailurePart,
+    GatePart,
     HostPart,
     LatencyPart,
     MatrixCellPart,
@@ -30,6 +39,7 @@ from millrace.report.json_schema import (
     ReportDocument,
     RunPart,
     ServerPart,
+    SteadinessPart,
     SummaryPart,
     TreatmentPart,
     TrialPart,
@@ -50,6 +60,8 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
         schema=VERSION,
         answer=answer(analysis),
         run=run_part(analysis.run),
+        design=design_part(analysis),
+        controls=controls_part(analysis.controls),
         margin=analysis.margin,
         confidence=analysis.confidence,
         factor=analysis.factor,
@@ -71,6 +83,7 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             for metric in analysis.metrics
             for comparison in analysis.comparisons(metric)
         ],
+        dependences=[_dependence(found, analysis) for found in dependences(analysis)],
         treatments=[_treatment(treatment) for treatment in analysis.treatments],
         published=_published(analysis),
         variables=_variables(analysis),
@@ -97,7 +110,15 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             )
             for failure in analysis.failures
         ],
+        calibration=_calibration(analysis.calibrations),
     )
+
+
+def _calibration(calibrations: tuple[QuotedCalibration, ...] | None) -> CalibrationPart | None:
+    if not calibrations:
+        return None
+    quoted = asdict(calibrations[0]) | {"sentence": head_line(calibrations)}
+    return CalibrationPart(**{**quoted, "stale": list(quoted["stale"])})
 
 
 def as_json(analysis: RunAnalysis) -> str:
@@ -144,8 +165,18 @@ def _comparison(comparison: Comparison, analysis: RunAnalysis) -> ComparisonPart
         minimum_detectable=comparison.minimum_detectable,
         blocks_wanted=comparison.blocks_wanted,
         unequal_work=comparison.unequal or None,
+        not_steady=comparison.unsteady or None,
         same=comparison.same,
+        adjusted_p=comparison.adjusted_p,
+        may_be_chance=comparison.may_be_chance,
         sentence=sentence(comparison, analysis),
+    )
+
+
+def _dependence(found: Dependence, analysis: RunAnalysis) -> DependencePart:
+    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    return DependencePart(
+        **values, metric=analysis.headline.name, sentence=dependence_text(found, analysis)
     )
 
 
@@ -170,7 +201,28 @@ def _treatment(treatment: TreatmentAnalysis) -> TreatmentPart:
             None if treatment.driven is None else ConditionsPart(**asdict(treatment.driven))
         ),
         latencies=[_latency(latency) for latency in treatment.latencies],
+        steadiness=[_steadiness(trial) for trial in treatment.steadiness],
         options=[option for instance in treatment.instances for option in _options(instance)],
+    )
+
+
+def _steadiness(trial: TrialSteadiness) -> SteadinessPart:
+    return SteadinessPart(
+        trial=trial.trial_id,
+        block=trial.block,
+        state=trial.state,
+        figure=trial.figure,
+        course=trial.course.kind,
+        change=trial.course.change,
+        seconds=trial.seconds,
+        warmup_s=trial.warmup_s,
+        measured_s=trial.measured_s,
+        found_s=trial.found_s,
+        enough_s=trial.enough_s,
+        gates=[
+            GatePart(name=gate.name, result=gate.result, figures=gate.figures, remedy=gate.remedy)
+            for gate in trial.gates
+        ],
     )
 
 
@@ -224,6 +276,7 @@ def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> 
         low=None if estimate is None else estimate.low,
         high=None if estimate is None else estimate.high,
         verdict=None if comparison is None else comparison.verdict,
+        may_be_chance=comparison is not None and comparison.may_be_chance,
     )
 
 

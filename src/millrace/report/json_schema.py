@@ -11,10 +11,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from millrace.analysis.effects import Term
 from millrace.analysis.latencies import Of, Time
 from millrace.analysis.metrics import Direction
 from millrace.analysis.model import Verdict
+from millrace.analysis.steadiness import State
+from millrace.analysis.stopping import Ending, StandingState
 from millrace.levels import Level
+from millrace.stats import Looks
+from millrace.stats.course import Kind
+from millrace.stats.effects import Effect
 
 Version = Literal["millrace.report/2"]
 VERSION: Version = "millrace.report/2"
@@ -139,6 +145,40 @@ class ConditionsPart(_Part):
     client_share: float | None
 
 
+class GatePart(_Part):
+    """What the server said at both ends of the measured part about a steady state; `result` is
+    `unknown` where it did not tell. `remedy` is what to do where it failed."""
+
+    name: str
+    result: Literal["passed", "failed", "unknown"]
+    figures: str
+    remedy: str
+
+
+class SteadinessPart(_Part):
+    """Whether a finished trial showed a steady state; `block` counts from 0.
+
+    `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
+    apply` (trials of a fixed number of operations). `course` is what `figure` did over the
+    `seconds` points of the measured part, by the fraction `change`. `found_s` is when the warm-up
+    of `warmup_s` had ended, and `enough_s` one that would have been enough for a trial that was not
+    steady. Null: not known.
+    """
+
+    trial: str
+    block: int
+    state: State
+    figure: str
+    course: Kind
+    change: float | None
+    seconds: int
+    warmup_s: float | None
+    measured_s: float | None
+    found_s: float | None
+    enough_s: float | None
+    gates: list[GatePart]
+
+
 class LatencyPart(_Part):
     """Latencies of a transaction or statement, of all finished trials together.
 
@@ -156,8 +196,8 @@ class LatencyPart(_Part):
 
 
 class TreatmentPart(_Part):
-    """A treatment: its levels, its trials and what they measured. Without driven clients, `work`
-    and `latencies` are empty and `conditions` is null."""
+    """A treatment: its levels, its trials and what they measured. Without driven clients, `work`,
+    `latencies` and `steadiness` are empty and `conditions` is null."""
 
     id: str
     label: str
@@ -173,6 +213,7 @@ class TreatmentPart(_Part):
     work: list[WorkPart]
     conditions: ConditionsPart | None
     latencies: list[LatencyPart]
+    steadiness: list[SteadinessPart]
     options: list[OptionPart]
 
 
@@ -181,7 +222,10 @@ class ComparisonPart(_Part):
 
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
-    two did not do the same work, or are not shown to have done, and is null where they are.
+    two did not do the same work, or are not shown to have done, and is null where they are;
+    `not_steady` that too many trials were not steady, and what to do, null where they were.
+    `adjusted_p` is the p-value among all comparisons of the metric, and `may_be_chance` says of a
+    regression or improvement that it is one by itself alone, and not among so many comparisons.
     """
 
     base: Level
@@ -203,8 +247,92 @@ class ComparisonPart(_Part):
     minimum_detectable: float | None
     blocks_wanted: int | None
     unequal_work: str | None
+    not_steady: str | None
     same: bool
+    adjusted_p: float | None
+    may_be_chance: bool
     sentence: str
+
+
+class DependencePart(_Part):
+    """On which `factors`, those held at several levels, a candidate's ratio depends, in `metric`.
+
+    `overall` is the mean ratio over all levels alike, `verdict` that on it; all intervals are of
+    `confidence`. `terms` are the factors and pairs of factors, empty where too many comparisons are
+    missing to tell them apart. No comparison is shown to be further from the mean than the fraction
+    `apart_at_most`; `uniform` says that this is inside the margin. `everywhere` is the verdict that
+    each comparison has by itself, null where they have not the same. `unexplained` says that the
+    comparisons hold more than factors and pairs explain. `missing` of `planned` comparisons have
+    too few results. `sentence` says it in words.
+    """
+
+    candidate: Level
+    metric: str
+    factors: tuple[str, ...]
+    confidence: float
+    overall: Effect
+    verdict: Verdict
+    terms: tuple[Term, ...]
+    apart_at_most: float
+    uniform: bool
+    everywhere: Verdict | None
+    unexplained: bool
+    missing: int
+    planned: int
+    sentence: str
+
+
+class StandingPart(_Part):
+    """How a comparison of the headline metric stands. `after` is how many blocks the run had when
+    it was closed, null while it is open; `more_blocks` about how many would decide an open
+    one, null where that cannot be told."""
+
+    base_treatment: str
+    candidate_treatment: str
+    state: StandingState
+    after: int | None
+    more_blocks: int | None
+
+
+class DesignPart(_Part):
+    """How the number of blocks was decided: exactly `blocks`, or, `sequential`, until each
+    comparison was decided, at most `blocks` and `max_time_s` of trials. `ended` says why a
+    sequential run has no further block: all comparisons are `closed`, or the limit of `blocks` or
+    `time`; null where it may go on. `intervals_for` says whether intervals hold for `any` number of
+    looks or for `once`.
+    """
+
+    kind: Literal["fixed", "sequential"]
+    blocks: int
+    max_time_s: float | None
+    ended: Ending | None
+    intervals_for: Looks
+    standings: list[StandingPart]
+
+
+class ControlPart(_Part):
+    """The base of a group against itself in the headline metric, where it ran once more in a block.
+    Null: no pair of finished trials, or too few for an interval."""
+
+    base_treatment: str
+    held: dict[str, Level]
+    planned: int
+    finished: int
+    n_blocks: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+class ControlsPart(_Part):
+    """The base against itself: the pairs of all groups together, and each group's."""
+
+    n_pairs: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+    excludes_1: bool
+    groups: list[ControlPart]
 
 
 class PublishedPart(_Part):
@@ -261,6 +389,7 @@ class MatrixCellPart(_Part):
     low: float | None
     high: float | None
     verdict: Verdict | None
+    may_be_chance: bool
 
 
 class MatrixRowPart(_Part):
@@ -275,6 +404,27 @@ class MatrixPart(_Part):
 
     metric: str
     rows: list[MatrixRowPart]
+
+
+class CalibrationPart(_Part):
+    """The calibration of the host that is quoted: the newest one for the experiment, else for any.
+    `age_s` is from its end to when the report was made; rates and changes are fractions. `smallest`
+    is the smallest change seen in `blocks` blocks, in the quietest and in the noisiest group. Null:
+    not enough was measured. `stale` says why it tells little about the run."""
+
+    run: str
+    experiment: str
+    is_of_experiment: bool
+    ended_utc: str
+    age_s: float
+    verdicts: int
+    false: int
+    low: float | None
+    high: float | None
+    smallest: tuple[float, float] | None
+    blocks: int
+    stale: list[str]
+    sentence: str
 
 
 class FailurePart(_Part):
@@ -296,6 +446,8 @@ class ReportDocument(_Part):
     document_schema: Version = Field(alias="schema")
     answer: str
     run: RunPart
+    design: DesignPart
+    controls: ControlsPart | None
     margin: float
     confidence: float
     factor: str
@@ -304,12 +456,14 @@ class ReportDocument(_Part):
     metrics: list[MetricPart]
     matrices: list[MatrixPart]
     comparisons: list[ComparisonPart]
+    dependences: list[DependencePart]
     treatments: list[TreatmentPart]
     published: list[PublishedPart]
     variables: list[VariablesPart]
     servers: list[ServerPart]
     host: HostPart
     failures: list[FailurePart]
+    calibration: CalibrationPart | None
 
 
 def schema() -> Mapping[str, Any]:

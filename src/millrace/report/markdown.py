@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import RunAnalysis
-from millrace.report import drive_notes, notes
+from millrace.report import dependence, notes
+from millrace.report.calibrations import head_line
 from millrace.report.drive_tables import cost_table, latency_table
 from millrace.report.formatting import GLYPHS
 from millrace.report.matrix import Cell, Matrix, is_large, matrix
@@ -34,6 +35,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
     parts = [
         f"# {_plain(run.title or run.name)}",
         _plain(notes.subtitle(analysis)),
+        "" if analysis.calibrations is None else _plain(head_line(analysis.calibrations)),
         f"**{_plain(answer(analysis))}**",
     ]
     for metric in analysis.metrics:
@@ -46,6 +48,9 @@ def as_markdown(analysis: RunAnalysis) -> str:
         if large:
             parts += [_matrix(matrix(analysis, metric)), _matrix_key(metric)]
         parts += _folded("Every treatment and verdict", detail) if large else detail
+    depends = dependence.dependence_part(analysis)
+    if depends is not None:
+        parts += [f"## {dependence.TITLE}", _list(depends.sentences), _table(depends.table)]
     for driven in (latency_table(analysis, "transaction"), cost_table(analysis)):
         if driven is not None:
             parts.append(f"## {_plain(driven.title)}")
@@ -58,7 +63,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
     warnings = [
         *notes.warnings(analysis),
         *notes.failure_lines(analysis),
-        *drive_notes.conditions(analysis),
+        *notes.conditions(analysis),
     ]
     if warnings:
         parts += ["## Notes", _list(warnings)]

@@ -11,6 +11,7 @@ from millrace.analysis.model import Group, RunAnalysis
 from millrace.analysis.verdict import margin_text
 from millrace.levels import Level, is_name, level_text
 from millrace.report import drive_notes
+from millrace.report.design_text import controls_text, controls_warning, design_text
 from millrace.report.formatting import count_text, counted, percent_text
 from millrace.report.sentences import first_line
 
@@ -18,13 +19,13 @@ GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
 
 def subtitle(analysis: RunAnalysis) -> str:
-    """One line: the run, its scale, size, blocks and margin."""
+    """One line: the run, its scale, size, blocks and how they ended, and margin."""
     run = analysis.run
     parts = [f"run {run.id}", f"scale {run.scale}"]
     if "rows" in run.spec.get("parameters", {}):
         parts.append(f"{int(run.spec['parameters']['rows']):,} rows")
     parts += _constants(analysis.constants)
-    parts += [counted(run.blocks, "block"), f"margin {margin_text(analysis.margin)}"]
+    parts += [design_text(analysis), f"margin {margin_text(analysis.margin)}"]
     return " · ".join(parts)
 
 
@@ -52,6 +53,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     """What a reader must know before trusting the verdicts, a sentence each."""
     return [
         *_about_trials(analysis),
+        *_about_controls(analysis),
         *_about_bases(analysis),
         *_about_attached(analysis),
         *drive_notes.warnings(analysis),
@@ -62,22 +64,34 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     ]
 
 
+def conditions(analysis: RunAnalysis) -> list[str]:
+    """Under which conditions it was measured: facts of the trials, a sentence each."""
+    found = analysis.controls
+    controls = [controls_text(found)] if found is not None and not found.excludes_1 else []
+    return [*controls, *drive_notes.conditions(analysis)]
+
+
 def _about_trials(analysis: RunAnalysis) -> list[str]:
     lines = []
     planned = len(analysis.trials)
-    ended = sum(t.finished + t.failed for t in analysis.treatments)
-    if ended < planned:
-        waiting = f"{planned - ended} of {counted(planned, 'trial')}"
+    open_trials = sum(treatment.open for treatment in analysis.treatments)
+    if open_trials:
+        waiting = f"{open_trials} of {counted(planned, 'trial')}"
         lines.append(f"the run is unfinished: {waiting} have not ended")
     if analysis.failures:
         lines.append(f"{len(analysis.failures)} of {counted(planned, 'trial')} failed")
-    if analysis.looks:
+    if analysis.looks and analysis.run.design.kind == "fixed":
         numbers = ", then ".join(f"{number:,}" for number in (*analysis.looks, analysis.run.blocks))
         lines.append(
-            f"blocks were added after a first look ({numbers}): the stated "
-            f"{analysis.confidence * 100:g} % holds for a number of blocks fixed beforehand"
+            f"blocks were added after a first look ({numbers}), so the interval is the wider one "
+            f"that holds for any number of looks"
         )
     return lines
+
+
+def _about_controls(analysis: RunAnalysis) -> list[str]:
+    found = analysis.controls
+    return [controls_warning(found)] if found is not None and found.excludes_1 else []
 
 
 def _about_bases(analysis: RunAnalysis) -> list[str]:
@@ -164,12 +178,16 @@ def failure_lines(analysis: RunAnalysis) -> list[str]:
 
 
 def chance(analysis: RunAnalysis) -> str | None:
-    """How many intervals exclude 1 by chance alone, when several comparisons are made."""
+    """How many intervals exclude 1 by chance alone, when several comparisons are made, and what is
+    done about it."""
     number = sum(comparison.estimate is not None for comparison in analysis.comparisons())
     if number < 2:
         return None
-    expected = number * (1 - analysis.confidence)
+    alpha = 1 - analysis.confidence
     return (
         f"Each interval has its own confidence of {analysis.confidence * 100:g} %: of {number} "
-        f"comparisons of like with like, {expected:.1f} would exclude 1 by chance."
+        f"comparisons of like with like, {number * alpha:.1f} would exclude 1 by chance. So a "
+        f"difference counts as a regression or an improvement where it is left when their number "
+        f"is taken into account (a false discovery rate of {alpha * 100:g} %, by Benjamini and "
+        f"Yekutieli); else it may be chance."
     )

@@ -19,6 +19,7 @@ MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 COUNTED = {
     "regression": ("regression", "regressions"),
     "improvement": ("improvement", "improvements"),
+    "may be chance": ("that may be chance", "that may be chance"),
     "equivalent": ("equivalent", "equivalent"),
     "inconclusive": ("inconclusive", "inconclusive"),
     "failed": ("failed", "failed"),
@@ -28,9 +29,12 @@ COUNTED = {
 
 
 def verdict_text(comparison: Comparison) -> str:
-    """The verdict as shown; a candidate that did not fail itself is not called failed."""
+    """The verdict as shown; a candidate that did not fail itself is not called failed, and a
+    difference that is one by itself alone not a regression or improvement."""
     if comparison.only_base_failed:
         return "base failed"
+    if comparison.may_be_chance:
+        return "may be chance"
     return comparison.verdict or "no verdict"
 
 
@@ -44,7 +48,7 @@ def answer(analysis: RunAnalysis) -> str:
         return f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
     if len(comparisons) <= FEW:
         parts = [_brief(comparison, analysis) for comparison in comparisons]
-        return f"Compared with {analysis.base_text}, {_listed(parts)}."
+        return f"Compared with {analysis.base_text}, {listed(parts)}."
     return _counts(comparisons, analysis)
 
 
@@ -54,9 +58,8 @@ def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> st
     if len(reasons) <= _FEW_REASONS or not analysis.failures:
         return "; ".join(sorted(reasons))
     first = analysis.failures[0]
-    planned = sum(treatment.planned for treatment in analysis.treatments)
     return (
-        f"{len(analysis.failures)} of {counted(planned, 'trial')} failed, the first, "
+        f"{len(analysis.failures)} of {counted(len(analysis.trials), 'trial')} failed, the first, "
         f"{first.treatment}, at step {first.step}: {first_line(first.reason)}"
     )
 
@@ -83,12 +86,24 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
             f", {estimate.confidence * 100:g} % interval "
             f"{ratio_text(estimate.low)} to {ratio_text(estimate.high)}"
         )
-    text += f" over {counted(comparison.n_blocks, 'block')}: {verdict_text(comparison)}"
+    text += f" over {counted(comparison.n_blocks, 'block')}: {_verdict_among(comparison, analysis)}"
     if comparison.verdict in ("regression", "improvement"):
         return f"{text}{_lost(comparison)}."
-    if comparison.verdict == "inconclusive" and not comparison.unequal:
+    if comparison.verdict == "inconclusive" and not (comparison.unequal or comparison.unsteady):
         return f"{text}, {comparison.reason}{_wanted(comparison, analysis.margin)}."
     return f"{text}, {comparison.reason}."
+
+
+def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """The verdict; of one that holds by itself alone, among how many it may be chance."""
+    if not comparison.may_be_chance or comparison.adjusted_p is None:
+        return verdict_text(comparison)
+    of_metric = analysis.comparisons(comparison.metric)
+    among = counted(sum(each.adjusted_p is not None for each in of_metric), "comparison")
+    return (
+        f"{comparison.verdict} by itself, may be chance among {among} "
+        f"(adjusted p {comparison.adjusted_p:.2g})"
+    )
 
 
 def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
@@ -107,7 +122,7 @@ def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
 
 
 def _effect_of(comparison: Comparison, estimate: RatioEstimate) -> str:
-    sure = comparison.verdict not in ("inconclusive", None)
+    sure = comparison.verdict not in ("inconclusive", None) and not comparison.may_be_chance
     return effect(estimate.ratio, comparison.metric, sure=sure)
 
 
@@ -148,7 +163,7 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
         return f"{name} has nothing to be compared with (the base failed)"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
-    verdict = comparison.verdict
+    verdict = comparison.verdict and _verdict_among(comparison, analysis)
     said = f"{verdict}{_lost(comparison)}" if verdict else f"no verdict: {comparison.reason}"
     return f"{name} {_effect_of(comparison, comparison.estimate)} ({said})"
 
@@ -168,7 +183,7 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         if verdict in ("regression", "improvement"):
             part += f" (largest: {_largest(of_verdict, analysis)})"
         parts.append(part)
-    text = f"Of {len(comparisons)} comparisons with {analysis.base_text}: {_listed(parts)}."
+    text = f"Of {len(comparisons)} comparisons with {analysis.base_text}: {listed(parts)}."
     fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
     if fewer:
         text += (
@@ -188,5 +203,6 @@ def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     return f"{name} {effect(ratio, largest.metric)}"
 
 
-def _listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

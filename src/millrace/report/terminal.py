@@ -9,7 +9,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.model import RunAnalysis
-from millrace.report import drive_notes, notes
+from millrace.report import dependence, notes
+from millrace.report.calibrations import head_line
 from millrace.report.drive_tables import cost_table, latency_table
 from millrace.report.formatting import GLYPHS
 from millrace.report.matrix import is_large, matrix
@@ -19,6 +20,8 @@ from millrace.report.tables import published_table, results_table
 from millrace.report.terminal_matrix import STYLES, draw_matrix
 from millrace.report.terminal_table import show_table
 from millrace.report.units import readable
+
+_SHORT = 12  # rows
 
 
 def show(analysis: RunAnalysis, console: Console) -> None:
@@ -31,6 +34,8 @@ def show(analysis: RunAnalysis, console: Console) -> None:
     console.print()
     console.print(Text(run.title or run.name, style="bold"), soft_wrap=False)
     console.print(Text(notes.subtitle(analysis), style="dim"), soft_wrap=False)
+    if analysis.calibrations is not None:
+        console.print(Text(head_line(analysis.calibrations), style="dim"), soft_wrap=False)
     console.print()
     console.print(Text(answer(analysis), style="bold"), soft_wrap=False)
     console.print()
@@ -41,6 +46,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
         _show_driven(analysis, console)
         console.print()
         _show_sentences(analysis, console)
+    _show_dependence(analysis, console)
     _show_published(analysis, console)
     _show_notes(analysis, console)
 
@@ -87,6 +93,20 @@ def _show_sentences(analysis: RunAnalysis, console: Console) -> None:
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
 
 
+def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
+    """What differences depend on; its table where that is short."""
+    found = dependence.dependence_part(analysis)
+    if found is None:
+        return
+    console.print()
+    console.print(Text(dependence.TITLE, style="bold"), soft_wrap=False)
+    for line in found.sentences:
+        console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
+    if sum(len(section.rows) for section in found.table.sections) <= _SHORT:
+        console.print()
+        show_table(found.table, console)
+
+
 def _show_published(analysis: RunAnalysis, console: Console) -> None:
     study = published_beside(analysis)
     table = published_table(analysis, study, analysis.headline) if study else None
@@ -99,7 +119,7 @@ def _show_published(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_notes(analysis: RunAnalysis, console: Console) -> None:
-    lines, conditions = notes.warnings(analysis), drive_notes.conditions(analysis)
+    lines, conditions = notes.warnings(analysis), notes.conditions(analysis)
     if lines or conditions:
         console.print()
     for line in lines:

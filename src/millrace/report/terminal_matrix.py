@@ -17,6 +17,7 @@ STYLES = {
     "improvement": "bold green",
     "equivalent": "cyan",
     "inconclusive": "yellow",
+    "may be chance": "yellow",
     "failed": "bold red",
     "base failed": "bold red",
 }

@@ -2,51 +2,46 @@
 
 The same command continues its run. Another file, level, parameter or configuration is another run;
 so is a host or a build that is not what it was, because trials of one block must not live in two
-worlds. A report's own matters (base, margin, published figures) do not make another run.
+worlds. A report's own matters (base, margin, published figures) do not make another run, nor does
+how many blocks there are to be, and who decides that.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from millrace.errors import MillraceError
-from millrace.experiment.model import Experiment, Plan
+from millrace.experiment.controls import with_controls
+from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand
-from millrace.runner.run import experiment_spec, new_run_record, utc_now
+from millrace.runner.run import (
+    design_of,
+    experiment_spec,
+    new_run_record,
+    stored_trial_id,
+    utc_now,
+)
 from millrace.servers import install
 from millrace.servers.model import InstalledServer
-from millrace.store.records import HostRecord, RunRecord
+from millrace.store.records import CONFIRMS, HostRecord, RunRecord, StoredRun, TrialRecord
+from millrace.store.same_host import changes
 from millrace.store.store import Store
 
 _SEEDS = 1 << 31
 
-# What a reboot, an update or a setting changes, and no block may straddle.
-_WATCHED_FACTS = (
-    "kernel.release",
-    "libc",
-    "memory.total_bytes",
-    "frequency.governor",
-    "frequency.turbo",
-    "huge_pages.transparent",
-    "filesystem.mount_point",
-    "filesystem.type",
-    "filesystem.source",
-    "limits.cpus",
-    "limits.memory_bytes",
-)
-_WATCHED_VERSIONS = ("load_generator", "data")
-_MATTERS_OF_THE_REPORT = ("source", "compare", "published", "extensions")
+# Neither what a report is about, nor how many blocks there are, makes another run.
+_OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", CONFIRMS)
 
 
 @dataclass(frozen=True)
 class Chosen:
     """A run to carry out, with its plan; ``is_new`` when the store does not know it yet.
 
-    ``extension`` is what is recorded when blocks are added to it; ``told`` says why an earlier run
-    is not continued.
+    The plan of a sequential experiment has all that there may be. ``extension`` is what is recorded
+    when blocks are added to the run; ``told`` says why an earlier run is not continued.
     """
 
     run: RunRecord
@@ -73,20 +68,68 @@ def choose(
         for run in store.runs_of(plan.digest, host.id, experiment.seed):
             if not measures_the_same(run, experiment):
                 continue
-            changes = [*_changes(run, host.facts, versions), *_rebuilt(store, run)]
-            if not changes:
-                return _continued(run, experiment, command)
-            told = f"run {run.id} is not continued, a new one begins: {'; '.join(changes)}"
+            changed = [*changes(run, host, versions), *_rebuilt(store, run)]
+            if not changed:
+                return _continued(store, run, experiment, command)
+            told = f"run {run.id} is not continued, a new one begins: {'; '.join(changed)}"
             break
-    return Chosen(new_run_record(plan, host, versions, command), plan, is_new=True, told=told)
+    run = new_run_record(plan, host, versions, command)
+    return Chosen(run, with_controls(plan), is_new=True, told=told)
 
 
-def _continued(run: RunRecord, experiment: Experiment, command: str) -> Chosen:
-    plan = expand(experiment, seed=run.seed)
+def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> Chosen:
+    stored = store.load_run(run.id)
+    stored = only_begun(stored) if experiment.sequential else stored
+    blocks = len({trial.block for trial in stored.trials if trial.purpose != "profile"})
+    extension = {
+        "blocks": experiment.blocks,
+        "design": asdict(design_of(experiment)),
+        "utc": utc_now(),
+        "command": command,
+    }
+    if experiment.sequential:
+        # What was begun is carried out whatever the limit is now.
+        most = replace(experiment, blocks=max(experiment.blocks, blocks))
+        plan = _controlled(expand(most, seed=run.seed), stored, blocks)
+        is_other = run.design != design_of(experiment)
+        return Chosen(run, plan, extension=extension if is_other else None)
+    plan = _controlled(expand(experiment, seed=run.seed), stored, blocks)
+    plan = _as_begun(plan, stored)
     if experiment.blocks <= run.blocks:
         return Chosen(run, plan)
-    extension = {"blocks": experiment.blocks, "utc": utc_now(), "command": command}
     return Chosen(replace(run, blocks=experiment.blocks), plan, extension=extension)
+
+
+def only_begun(stored: StoredRun) -> StoredRun:
+    """The run without the blocks in which no trial was begun: what they hold is decided anew."""
+    attempted = {attempt.trial_id for attempt in stored.attempts}
+    begun = {_block(trial) for trial in stored.trials if trial.id in attempted}
+    trials = tuple(trial for trial in stored.trials if _block(trial) in begun)
+    return replace(stored, trials=trials)
+
+
+def _block(trial: TrialRecord | PlannedTrial) -> tuple[bool, int]:
+    """The block of a trial; those of profiled trials are others."""
+    return trial.purpose == "profile", trial.block
+
+
+def _controlled(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
+    """The plan with controls that go on from those in a run's first ``blocks``."""
+    having = (trial.block for trial in stored.trials if trial.purpose == "control")
+    return with_controls(plan, begun=blocks, first=min(having, default=None))
+
+
+def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
+    """The plan with blocks that were begun as they were: what dropped out of one cannot be made up
+    for, because trials of a block are to be of one time."""
+    known = {trial.id for trial in stored.trials}
+    begun = {_block(trial) for trial in stored.trials}
+    kept = (
+        trial
+        for trial in plan.trials
+        if stored_trial_id(stored.run, trial) in known or _block(trial) not in begun
+    )
+    return replace(plan, trials=tuple(kept))
 
 
 def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
@@ -95,29 +138,8 @@ def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
 
 
 def _essence(spec: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in spec.items() if key not in _MATTERS_OF_THE_REPORT}
+    kept = {key: value for key, value in spec.items() if key not in _OF_NO_TRIAL}
     return {**kept, "compared factor": spec["compare"]["factor"]}
-
-
-def _changes(
-    run: RunRecord, facts: Mapping[str, Any], versions: Mapping[str, str]
-) -> Iterator[str]:
-    """What is not as it was when the run began, each in words."""
-    for name in _WATCHED_VERSIONS:
-        if run.versions.get(name) != versions.get(name):
-            label = name.replace("_", " ")
-            yield f"the {label} was {run.versions.get(name)} and is {versions.get(name)}"
-    for path in _WATCHED_FACTS:
-        before, now = _at(run.host.facts, path), _at(facts, path)
-        if before != now:
-            yield f"{path.replace('.', ' ').replace('_', ' ')} was {before} and is {now}"
-
-
-def _at(facts: Mapping[str, Any], path: str) -> object:
-    value: Any = facts
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:

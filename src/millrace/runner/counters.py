@@ -1,8 +1,10 @@
-"""What the server used between two marks of the load generator: CPU time and buffer pool reads."""
+"""What the server used between two marks of the load generator: CPU time and buffer pool reads;
+and what it still had to do at them."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,48 +13,69 @@ from pymysql.connections import Connection
 
 from millrace.errors import TrialFailed
 from millrace.observe.cpu_clock import CpuTime, cpu_between, cpu_time
+from millrace.runner import server_state
 from millrace.runner.residency import PoolStatus, pool_status_in
 from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.attached import AttachedInstance
+from millrace.servers.families.model import WriteBack
 from millrace.servers.instances import Instance
 from millrace.store.records import MeasurementRecord
 
 _BEGIN, _END = "measure_started", "measure_ended"
 
-_STATUS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read%'"
+_STATUS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'"
 
 
 class Counters:
     """Reads a server's counters at the marks that begin and end the measured part.
 
     ``pool`` is the buffer pool at these marks; ``pid`` is None for a server whose process cannot be
-    seen. The session is opened beforehand, so that nothing but two short questions comes into the
-    measured part.
+    seen. The session is opened beforehand, so that nothing but four short questions comes into the
+    measured part, two at each end.
     """
 
-    def __init__(self, session: Connection[Any], pid: int | None) -> None:
+    def __init__(self, session: Connection[Any], pid: int | None, write_back: WriteBack) -> None:
         self._session = session
         self._pid = pid
+        self._write_back = write_back
         self.pool: list[PoolStatus] = []
         self._cpu: list[CpuTime] = []
+        self._figures: list[dict[str, int]] = []
+        self._began_s = 0.0
         self._lost: Exception | None = None
 
     def see(self, event: Mapping[str, Any]) -> None:
         """Take an event of the load generator."""
         if event["type"] != "mark" or event["mark"] not in (_BEGIN, _END):
             return
+        if event["mark"] == _BEGIN:
+            self._began_s = time.monotonic()
         try:
             if self._pid is not None:
                 self._cpu.append(cpu_time(self._pid))
-            self.pool.append(self._ask())
+            status = self._ask()
         except (OSError, pymysql.MySQLError) as error:
             # Where the server is gone, the load generator is about to say so, and better.
             self._lost = error
+            return
+        self.pool.append(pool_status_in(status))
+        told = server_state.figures(self._session, self._write_back)
+        self._figures.append({**server_state.pool_figures(status), **told})
 
-    def _ask(self) -> PoolStatus:
+    def _ask(self) -> dict[str, int]:
         with self._session.cursor() as cursor:
             cursor.execute(_STATUS_SQL)
-            return pool_status_in({str(name): int(value) for name, value in cursor.fetchall()})
+            return {
+                str(name): int(value) for name, value in cursor.fetchall() if str(value).isdigit()
+            }
+
+    def state(self) -> dict[str, Any]:
+        """What the server still had to do at both marks (``begin``, ``end``), and how long ago the
+        first was; empty where one of them did not come."""
+        if len(self._figures) != 2:
+            return {}
+        begin, end = self._figures
+        return {"begin": begin, "end": end, "since_begin_s": time.monotonic() - self._began_s}
 
     def measurements(self) -> Iterator[MeasurementRecord]:
         """What both marks yielded. Raises TrialFailed where the server did not tell."""
@@ -73,4 +96,4 @@ def counters_of(instance: Instance | AttachedInstance) -> Iterator[Counters]:
     """Counters with a session of their own, closed at the end."""
     pid = instance.pid if isinstance(instance, Instance) else None
     with contextlib.closing(instance.connect(limit_s=ASK_LIMIT_S)) as session:
-        yield Counters(session, pid)
+        yield Counters(session, pid, server_state.write_back_of(instance))

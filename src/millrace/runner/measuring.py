@@ -11,13 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.errors import TrialFailed
+from millrace.experiment.slowdown import Slowdown
 from millrace.load import client as load
 from millrace.load.spec import Connection, Drive, RunSpec
-from millrace.runner import cpu_wakeup, limits, phases, yields
+from millrace.runner import cpu_wakeup, limits, phases, server_state, slowing, yields
 from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
-from millrace.runner.observing import TELL_LIMIT_S, board, observed, target_of, until_measured
+from millrace.runner.observing import (
+    TELL_LIMIT_S,
+    board,
+    observed,
+    target_of,
+    until_measured,
+    window,
+)
 from millrace.runner.placement import Placement
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile, Work
@@ -49,7 +57,8 @@ class TrialInput:
     """All that a trial needs: decided before it starts, the same for every trial of a treatment.
 
     ``name`` is the trial's id in the store, ``expected`` what a named data set holds, ``data_file``
-    None unless the server reads one. ``observers`` are those that look on while it measures.
+    None unless the server reads one. ``observers`` are those that look on while it measures,
+    ``slowdown`` is what is done to the server then.
     """
 
     name: str
@@ -60,6 +69,7 @@ class TrialInput:
     data_file: DataFile | None
     control: Control | None = None
     observers: tuple[str, ...] = ()
+    slowdown: Slowdown | None = None
 
 
 @dataclass
@@ -189,8 +199,13 @@ def measure(
             observed(given.observers, work, instance, database, run_spec, shown=shown)
         )
         placed = _placed(given.control, instance, database)
+        slowed = opened.enter_context(slowing.in_force(given.slowdown, instance, window(work)))
         with cpu_wakeup.in_force(given.control) as awake:
-            watchers = [*(() if counters is None else (counters.see,)), *placed, collector.see]
+            watchers = [
+                *(each.see for each in (slowed, counters) if each is not None),
+                *placed,
+                collector.see,
+            ]
             result = _measured(run_spec, found, listener, watchers, limit_s=limit_s - TELL_LIMIT_S)
             if not work.workload.drives:
                 again = phases.spec(until_measured(work), work, connection, data_file)
@@ -204,7 +219,13 @@ def measure(
     if given.expected is not None:
         yields.verify(work.workload, result, given.expected)
         found.measurements.extend(yields.data_measurements(given.expected))
+    if counters is not None and (state := counters.state()):
+        note(
+            found.instances,
+            {"state": {**state, **server_state.afterwards(instance, database)}},
+        )
     found.measurements.extend(yields.measurements(result))
+    found.measurements.extend(() if slowed is None else slowed.measurements())
     found.histograms.extend(yields.histograms(result))
     _refuse_partial(result)
     if driving is not None and counters is not None:

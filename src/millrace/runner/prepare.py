@@ -15,8 +15,10 @@ from millrace.errors import HostProblem, InvalidInput, Mistake, UserError, neare
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
+from millrace.experiment.slowdown import slowdown_of
 from millrace.load import client as load
 from millrace.runner.run import PreparedTreatment
+from millrace.runner.slowing import refuse_left_out, slowed_server
 from millrace.runner.wanted import configuration_of, varied_options
 from millrace.runner.work import DataFile, Work
 from millrace.servers import configurations, install, options, processes
@@ -141,7 +143,10 @@ def _prepared(
             f"{server.name} is attached: it cannot read a file of this host",
             remedy="use load_mode 'local' for it",
         )
-    return PreparedTreatment(server, options.fit(server, wanted), work)
+    slowdown = slowdown_of(treatment.resolved)
+    fitted = options.fit(server, wanted)
+    refuse_left_out(server, fitted, slowdown)
+    return PreparedTreatment(slowed_server(server, slowdown), fitted, work, slowdown)
 
 
 def work_directory(place: Path) -> Path:

@@ -40,7 +40,8 @@ _CYCLE_S = 12.0  # of the slowest background work: 10 s in MySQL 5.5
 class Figures:
     """What a server says it still has to do; None where its version does not say.
 
-    ``history`` counts undo logs of committed transactions that are not freed yet.
+    ``history`` counts undo logs of committed transactions that are not freed yet. ``checkpoint`` is
+    the position of the log up to which all pages are written back.
     """
 
     dirty_pages: int | None = None
@@ -48,6 +49,7 @@ class Figures:
     change_buffer_pages: int | None = None
     log_position: int | None = None
     purged: bool | None = None
+    checkpoint: int | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def figures_in(text: str, write_back: WriteBack) -> Figures:
         history=number("history"),
         change_buffer_pages=number("change_buffer_pages"),
         log_position=number("log_position"),
+        checkpoint=number("checkpoint"),
         # Numbers of transactions are compared as text: 5.5 writes them in hexadecimal.
         purged=None
         if purged_to is None or transactions_to is None

@@ -11,13 +11,14 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from millrace.errors import HostProblem, Interrupted, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
+from millrace.experiment.slowdown import Slowdown
 from millrace.load import client as load
 from millrace.observe.registry import PROFILE
 from millrace.runner import ownership
@@ -30,8 +31,10 @@ from millrace.servers.signals import signals_held
 from millrace.store.events import EventLog
 from millrace.store.records import (
     AttemptResult,
+    Design,
     HostRecord,
     RunRecord,
+    StoredRun,
     TreatmentRecord,
     TrialRecord,
 )
@@ -45,11 +48,13 @@ Watcher = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class PreparedTreatment:
-    """What a treatment runs: its server, its configuration fitted to that server, its work."""
+    """What a treatment runs: its server, its configuration fitted to that server, its work, and
+    what slows it down."""
 
     server: Server
     options: FittedOptions
     work: Work
+    slowdown: Slowdown | None = None
 
 
 @dataclass(frozen=True)
@@ -103,9 +108,17 @@ def experiment_spec(experiment: Experiment) -> dict[str, Any]:
         "published": experiment.published,
         "source": experiment.source,
         "observers": experiment.observers,
+        "design": asdict(design_of(experiment)),
+        **experiment.campaign,
     }
     plain: dict[str, Any] = json.loads(json.dumps(spec, default=dict))
     return plain
+
+
+def design_of(experiment: Experiment) -> Design:
+    """How many blocks a run of the experiment is to have."""
+    kind: Literal["fixed", "sequential"] = "sequential" if experiment.sequential else "fixed"
+    return Design(kind, experiment.blocks, experiment.max_time_s)
 
 
 def utc_now() -> str:
@@ -116,7 +129,7 @@ def utc_now() -> str:
 def begin(
     store: Store, run: RunRecord, plan: Plan, extension: Mapping[str, Any] | None = None
 ) -> None:
-    """Write the run, its treatments and its trials; those that are there already stay."""
+    """Write the run, its treatments and the trials of the plan; those that are there stay."""
     store.begin_run(
         run,
         [_treatment_record(position, each) for position, each in enumerate(plan.treatments)],
@@ -140,28 +153,29 @@ def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
     return f"{run.id}/{trial.id}"
 
 
-def waiting_trials(store: Store, run: RunRecord, plan: Plan, *, retry_failed: bool) -> set[str]:
+def waiting_trials(stored: StoredRun, plan: Plan, *, retry_failed: bool) -> set[str]:
     """The ids of the plan's trials that have no result yet, or only a failed one to be retried."""
     done = {
         trial
-        for trial, attempt in store.load_run(run.id).last_attempts().items()
+        for trial, attempt in stored.last_attempts().items()
         if attempt.outcome == "finished" or not retry_failed
     }
-    return {trial.id for trial in plan.trials if stored_trial_id(run, trial) not in done}
+    return {trial.id for trial in plan.trials if stored_trial_id(stored.run, trial) not in done}
 
 
 def carry_out(
     store: Store, run: RunRecord, given: RunInput, watch: Watcher, *, retry_failed: bool = False
 ) -> None:
-    """Carry out every trial of the plan that has no end yet.
+    """Carry out every trial of the plan that has no end yet; events and errors are those of
+    ``carry_out_trials``, and the events go to ``watch`` and into the run's event file."""
+    with announcing(store, run, watch) as announce:
+        trials = given.plan.trials
+        carry_out_trials(store, run, given, trials, announce, retry_failed=retry_failed)
 
-    ``watch`` and the run's event file get the events: those of a trial (see
-    runner.trial.carry_out_trial), and {"event": "trial" | "end", "trial", "treatment",
-    "treatment_id", "block", "position", "purpose"} around it, the latter with "outcome",
-    "failed_step" and "reason"; {"event": "waiting", "reason"} while a result cannot be written.
-    Raises Interrupted after the open attempt was recorded as interrupted.
-    """
-    owner = ownership.this_process(run.host.id)
+
+@contextlib.contextmanager
+def announcing(store: Store, run: RunRecord, watch: Watcher) -> Iterator[Watcher]:
+    """Events go to ``watch`` and into the run's event file."""
     with EventLog(store.events_path(run.id)) as log:
 
         def announce(event: Mapping[str, Any]) -> None:
@@ -170,13 +184,34 @@ def carry_out(
                 log.append(event)
             watch(event)
 
-        for trial in given.plan.trials:
-            name = stored_trial_id(run, trial)
-            attempt = store.claim(
-                name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=retry_failed
-            )
-            if attempt is not None:
-                _attempt(store, attempt, _trial_input(name, trial, given), trial, announce)
+        yield announce
+
+
+def carry_out_trials(
+    store: Store,
+    run: RunRecord,
+    given: RunInput,
+    trials: Sequence[PlannedTrial],
+    announce: Watcher,
+    *,
+    retry_failed: bool = False,
+) -> None:
+    """Carry out those of ``trials`` that have no end yet; they are rows in the store.
+
+    ``announce`` gets the events: those of a trial (see runner.trial.carry_out_trial), and
+    {"event": "trial" | "end", "trial", "treatment", "treatment_id", "block", "position", "purpose"}
+    around it, the latter with "outcome", "failed_step" and "reason"; {"event": "waiting", "reason"}
+    while a result cannot be written.
+    Raises Interrupted after the open attempt was recorded as interrupted.
+    """
+    owner = ownership.this_process(run.host.id)
+    for trial in trials:
+        name = stored_trial_id(run, trial)
+        attempt = store.claim(
+            name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=retry_failed
+        )
+        if attempt is not None:
+            _attempt(store, attempt, _trial_input(name, trial, given), trial, announce)
 
 
 def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
@@ -191,6 +226,7 @@ def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
         data_file=given.data_file if work.reads_a_file else None,
         control=_control(given.rule, work),
         observers=_observers(given.plan, trial),
+        slowdown=treatment.slowdown,
     )
 
 

@@ -8,6 +8,7 @@ from millrace import workloads
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen
+from millrace.experiment.slowdown import OptionGiven, slowdown_of
 from millrace.levels import Level
 from millrace.servers import configurations
 from millrace.servers.model import Configuration
@@ -31,9 +32,12 @@ def configuration_of(
 
 
 def varied_options(treatment: Treatment) -> dict[str, Level]:
-    """The treatment's levels of server options, by the options' names."""
+    """The treatment's levels of server options, by the options' names, the one that slows it down
+    among them."""
+    slowdown = slowdown_of(treatment.resolved)
+    slowing = {slowdown.name: slowdown.value} if isinstance(slowdown, OptionGiven) else {}
     return {
         name.removeprefix(OPTION): level
         for name, level in treatment.resolved.items()
         if name.startswith(OPTION)
-    }
+    } | slowing

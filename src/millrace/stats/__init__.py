@@ -2,22 +2,26 @@
 
 from millrace.stats.change_points import ChangePoint, change_points
 from millrace.stats.counts import CountDifferences, count_differences, count_limits
+from millrace.stats.course import Course, course_of, seen_together
 from millrace.stats.discoveries import benjamini_yekutieli
 from millrace.stats.histogram import Histogram
 from millrace.stats.holm import HolmMark, holm, holm_marks
 from millrace.stats.mean import MeanEstimate, OwnError, mean_estimate, mean_estimates
 from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
-from millrace.stats.rates import RateComparison, compare_rates
+from millrace.stats.proportions import even_odds, proportion_limits
+from millrace.stats.rates import RateComparison, compare_rates, fisher
 from millrace.stats.ratio import Looks, RatioEstimate, log_ratios, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
-from millrace.stats.spread import Summary, summarise
+from millrace.stats.spread import Summary, sd_limits, summarise
 from millrace.stats.steady import Steady, steady_state
+from millrace.stats.welch import welch_p
 
 __all__ = [
     "FEWEST_BLOCKS",
     "FIRST_LOOK",
     "ChangePoint",
     "CountDifferences",
+    "Course",
     "Histogram",
     "HolmMark",
     "Looks",
@@ -34,6 +38,9 @@ __all__ = [
     "compare_rates",
     "count_differences",
     "count_limits",
+    "course_of",
+    "even_odds",
+    "fisher",
     "holm",
     "holm_marks",
     "log_ratios",
@@ -41,6 +48,10 @@ __all__ = [
     "mean_estimates",
     "minimum_detectable_ratio",
     "paired_ratio",
+    "proportion_limits",
+    "sd_limits",
+    "seen_together",
     "steady_state",
     "summarise",
+    "welch_p",
 ]

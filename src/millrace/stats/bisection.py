@@ -171,12 +171,12 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
     gaps = fit.weights.sum(axis=1)
     best = int(np.argmax(gaps))
     beside = min((best, best + 1), key=lambda member: sample.counts[member])
-    if gaps[best] >= search.confidence and sample.counts[beside] >= RUNS_BESIDE:
-        return _found(search, sample, fit, best)
     negligible = _negligible(fit, math.log1p(search.margin))
     if negligible >= search.confidence:
         ratio, low, high = _ratio(fit, search.confidence)
         return NoChange(negligible, ratio, low, high)
+    if gaps[best] >= search.confidence and sample.counts[beside] >= RUNS_BESIDE:
+        return _found(search, sample, fit, best)
     if gaps[best] >= search.confidence:
         member = beside
     elif not any(index in search.ends for index in sample.order[1 - END_EVERY :]):
@@ -184,6 +184,15 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
     else:
         member = _most_telling(fit, sample)
     return Next(int(sample.usable[member]), _posterior(search, sample, fit))
+
+
+def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior | None:
+    """Where the change is after what was seen, also when the search has ended; None until both
+    ends have their first runs. Raises ValueError as ``next_step``."""
+    sample = _sample(search, seen)
+    if min(sample.counts[0], sample.counts[-1]) < FIRST_RUNS:
+        return None
+    return _posterior(search, sample, _fit(search, sample))
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,15 @@ LARGEST = math.log(sys.float_info.max)
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """``index`` is the first point of the new level, from 0; ``ratio`` the new level over the old,
-    with its interval ``low`` to ``high``."""
+    """``index`` is the first point of the new level, from 0, which is one of ``earliest`` to
+    ``latest``; ``ratio`` the new level over the old, with its interval ``low`` to ``high``."""
 
     index: int
     ratio: float
     low: float
     high: float
+    earliest: int
+    latest: int
 
 
 def change_points(
@@ -70,7 +72,8 @@ def change_points(
     list that is read now and then, ``page`` for an analysis after every new value that wakes
     somebody. The interval of a ratio, of that ``confidence``, is Student's on values without
     outliers, with as many degrees of freedom as there were independent values; that a point was
-    chosen because its levels differ is not in it.
+    chosen because its levels differ is not in it. That of its position holds so much of the
+    likelihood of the splits between the neighbouring ones, with drift weighed as above.
 
     Raises ValueError for values that are not positive and finite.
     """
@@ -92,7 +95,14 @@ def change_points(
         splits = _splits(logs, density, threshold)
     splits = _refined(logs, splits, density, threshold)
     return tuple(
-        _change_point(logs[start:end], start, split, inflated, confidence)
+        _change_point(
+            logs[start:end],
+            start,
+            split,
+            positions=_positions(logs, (start, split, end), density, inflated, confidence),
+            inflated=inflated,
+            confidence=confidence,
+        )
         for (start, split), (_, end) in pairwise(pairwise([0, *splits, len(logs)]))
     )
 
@@ -162,7 +172,7 @@ def _refined(
         for number, split in enumerate(before):
             start = refined[number - 1] if number else 0
             end = refined[number + 1] if number + 1 < len(refined) else len(logs)
-            window = max(start, split - LONGEST_WINDOW // 2), min(end, split + LONGEST_WINDOW // 2)
+            window = _window(start, split, end)
             if window not in known:
                 gains = _gains(logs, *window, density)
                 likelihoods = np.cumsum(np.exp(gains - gains.max()))
@@ -175,6 +185,29 @@ def _refined(
         elif refined == before:
             break
     return refined
+
+
+def _window(start: int, split: int, end: int) -> tuple[int, int]:
+    """Where a split between two others is looked at again."""
+    return max(start, split - LONGEST_WINDOW // 2), min(end, split + LONGEST_WINDOW // 2)
+
+
+def _positions(
+    logs: Array,
+    around: tuple[int, int, int],
+    density: LevelDensity,
+    inflated: float,
+    confidence: float,
+) -> tuple[int, int]:
+    """The earliest and the latest position that a split has but for ``1 - confidence`` of its
+    likelihood; ``around`` are the split before, the split itself and the next one."""
+    window = _window(*around)
+    gains = _gains(logs, *window, density) / min(inflated, MOST_INFLATION)
+    reached = np.cumsum(np.exp(gains - gains.max()))
+    tails = reached[-1] * np.array([1 - confidence, 1 + confidence]) / 2
+    first = window[0] + FEWEST_POINTS
+    earliest, latest = (first + int(place) for place in np.searchsorted(reached, tails))
+    return min(earliest, around[1]), max(latest, around[1])
 
 
 def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Array:
@@ -192,7 +225,13 @@ def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:
 
 
 def _change_point(
-    window: Array, start: int, split: int, inflated: float, confidence: float
+    window: Array,
+    start: int,
+    split: int,
+    *,
+    positions: tuple[int, int],
+    inflated: float,
+    confidence: float,
 ) -> ChangePoint:
     """What two neighbouring levels, ``window``, say about the split between them."""
     sides = window[: split - start], window[split - start :]
@@ -215,6 +254,8 @@ def _change_point(
         ratio=_exp(log_ratio),
         low=_exp(log_ratio - half_width),
         high=_exp(log_ratio + half_width),
+        earliest=positions[0],
+        latest=positions[1],
     )
 
 

@@ -26,7 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from millrace.stats import sequential
 from millrace.stats.holm import holm
+from millrace.stats.ratio import RatioEstimate, from_log
 
 Floats = NDArray[np.float64]
 
@@ -94,6 +96,25 @@ class FactorEffects:
     overall: Effect
     terms: tuple[Term, ...]
     unexplained_p: float | None
+
+
+def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -> Cell:
+    """The comparison with this estimate, for a model with this ``alpha``.
+
+    Where its interval is for any number of looks, so is the error: as much larger as that interval
+    is wider than Student's. Comparisons that were stopped when they seemed large would else seem to
+    differ: of 300 matrices of six with one ratio, 6 to 13 % had a term that mattered, and now 0.3 %
+    at most (simulated as in ``tests/unit/analysis/test_effects.py``, for three ratios).
+
+    Raises ValueError for an estimate without a spread.
+    """
+    if not estimate.log_sd:
+        raise ValueError("blocks without a spread say nothing about their uncertainty")
+    error = estimate.log_sd / math.sqrt(estimate.n_pairs)
+    if estimate.looks == "any":
+        wide = sequential.critical_t(estimate.n_pairs, alpha)
+        error *= wide / float(special.stdtrit(estimate.n_pairs - 1, 1 - alpha / 2))
+    return Cell(levels, math.log(estimate.ratio), error, estimate.n_pairs)
 
 
 def factor_effects(
@@ -241,9 +262,9 @@ class _Fit:
         freedom = float(parts.sum() ** 2 / (parts**2 / self.freedom).sum())
         reach = float(special.stdtrit(freedom, 1 - self.alpha / 2)) * error
         return Effect(
-            ratio=math.exp(centre),
-            low=math.exp(centre - reach),
-            high=math.exp(centre + reach),
+            ratio=from_log(centre),
+            low=from_log(centre - reach),
+            high=from_log(centre + reach),
             p_value=2 * float(special.stdtr(freedom, -abs(centre) / error)),
         )
 

@@ -118,7 +118,7 @@ def _told_apart(base: Side, candidate: Side, alpha: float) -> bool:
     difference = abs(float(np.mean(differences)))
     return difference > NEGLIGIBLE and (
         difference > _half_width(differences, alpha / 2)
-        or (difference > GROSS and _fisher(base, candidate) < alpha / 2)
+        or (difference > GROSS and fisher(_sums(base), _sums(candidate)) < alpha / 2)
     )
 
 
@@ -132,6 +132,8 @@ def _within(base: Side, candidate: Side, tolerance: float, alpha: float) -> bool
     return abs(float(np.mean(differences))) + half_width < tolerance
 
 
-def _fisher(base: Side, candidate: Side) -> float:
-    table = [(hits, tries - hits) for hits, tries in map(_sums, (base, candidate))]
+def fisher(base: tuple[int, int], candidate: tuple[int, int]) -> float:
+    """The probability by Fisher's exact test of such a difference of (hits, tries) or a rarer one,
+    where every try is hit alike."""
+    table = [(hits, tries - hits) for hits, tries in (base, candidate)]
     return float(stats.fisher_exact(np.asarray(table)).pvalue)

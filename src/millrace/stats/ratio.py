@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from millrace.stats import sequential
 
@@ -34,7 +34,9 @@ class RatioEstimate:
     ``low`` and ``high`` are None where there are too few pairs for an interval: a single one says
     nothing about its own uncertainty, and for any number of looks there are to be three.
     ``log_sd`` is the standard deviation of the log-ratios (0.01 is about 1 %), None for a single
-    pair. ``looks`` says which looks the interval holds for.
+    pair. ``looks`` says which looks the interval and ``p_value`` hold for. The latter is two-sided,
+    for a ratio of 1; it is at most ``1 - confidence`` where the interval excludes 1, and None
+    where there is none.
     """
 
     ratio: float
@@ -44,6 +46,7 @@ class RatioEstimate:
     confidence: float
     log_sd: float | None
     looks: Looks = "once"
+    p_value: float | None = None
 
 
 def paired_ratio(
@@ -69,11 +72,13 @@ def paired_ratio(
         return RatioEstimate(from_log(centre), None, None, 1, confidence, None, looks)
     log_sd = float(np.std(values, ddof=1))
     if looks == "once":
-        half_width = float(stats.t.ppf((1 + confidence) / 2, n_pairs - 1))
-        half_width *= log_sd / math.sqrt(n_pairs)
+        error = log_sd / math.sqrt(n_pairs)
+        half_width = float(stats.t.ppf((1 + confidence) / 2, n_pairs - 1)) * error
         low, high = centre - half_width, centre + half_width
+        p_value: float | None = _p_value(centre, error, n_pairs - 1)
     else:
         low, high = sequential.interval(values, 1 - confidence)
+        p_value = sequential.p_value(values)
         centre = min(max(centre, low), high)
     bounded = math.isfinite(low)
     return RatioEstimate(
@@ -84,7 +89,15 @@ def paired_ratio(
         confidence=confidence,
         log_sd=log_sd,
         looks=looks,
+        p_value=p_value,
     )
+
+
+def _p_value(mean: float, error: float, freedom: int) -> float:
+    """Student's, two-sided; values that are all the same are certainly 0, or certainly not."""
+    if error == 0:
+        return float(mean == 0)
+    return 2 * float(special.stdtr(freedom, -abs(mean) / error))
 
 
 def log_ratios(base: Sequence[float], candidate: Sequence[float]) -> NDArray[np.float64]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from millrace.stats.ratio import paired_ratio
 
@@ -67,3 +69,17 @@ def summarise(values: Sequence[float], *, confidence: float = 0.95) -> Summary:
         sd=sd,
         cv=None if sd is None else sd / mean,
     )
+
+
+def sd_limits(sd: float, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """The interval of the standard deviation that ``n`` values of the sample deviation ``sd`` are
+    drawn with, if they are normal: by the chi-square distribution of their sum of squares (Helmert,
+    Zeitschrift für Mathematik und Physik 21, 1876). Outliers make it wider than this.
+
+    Raises ValueError for fewer than 2 values.
+    """
+    if n < 2:
+        raise ValueError("one value says nothing about its own spread")
+    tail = (1 - confidence) / 2
+    upper, lower = (float(stats.chi2.ppf(p, n - 1)) for p in (1 - tail, tail))
+    return sd * math.sqrt((n - 1) / upper), sd * math.sqrt((n - 1) / lower)

@@ -71,21 +71,23 @@ class Steady:
     correlation: float | None
 
 
-def steady_state(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0.05) -> Steady:
+def steady_state(
+    series: Sequence[float], *, margin: float = 0.02, alpha: float = 0.05, cut: int | None = None
+) -> Steady:
     """The warm-up's end in ``series``, shape (n,), values at equal distances, in any one unit, and
-    whether what is left is steady.
+    whether what is left is steady. ``cut`` is where the warm-up is known to end.
 
     It is not where its slow movements go further than the fraction ``margin`` of the mean, and
     further than those of steady series do with probability ``alpha``.
 
-    Raises ValueError for no value, or one that is not finite.
+    Raises ValueError for no value after a known warm-up, or one that is not finite.
     """
     values = np.asarray(series, dtype=np.float64)
-    if not len(values):
+    if len(values) <= (cut or 0):
         raise ValueError("a series without a value")
     if not np.isfinite(values).all():
         raise ValueError("a series has values that are finite")
-    cut = warm_up(values)
+    cut = warm_up(values) if cut is None else cut
     rest = values[cut:]
     mean = float(rest.mean())
     if len(rest) < FEWEST_LEFT or mean == 0:

@@ -2,12 +2,15 @@
 
 A zip archive, the same bytes for the same runs:
 
-    manifest.json        {"format": "millrace.results", "version": 2,
+    manifest.json        {"format": "millrace.results", "version": 3,
                           "runs": [{"id", "file", "sha256"}],
-                          "artefacts": [{"sha256", "size_bytes"}]}
-    runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms and
-                         observations
-    artefacts/<sha256>   a file the runs refer to (histograms and observations are such files)
+                          "artefacts": [{"sha256", "size_bytes"}],
+                          "history": {"file", "sha256"} or null}
+    runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms,
+                         series and observations
+    artefacts/<sha256>   a file the runs refer to (histograms, series and observations are
+                         such files)
+    history.json         a HistoryPart (millrace.store.history_records): the runs' points, if any
 
 Any change of the records makes a new version; older versions are read, newer ones are refused.
 Nothing is ever unpacked under a name from the archive: files are kept under the hash of what they
@@ -18,12 +21,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,19 +36,22 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from millrace.errors import UserError
-from millrace.store import histograms, observations
+from millrace.store import histograms, observations, series
 from millrace.store.artefacts import Artefacts, written_atomically
+from millrace.store.history_records import HistoryPart
 from millrace.store.records import StoredRun
 
 FORMAT = "millrace.results"
-VERSION = 2
+VERSION = 3
 
 _MANIFEST = "manifest.json"
+_HISTORY = "history.json"
 _RUN_ID = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,127}")  # it names the run's event file
 _RUN_LIMIT_BYTES = 1 << 30  # far above any real run; an archive may claim anything
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN = TypeAdapter(StoredRun)
-_IN_FILES = {"histograms", "observations"}
+_PART = TypeAdapter(HistoryPart)
+_IN_FILES = {"histograms", "observations", "series"}
 
 
 @dataclass(frozen=True)
@@ -69,20 +76,33 @@ class _RunEntry:
 
 
 @dataclass(frozen=True)
+class _HistoryEntry:
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class _Manifest:
     format: str
     version: int
     runs: tuple[_RunEntry, ...]
     artefacts: tuple[_ArtefactEntry, ...]
+    history: _HistoryEntry | None = None
 
 
 _READ_MANIFEST = TypeAdapter(_Manifest)
 
 
 def write(
-    path: Path, runs: Sequence[StoredRun], artefacts: Artefacts, *, replace: bool = False
+    path: Path,
+    runs: Sequence[StoredRun],
+    artefacts: Artefacts,
+    history: HistoryPart,
+    *,
+    replace: bool = False,
 ) -> None:
-    """Write ``runs`` with their files to ``path``, which appears complete or not at all.
+    """Write ``runs`` with their files and their points of histories to ``path``, which appears
+    complete or not at all.
 
     Raises UserError for a file that is there already, unless it is to be replaced (``replace``).
     """
@@ -106,11 +126,17 @@ def write(
             )
         for sha256 in sizes:
             _add(archive, f"artefacts/{sha256}", artefacts.read(sha256))
+        held = None
+        if history.points:
+            content = _PART.dump_json(history)
+            _add(archive, _HISTORY, content)
+            held = {"file": _HISTORY, "sha256": hashlib.sha256(content).hexdigest()}
         manifest = {
             "format": FORMAT,
             "version": VERSION,
             "runs": entries,
             "artefacts": [{"sha256": name, "size_bytes": size} for name, size in sizes.items()],
+            "history": held,
         }
         _add(archive, _MANIFEST, json.dumps(manifest, indent=1).encode())
 
@@ -134,6 +160,7 @@ def _artefact_sizes(runs: Sequence[StoredRun]) -> dict[str, int]:
 _PARSERS: Mapping[str, Callable[[bytes], object]] = {
     histograms.KIND: histograms.parse,
     observations.KIND: observations.parse,
+    series.KIND: series.parse,
 }
 
 
@@ -156,10 +183,17 @@ def _check_content(path: Path, sha256: str, kind: str, content: bytes) -> None:
 
 
 class Bundle:
-    """A checked archive: its runs, and its files on demand."""
+    """A checked archive: its runs and their points of histories, and its files on demand."""
 
-    def __init__(self, path: Path, archive: zipfile.ZipFile, runs: tuple[StoredRun, ...]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        archive: zipfile.ZipFile,
+        runs: tuple[StoredRun, ...],
+        history: HistoryPart,
+    ) -> None:
         self.runs = runs
+        self.history = history
         self._path = path
         self._archive = archive
 
@@ -203,7 +237,7 @@ def reading(path: Path) -> Iterator[Bundle]:
             content = _artefact(path, archive, entry.sha256, entry.size_bytes)
             if entry.sha256 in kinds:
                 _check_content(path, entry.sha256, kinds[entry.sha256], content)
-        yield Bundle(path, archive, runs)
+        yield Bundle(path, archive, runs, _history(path, archive, manifest, runs))
 
 
 def _manifest(path: Path, archive: zipfile.ZipFile) -> _Manifest:
@@ -231,6 +265,7 @@ def _check_names(path: Path, archive: zipfile.ZipFile, manifest: _Manifest) -> N
             _MANIFEST,
             *(entry.file for entry in manifest.runs),
             *(f"artefacts/{entry.sha256}" for entry in manifest.artefacts),
+            *([manifest.history.file] if manifest.history else []),
         ]
     )
     found = Counter(archive.namelist())
@@ -287,6 +322,43 @@ def _duplicates(kind: str, ids: Sequence[Any]) -> Iterator[str]:
     for name, count in Counter(ids).items():
         if count > 1:
             yield f"{kind} {name} is there {count} times"
+
+
+def _history(
+    path: Path, archive: zipfile.ZipFile, manifest: _Manifest, runs: Sequence[StoredRun]
+) -> HistoryPart:
+    entry = manifest.history
+    if entry is None:
+        return HistoryPart()
+    content = _member(path, archive, entry.file, _RUN_LIMIT_BYTES)
+    if hashlib.sha256(content).hexdigest() != entry.sha256:
+        raise _wrong(path, f"{entry.file} was changed: its SHA-256 is not the one in {_MANIFEST}")
+    try:
+        part = _PART.validate_json(content)
+    except ValidationError as error:
+        raise _wrong(path, f"{entry.file} is wrong: {_first(error)}") from error
+    for problem in _contradictions_of(part, {stored.run.id for stored in runs}):
+        raise _wrong(path, f"{entry.file}: {problem}")
+    return part
+
+
+def _contradictions_of(part: HistoryPart, runs: Collection[str]) -> Iterator[str]:
+    series, states = {each.id for each in part.series}, {each.id for each in part.states}
+    places = [(of, point.label) for of, point in part.points]
+    yield from _duplicates("series", [each.id for each in part.series])
+    yield from _duplicates("state", [each.id for each in part.states])
+    yield from _duplicates("point", places)
+    yield from _duplicates("point", [(of, p.run_id, p.place) for of, p in part.points])
+    yield from _duplicates("change", [change.id for change in part.changes])
+    for of, point in part.points:
+        if of not in series or point.state not in states or point.run_id not in runs:
+            yield f"point {point.label} is of an unknown series, state or run"
+        if not (math.isfinite(point.ratio) and point.ratio > 0):
+            yield f"point {point.label} has the ratio {point.ratio}"
+    of_points = set(places)
+    for change in part.changes:
+        if (change.series, change.label) not in of_points:
+            yield f"change {change.id} is of an unknown point"
 
 
 def _artefact(path: Path, archive: zipfile.ZipFile, sha256: str, size_bytes: int) -> bytes:

@@ -14,10 +14,33 @@ from millrace.levels import Level
 
 Outcome = Literal["finished", "failed", "interrupted"]
 
-Purpose = Literal["measure", "profile"]
+Purpose = Literal["measure", "control", "profile"]
 
 TESTED = "tested"
 """The key of a run's ``spec`` that says which suspects of another run it tests."""
+
+CONFIRMS = "confirms"
+"""The key of a run's ``spec`` that names the change point of a history that it measures again."""
+
+CALIBRATES = "calibrates"
+"""The key of a run's ``spec`` that says which experiment it calibrates this host for."""
+
+BISECTS = "bisects"
+"""The key of a run's ``spec`` that says between which servers it searches a change."""
+
+_STATE = (
+    "kernel.release",
+    "libc",
+    "memory.total_bytes",
+    "frequency.governor",
+    "frequency.turbo",
+    "huge_pages.transparent",
+    "filesystem.mount_point",
+    "filesystem.type",
+    "filesystem.source",
+    "limits.cpus",
+    "limits.memory_bytes",
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +51,27 @@ class HostRecord:
     id: str
     facts: Mapping[str, Any]
 
+    def state(self) -> dict[str, object]:
+        """What a reboot, an update or a setting changes, by its name: measurements of hosts in
+        different states are not alike. What is not known is None."""
+        return {path.replace(".", " ").replace("_", " "): self._at(path) for path in _STATE}
+
+    def _at(self, path: str) -> object:
+        value: Any = self.facts
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
+
+@dataclass(frozen=True)
+class Design:
+    """How many blocks a run is to have: exactly ``blocks``, or as many as it takes to decide each
+    comparison, but no more than that and than fit into ``max_time_s`` of trials."""
+
+    kind: Literal["fixed", "sequential"]
+    blocks: int
+    max_time_s: float | None = None
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -35,12 +79,17 @@ class RunRecord:
 
     ``spec`` is the expanded experiment as plain data: keys ``workload``, ``configurations``,
     ``factors`` (list of name, levels, aliases), ``compare`` (factor, base), ``parameters``,
-    ``published``. A run that was given more blocks later also has ``extensions``: a list of
-    ``blocks`` (the number from then on), ``utc``, ``command``, the oldest first. A run that tests
+    ``published``, ``design`` (how its number of blocks is decided, see ``Design``). A run that was
+    given more blocks later also has ``extensions``: a list of ``blocks`` (the number from then on),
+    ``design``, ``utc``, ``command``, the oldest first. A run that tests
     suspects of another has ``tested``: ``run`` (the other's id), ``base``, ``candidate``,
-    ``aligned`` (list of name, treatment), ``left_out``, see millrace.analysis.alignment.
+    ``aligned`` (list of name, treatment), ``left_out``, see millrace.analysis.alignment. One that
+    measures a change point of a history again has ``confirms``, its id.
+    One that calibrates has ``calibrates``, see millrace.analysis.calibration, and one that searches
+    a change ``bisects``, see millrace.analysis.bisected: both grow block by block.
     ``experiment_text`` is the TOML as written. ``versions`` holds ``millrace``,
     ``load_generator`` and ``data`` (the version of the data set's definition).
+    ``blocks`` are those that have trials: all there are to be, or in a sequential run those begun.
     """
 
     id: str
@@ -58,6 +107,14 @@ class RunRecord:
     experiment_text: str
     millrace_command: str = ""
 
+    @property
+    def design(self) -> Design:
+        """How its number of blocks was decided when it was last given some. Runs of an older
+        millrace say nothing of it, and were given exactly as many as they have."""
+        extended = (each["design"] for each in self.spec.get("extensions", ()) if "design" in each)
+        *_, said = (self.spec.get("design"), *extended)
+        return Design("fixed", self.blocks) if said is None else Design(**said)
+
 
 @dataclass(frozen=True)
 class TreatmentRecord:
@@ -73,7 +130,8 @@ class TreatmentRecord:
 class TrialRecord:
     """One planned run of a treatment in a block (from 0), at ``position`` in the order.
 
-    Trials with the ``purpose`` to profile have blocks of their own, and enter no verdict.
+    Trials with the ``purpose`` to profile have blocks of their own. They enter no verdict, nor do
+    controls, which are one more trial of the base in a block.
     """
 
     id: str
@@ -205,7 +263,8 @@ class AttemptResult:
 class StoredAttempt:
     """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
 
-    ``observations`` are read only where they are asked for.
+    ``series`` are the events of its driven clients second by second (docs/load-spec.md), empty
+    where there were none. ``observations`` are read only where they are asked for.
     """
 
     id: int
@@ -223,6 +282,7 @@ class StoredAttempt:
     measurements: tuple[MeasurementRecord, ...]
     artefacts: tuple[ArtefactRecord, ...]
     histograms: tuple[HistogramRecord, ...] = ()
+    series: tuple[Mapping[str, Any], ...] = ()
     observations: Mapping[str, Any] = field(default_factory=dict)
 
 

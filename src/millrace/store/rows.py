@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Table, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select
 
 from millrace.store import schema
 from millrace.store.records import (
@@ -223,9 +223,11 @@ def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> st
     return sha256
 
 
-def stored_run(connection: Connection, run_id: str) -> StoredRun:
-    """Everything about one run, each kind of row read once."""
+def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> StoredRun:
+    """Everything about one run, each kind of row read once; of its trials, those of blocks from
+    ``from_block`` on."""
     runs, treatments, trials = schema.runs, schema.treatments, schema.trials
+    mine = and_(trials.c.run_id == run_id, trials.c.block >= from_block)
     run = connection.execute(select(runs).where(runs.c.id == run_id)).one()
     return StoredRun(
         run=run_record(run),
@@ -240,25 +242,26 @@ def stored_run(connection: Connection, run_id: str) -> StoredRun:
         trials=tuple(
             TrialRecord(row.id, row.treatment_id, row.block, row.position, row.purpose)
             for row in connection.execute(
-                select(trials)
-                .where(trials.c.run_id == run_id)
-                .order_by(trials.c.position, trials.c.id)
+                select(trials).where(mine).order_by(trials.c.position, trials.c.id)
             )
         ),
-        attempts=_stored_attempts(connection, run_id),
+        attempts=_stored_attempts(connection, mine),
     )
 
 
-def _stored_attempts(connection: Connection, run_id: str) -> tuple[StoredAttempt, ...]:
+def _stored_attempts(
+    connection: Connection, mine: ColumnElement[bool]
+) -> tuple[StoredAttempt, ...]:
+    """The attempts of the trials for which ``mine`` holds."""
     attempts, trials = schema.attempts, schema.trials
-    steps = _by_attempt(connection, run_id, schema.steps, _step_record)
-    measurements = _by_attempt(connection, run_id, schema.measurements, _measurement_record)
-    artefacts = _by_attempt(connection, run_id, schema.attempt_artefacts, _artefact_record)
-    instances = _instances(connection, run_id)
+    steps = _by_attempt(connection, mine, schema.steps, _step_record)
+    measurements = _by_attempt(connection, mine, schema.measurements, _measurement_record)
+    artefacts = _by_attempt(connection, mine, schema.attempt_artefacts, _artefact_record)
+    instances = _instances(connection, mine)
     query = (
         select(attempts)
         .select_from(attempts.join(trials))
-        .where(trials.c.run_id == run_id)
+        .where(mine)
         .order_by(trials.c.position, attempts.c.trial_id, attempts.c.number)
     )
     return tuple(
@@ -283,12 +286,15 @@ def _stored_attempts(connection: Connection, run_id: str) -> tuple[StoredAttempt
 
 
 def _by_attempt(
-    connection: Connection, run_id: str, table: Table, record: Callable[[AnyRow], T]
+    connection: Connection,
+    mine: ColumnElement[bool],
+    table: Table,
+    record: Callable[[AnyRow], T],
 ) -> Mapping[int, tuple[T, ...]]:
     query = (
         select(table)
         .select_from(table.join(schema.attempts).join(schema.trials))
-        .where(schema.trials.c.run_id == run_id)
+        .where(mine)
         .order_by(table.c.attempt_id, table.c.position)
     )
     found: defaultdict[int, list[T]] = defaultdict(list)
@@ -309,11 +315,13 @@ def _artefact_record(row: AnyRow) -> ArtefactRecord:
     return ArtefactRecord(row.kind, row.sha256, row.size_bytes, row.role)
 
 
-def _instances(connection: Connection, run_id: str) -> Mapping[int, tuple[InstanceRecord, ...]]:
+def _instances(
+    connection: Connection, mine: ColumnElement[bool]
+) -> Mapping[int, tuple[InstanceRecord, ...]]:
     used = (
         select(schema.instances)
         .select_from(schema.instances.join(schema.attempts).join(schema.trials))
-        .where(schema.trials.c.run_id == run_id)
+        .where(mine)
         .subquery()
     )
     servers = {
@@ -348,4 +356,4 @@ def _instances(connection: Connection, run_id: str) -> Mapping[int, tuple[Instan
             facts=row.facts,
         )
 
-    return _by_attempt(connection, run_id, schema.instances, record)
+    return _by_attempt(connection, mine, schema.instances, record)

@@ -7,11 +7,18 @@
                                  └─ instances ─┬─ servers          one row a build, shared
                                                └─ variable_sets    one row a set, shared
 
+    history_series ─┬─ history_points ──┬── history_recordings     one row a recorded run
+                    └─ history_changes  └── history_states         one row a state, shared
+
 A treatment's id is the same in every run of an experiment, so it identifies a row only together
 with the run; a trial's id contains its run's and is unique. Levels, options and host facts are
 JSON: a new factor, role or fact needs no new column. Effective variables are hundreds a start and
 nearly always the same, so those that do not differ on every start are stored once and found by
 their hash.
+
+The points of histories are many, and outlive the runs they are of. They lie in the order in which
+they are read, series by series (the table is its primary key), and are small: what their run or
+their series has in common is in rows of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +40,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0002"
+HEAD = "0003"
 """The revision these tables are; the newest one in ``migrations/versions``."""
 
 _NAMES = {
@@ -193,4 +200,87 @@ instances = Table(
     Column("variables_sha256", ForeignKey("variable_sets.sha256"), nullable=False, index=True),
     Column("own_variables", JSON, nullable=False),
     Column("facts", JSON, nullable=False),
+)
+
+history_series = Table(
+    "history_series",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(64), nullable=False, unique=True),
+    Column("experiment", Text, nullable=False),
+    Column("digest", String(128), nullable=False),
+    Column("factor", Text, nullable=False),
+    Column("reference", JSON, nullable=False),
+    Column("candidate", JSON, nullable=False),
+    Column("held", JSON, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("direction", String(16), nullable=False),
+    Column("margin", Float(53), nullable=False),
+    Column("examined", Integer, nullable=False, server_default="0"),
+)
+
+history_states = Table(
+    "history_states",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(64), nullable=False, unique=True),
+    Column("host_id", String(128), nullable=False),
+    Column("facts", JSON, nullable=False),
+)
+
+history_recordings = Table(
+    "history_recordings",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", String(128), nullable=False, unique=True),
+    Column("at_utc", String(32), nullable=False),
+    sqlite_autoincrement=True,  # in the order of recording, even after a removal
+)
+
+history_points = Table(
+    "history_points",
+    metadata,
+    Column("series_id", ForeignKey("history_series.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "recording_id", ForeignKey("history_recordings.id", ondelete="CASCADE"), primary_key=True
+    ),
+    Column("place", Integer, primary_key=True),
+    Column("label", String(255), nullable=False),
+    Column("level", JSON, nullable=False),
+    Column("build", String(64)),
+    Column("ratio", Float(53), nullable=False),
+    Column("low", Float(53)),
+    Column("high", Float(53)),
+    Column("n_blocks", Integer, nullable=False),
+    Column("log_sd", Float(53)),
+    Column("state_id", ForeignKey("history_states.id"), nullable=False),
+    UniqueConstraint("label", "series_id"),
+    Index(None, "recording_id"),
+    sqlite_with_rowid=False,
+)
+
+history_changes = Table(
+    "history_changes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column(
+        "series_id",
+        ForeignKey("history_series.id", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("label", String(255), nullable=False),
+    Column("earliest", String(255), nullable=False),
+    Column("latest", String(255), nullable=False),
+    Column("ratio", Float(53), nullable=False),
+    Column("low", Float(53), nullable=False),
+    Column("high", Float(53), nullable=False),
+    Column("n_points", Integer, nullable=False),
+    Column("found_utc", String(32), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("remeasured", JSON, nullable=False),
+    Column("note", Text),
 )

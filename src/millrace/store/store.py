@@ -18,12 +18,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
 
 from millrace.errors import HostProblem, UserError
-from millrace.store import database, histograms, observations, portable, rows, schema
+from millrace.store import database, histograms, observations, portable, rows, schema, series
 from millrace.store.artefacts import Artefacts, write_problem
+from millrace.store.histories import Histories, add_part
 from millrace.store.records import (
+    CALIBRATES,
     TESTED,
     ArtefactRecord,
     AttemptResult,
@@ -45,6 +47,7 @@ class Store:
         self.path = path
         self.artefacts = Artefacts(path.with_name(path.name + ".artefacts"))
         self._engine = engine
+        self.histories = Histories(path, self._reading, self._writing)
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True, read_only: bool = False) -> Self:
@@ -115,6 +118,28 @@ class Store:
                 connection, schema.treatments, [rows.treatment_row(run.id, t) for t in treatments]
             )
             _add_missing(connection, schema.trials, [rows.trial_row(run.id, t) for t in trials])
+
+    def withdraw_unbegun(self, run_id: str) -> None:
+        """Take back the blocks of a run in which no trial was begun, so that what they hold can be
+        decided anew; ``blocks`` is then the number of those that are left."""
+        runs, trials, attempts = schema.runs, schema.trials, schema.attempts
+        with self._writing() as connection:
+            mine = connection.execute(
+                select(
+                    trials.c.id, trials.c.block, trials.c.purpose, attempts.c.id.label("attempt")
+                )
+                .select_from(trials.outerjoin(attempts))
+                .where(trials.c.run_id == run_id)
+            ).all()
+            begun = {
+                (row.purpose == "profile", row.block) for row in mine if row.attempt is not None
+            }
+            unbegun = [row.id for row in mine if (row.purpose == "profile", row.block) not in begun]
+            if unbegun:
+                one = delete(trials).where(trials.c.id == bindparam("unbegun"))
+                connection.execute(one, [{"unbegun": trial_id} for trial_id in unbegun])
+            left = max((block + 1 for is_profile, block in begun if not is_profile), default=0)
+            connection.execute(update(runs).where(runs.c.id == run_id).values(blocks=left))
 
     def claim(
         self,
@@ -247,6 +272,15 @@ class Store:
             found = connection.execute(query.order_by(*_newest_first()))
             return [rows.run_record(row) for row in found]
 
+    def calibrations_of(self, host_id: str) -> list[RunRecord]:
+        """The runs that calibrate a host, the newest first."""
+        runs = schema.runs
+        digest = runs.c.spec[CALIBRATES, "digest"].as_string()
+        query = select(runs).where(runs.c.host_id == host_id, digest.is_not(None))
+        with self._reading() as connection:
+            found = connection.execute(query.order_by(*_newest_first()))
+            return [rows.run_record(row) for row in found]
+
     def list_runs(self) -> list[RunSummary]:
         """Every run in one line, the newest first."""
         runs, trials = schema.runs, schema.trials
@@ -269,22 +303,26 @@ class Store:
         with self._reading() as connection:
             return [RunSummary(**row._mapping) for row in connection.execute(query)]
 
-    def load_run(self, run_id: str, *, observations_too: bool = False) -> StoredRun:
+    def load_run(
+        self, run_id: str, *, observations_too: bool = False, from_block: int = 0
+    ) -> StoredRun:
         """Everything about the run with exactly this id; UserError when there is none. What was
-        observed is read only if it is asked for: it is a hundred times as much as all else.
+        observed is read only if it is asked for: it is a hundred times as much as all else. With
+        ``from_block`` only the trials from that block on.
 
         Raises HostProblem when a file that it reads is missing or was changed.
         """
         with self._reading() as connection:
             self._require(connection, [run_id])
-            stored = rows.stored_run(connection, run_id)
-        stored = histograms.read_back(stored, self.artefacts)
+            stored = rows.stored_run(connection, run_id, from_block)
+        stored = series.read_back(histograms.read_back(stored, self.artefacts), self.artefacts)
         return observations.read_back(stored, self.artefacts) if observations_too else stored
 
     # Keeping house.
 
     def remove_runs(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
-        """Remove runs with all they yielded, their reports, and the files no other run refers to.
+        """Remove runs with all they yielded, their reports, and the files no other run refers to;
+        their points of histories stay (see ``Histories.forget``).
 
         Raises UserError, and removes nothing, when one is unknown or is being measured now.
         """
@@ -330,15 +368,18 @@ class Store:
                     raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
-        """Write runs with their files into one portable file (see ``millrace.store.portable``).
+        """Write runs with their files and their points of histories into one portable file (see
+        ``millrace.store.portable``).
 
         Raises UserError when there is such a file already, unless it is to be replaced.
         """
         runs = [self.load_run(run_id) for run_id in run_ids]
-        portable.write(path, runs, self.artefacts, replace=replace)
+        history = self.histories.of_runs(run_ids)
+        portable.write(path, runs, self.artefacts, history, replace=replace)
 
     def import_file(self, path: Path) -> portable.Imported:
-        """Add the runs of an exported file, all or none; runs that are there are passed over.
+        """Add the runs of an exported file with their points of histories, all or none; what is
+        there already is passed over.
 
         Raises UserError, and changes nothing, when anything in the file is wrong.
         """
@@ -350,6 +391,7 @@ class Store:
                 self.artefacts.keep(content)
             for stored in added:
                 _insert_run(connection, stored)
+            add_part(connection, bundle.history)
             return portable.Imported(
                 added=tuple(run.run.id for run in added),
                 present=tuple(run.run.id for run in bundle.runs if run.run.id in known),

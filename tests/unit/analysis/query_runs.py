@@ -96,10 +96,15 @@ def never_fails(_levels: Levels, _block: int) -> Fails | None:
     return None
 
 
+def no_series(_levels: Levels, _block: int) -> tuple[Mapping[str, Any], ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class QueryRun:
     """``rate`` gives transactions/s of a treatment; ``also`` further measurements of a trial, or
-    others in place of the usual ones; ``fails`` the trials that fail."""
+    others in place of the usual ones; ``fails`` the trials that fail, ``series`` the events of
+    their seconds."""
 
     servers: Sequence[str] = SERVERS
     tests: Sequence[str] = TESTS
@@ -110,6 +115,7 @@ class QueryRun:
     rate: Callable[[Levels], float] = usual_rate
     also: Callable[[Levels, int], Values] = nothing_else
     fails: Callable[[Levels, int], Fails | None] = never_fails
+    series: Callable[[Levels, int], tuple[Mapping[str, Any], ...]] = no_series
     open_loop: bool = False
     statements: Sequence[str] = ()
     factors: Mapping[str, Sequence[Level]] = field(default_factory=dict)
@@ -177,6 +183,7 @@ class QueryRun:
             measurements=() if failure else self._measurements(transactions, levels, trial.block),
             artefacts=(),
             histograms=() if failure else tuple(self._histograms(rate, levels, source)),
+            series=self.series(levels, trial.block),
         )
 
     def _measurements(

@@ -80,3 +80,49 @@ def test_what_no_disk_can_hold_is_refused_with_exit_status_3(tmp_path: Path) -> 
     assert done.returncode == 3
     assert "cannot hold this experiment" in done.stderr
     assert "150 TB" in done.stderr
+
+
+def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, "utf-8")
+    shown = millrace("plan", path, "--max-blocks", "20").stdout
+    assert "2 treatments x at most 20 blocks" in shown
+    assert "until each comparison is decided; the base once more in blocks " in shown
+    assert "(3 blocks) to " in shown
+    assert "(20 blocks), a guess" in shown
+    limited = millrace("plan", path, "--max-time", "30s").stdout
+    assert "until each comparison is decided, for 30 s at most" in limited
+    assert "to 30 s (the limit)" in limited
+    fixed = millrace("plan", path, "--blocks", "4").stdout
+    assert "2 treatments x 4 blocks" in fixed
+    assert "exactly so many blocks\n" in fixed
+
+
+def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, "utf-8")
+    plan = json.loads(millrace("plan", path, "--max-time", "1h", "--json").stdout)
+    assert plan["design"] == {"kind": "sequential", "blocks": 10, "max_time_s": 3600.0}
+    assert plan["estimate"]["least_time_s"] < plan["estimate"]["time_s"]
+    purposes = [trial["purpose"] for trial in plan["trials"]]
+    assert purposes.count("measure") == 20
+    assert purposes.count("control") in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--blocks", "5", "--max-blocks", "9"), "which --max-blocks would change"),
+        (("--blocks", "5", "--max-time", "9min"), "which --max-time would change"),
+        (("--max-time", "9"), "'9' is not a duration such as 45min"),
+    ],
+)
+def test_limits_that_contradict_are_refused(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, "utf-8")
+    done = millrace("plan", path, *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

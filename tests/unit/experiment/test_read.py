@@ -49,7 +49,7 @@ def test_without_a_scale_the_default_one_is_taken() -> None:
 def test_a_file_without_scales_is_run_as_written_with_defaults(tmp_path: Path) -> None:
     experiment = read_text(tmp_path, SMALL)
     assert experiment.scale == AS_WRITTEN
-    assert (experiment.blocks, experiment.margin, experiment.seed) == (5, 0.02, None)
+    assert (experiment.blocks, experiment.margin, experiment.seed) == (10, 0.02, None)
     assert experiment.parameters == {"rows": 1000, "data_seed": 171773}
     assert experiment.factors[1] == Factor("configuration", ("default",))
     assert experiment.text == SMALL
@@ -142,6 +142,8 @@ def test_configurations_of_the_file_come_with_what_they_extend(tmp_path: Path) -
         ("[parameters]", "[parameter]", "parameter", 10, "unknown key", "parameters"),
         ("name", "blocks = 0\nname", "blocks", 1, "0 is not right", None),
         ("name", "blocks = true\nname", "blocks", 1, "true is not right", None),
+        ("name", "max_time = 45\nname", "max_time", 1, "45 is not a duration", None),
+        ("name", 'max_time = "45 m"\nname', "max_time", 1, "is not a duration", None),
         ("name", "margin_percent = 0\nname", "margin_percent", 1, "0 is not right", None),
         ("name", "margin_percent = nan\nname", "margin_percent", 1, "nan is not right", None),
         ("name", "margin_percent = inf\nname", "margin_percent", 1, "inf is not right", None),

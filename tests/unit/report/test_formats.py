@@ -22,8 +22,8 @@ from millrace.report.tables import results_table
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 
 SECTIONS = [
-    "answer", "results", "bars", "ratios", "count_time", "published", "disk", "options",
-    "variables", "provenance", "host", "failures", "method",
+    "answer", "dependence", "results", "bars", "ratios", "count_time", "published", "disk",
+    "options", "variables", "provenance", "host", "failures", "method",
 ]  # fmt: skip
 
 

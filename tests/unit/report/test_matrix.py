@@ -13,6 +13,7 @@ from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.report.matrix import Matrix, is_large, matrix
 from millrace.report.render import FORMATS, render
+from millrace.report.sentences import verdict_text
 from millrace.report.terminal import as_text
 from tests.unit.analysis.builders import Fails, study
 from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun
@@ -55,7 +56,7 @@ def test_every_cell_is_its_comparison(large: RunAnalysis, overview: Matrix) -> N
                 assert comparison.estimate is not None
                 assert cell.text == f"{comparison.estimate.ratio:.3f}"
                 assert cell.interval.startswith(f"{comparison.estimate.low:.3f}–")
-                assert cell.verdict == comparison.verdict
+                assert cell.verdict == verdict_text(comparison)
                 assert column.label in cell.title
                 cells += 1
     assert cells == len(large.comparisons()) == 90

@@ -65,8 +65,8 @@ def test_blocks_added_after_a_look_are_told() -> None:
     run = RunBuilder({BASE: noisy(4, 10), OTHER: noisy(4, 10)}).build()
     (note,) = warnings(judge(extended(run, 10, at_block=5)))
     assert note == (
-        "blocks were added after a first look (5, then 10): the stated 95 % holds for a number of "
-        "blocks fixed beforehand"
+        "blocks were added after a first look (5, then 10), so the interval is the wider one that "
+        "holds for any number of looks"
     )
 
 

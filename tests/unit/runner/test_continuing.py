@@ -15,7 +15,7 @@ from millrace.experiment.read import Overrides, read
 from millrace.runner.continuing import Chosen, choose
 from millrace.runner.run import begin
 from millrace.servers import configurations
-from millrace.store.records import HostRecord
+from millrace.store.records import Design, HostRecord
 from millrace.store.store import Store
 
 FILE = """
@@ -55,22 +55,37 @@ class Command:
         base: str = "a",
         rows: int = 10,
         blocks: int | None = None,
+        limit: int | None = None,
         seed: int | None = None,
+        begin_blocks: int | None = None,
+        without: str = "",
         host: HostRecord = HOST,
         versions: dict[str, str] = VERSIONS,
         fresh: bool = False,
     ) -> Chosen:
-        """What the command chooses; it is begun, as a run would."""
+        """What the command chooses; it is begun, as a run would: all of it, or so many blocks, the
+        later ones without a server."""
         text = FILE.format(servers=list(servers), base=base, rows=rows)
         chosen = choose(
             self._store,
-            self._experiment(text, Overrides(blocks=blocks, seed=seed)),
+            self._experiment(text, Overrides(blocks=blocks, max_blocks=limit, seed=seed)),
             host=host,
             versions=versions,
             command="millrace run which.toml",
             fresh=fresh,
         )
-        begin(self._store, chosen.run, chosen.plan, chosen.extension)
+        begun = [
+            trial
+            for trial in chosen.plan.trials
+            if begin_blocks is None
+            or (
+                trial.block < begin_blocks
+                and (trial.block == 0 or trial.treatment.levels["server"] != without)
+            )
+        ]
+        run = chosen.run if begin_blocks is None else replace(chosen.run, blocks=begin_blocks)
+        plan = replace(chosen.plan, trials=tuple(begun))
+        begin(self._store, run, plan, chosen.extension)
         return chosen
 
     def _experiment(self, text: str, overrides: Overrides) -> Experiment:
@@ -161,3 +176,45 @@ def test_load_comes_and_goes_in_the_same_run(command: Command) -> None:
     first = command()
     busy = replace(HOST, facts={**HOST.facts, "load": 9})
     assert command(host=busy, versions={**VERSIONS, "millrace": "2"}).run.id == first.run.id
+
+
+def test_a_limit_that_is_another_continues_and_is_recorded_with_the_next_block(
+    command: Command,
+) -> None:
+    first = command(limit=10)
+    assert first.run.design == Design("sequential", 10)
+    same, more = command(limit=10), command(limit=20)
+    assert {same.run.id, more.run.id} == {first.run.id}
+    assert same.extension is None
+    assert more.extension is not None
+    assert more.extension["design"] == {"kind": "sequential", "blocks": 20, "max_time_s": None}
+
+
+def test_an_exact_number_continues_what_was_sequential(command: Command, store: Store) -> None:
+    first = command(limit=10)
+    more = command(blocks=12)
+    assert more.run.id == first.run.id
+    assert store.find_run(first.run.id).design == Design("fixed", 12)
+
+
+def test_what_dropped_out_of_a_block_is_not_made_up_for(command: Command, store: Store) -> None:
+    first = command(limit=10, begin_blocks=3, without="b")
+    more = command(blocks=5)
+    assert more.run.id == first.run.id
+    kept = {(t.block, t.treatment.levels["server"]) for t in more.plan.trials}
+    assert {block for block, server in kept if server == "b"} == {0, 3, 4}
+    assert {block for block, server in kept if server == "a"} == {0, 1, 2, 3, 4}
+    rows = [trial.block for trial in store.load_run(first.run.id).trials]
+    assert len(rows) == len(more.plan.trials)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_that_had_no_controls_gets_one_with_its_next_blocks(
+    command: Command, seed: int
+) -> None:
+    command(blocks=3, seed=seed)
+    more = command(blocks=6, seed=seed)
+    (block,) = {trial.block for trial in more.plan.trials if trial.purpose == "control"}
+    assert block in (3, 4)
+    again = command(blocks=6, seed=seed)
+    assert again.plan == more.plan

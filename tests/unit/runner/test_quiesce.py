@@ -51,15 +51,17 @@ SETTLED = Figures(
     change_buffer_pages=1,
     log_position=122963334,
     purged=True,
+    checkpoint=122963334,
 )
 
 
 @pytest.mark.parametrize("family", families.names())
 def test_the_words_of_all_versions_are_read(family: str) -> None:
     known = families.get(family).write_back
-    assert figures_in(OLD, known) == Figures(1348, 2, 84, 88356269, False)
+    assert figures_in(OLD, known) == Figures(1348, 2, 84, 88356269, False, 84577038)
     assert figures_in(NEW, known) == SETTLED
-    assert figures_in(WITHOUT_CHANGE_BUFFER, known) == Figures(625, 2, None, 85866108, False)
+    without = Figures(625, 2, None, 85866108, False, 84900860)
+    assert figures_in(WITHOUT_CHANGE_BUFFER, known) == without
     assert figures_in("", known) == Figures()
     caught_up = OLD.replace("n:o < 0 undo", "n:o < 50B undo")
     assert figures_in(caught_up, known).purged is True

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks import history_series
-from millrace.stats import ChangePoint, change_points
+from millrace.stats import change_points
 
 Array = NDArray[np.float64]
 
@@ -66,12 +66,13 @@ def test_any_values_give_points_that_make_sense(values: list[float]) -> None:
     for point in found:
         assert 0 <= point.low <= point.ratio <= point.high
         assert not math.isnan(point.low)
+    for before, point, after in zip(places, found, places[2:], strict=False):
+        assert before < point.earliest <= point.index <= point.latest < after
 
 
 def test_a_step_without_any_noise_is_found_exactly() -> None:
-    assert change_points([2.0] * 30 + [3.0] * 20) == (
-        ChangePoint(30, pytest.approx(1.5), pytest.approx(1.5), pytest.approx(1.5)),  # type: ignore[arg-type]
-    )
+    (only,) = change_points([2.0] * 30 + [3.0] * 20)
+    assert (only.index, only.ratio, only.low, only.high) == pytest.approx((30, 1.5, 1.5, 1.5))
 
 
 @given(seeds, st.floats(min_value=1e-6, max_value=1e6))
@@ -221,3 +222,17 @@ def test_steps_in_recorded_series_are_found(
         hits = len(history_series.matched(found, history.steps))
         right, wrong, steps = right + hits, wrong + len(found) - hits, steps + 3
     assert 2 * right / (right + wrong + steps) >= least
+
+
+@pytest.mark.parametrize("size", [1.5, 3.0])
+@pytest.mark.parametrize("persistence", [0.0, 0.4])
+def test_the_interval_of_the_position_holds_it(size: float, persistence: float) -> None:
+    """Of the steps that are found, of so many standard deviations."""
+    held = []
+    for seed in range(300):
+        logs = noisy(seed, persistence=persistence)
+        found = change_points(stepped(logs, (60, size * 0.02)))
+        if len(found) == 1:
+            held.append(found[0].earliest <= 60 <= found[0].latest)
+    assert len(held) > 100
+    assert sum(held) / len(held) >= 0.9

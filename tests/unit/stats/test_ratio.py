@@ -36,6 +36,9 @@ def test_known_values() -> None:
     assert estimate.low == pytest.approx(math.exp(0.2 - half_width), rel=1e-6)
     assert estimate.high == pytest.approx(math.exp(0.2 + half_width), rel=1e-6)
     assert estimate.log_sd == pytest.approx(0.1)
+    # Two-sided, t = 0.2 / (0.1 / √3) with 2 degrees of freedom, whose tail is closed.
+    t = 2 * math.sqrt(3)
+    assert estimate.p_value == pytest.approx(1 - t / math.sqrt(2 + t * t))
     assert estimate.n_pairs == 3
 
 
@@ -71,6 +74,20 @@ def test_swapping_the_sides_gives_the_reciprocal(values: list[tuple[float, float
     assert other.ratio == pytest.approx(1 / one.ratio, rel=1e-9)
     low, high = bounds(one)
     assert bounds(other) == pytest.approx((1 / high, 1 / low), rel=1e-6)
+
+
+@given(pairs)
+def test_swapping_the_sides_leaves_the_p_value(values: list[tuple[float, float]]) -> None:
+    base, candidate = split(values)
+    one, other = paired_ratio(base, candidate), paired_ratio(candidate, base)
+    assert one.p_value is not None
+    assert 0 <= one.p_value <= 1
+    assert other.p_value == pytest.approx(one.p_value, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(("ratio", "p_value"), [(1.0, 1.0), (2.0, 0.0)])
+def test_blocks_without_a_spread_are_certain(ratio: float, p_value: float) -> None:
+    assert paired_ratio([1.0] * 4, [ratio] * 4).p_value == p_value
 
 
 @given(pairs, st.data())

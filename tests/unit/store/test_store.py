@@ -455,3 +455,30 @@ def test_the_purpose_of_a_trial_is_kept(store: Store) -> None:
     purposes = {trial.id: trial.purpose for trial in store.load_run(what.run.id).trials}
     assert purposes.pop("study-1/profile") == "profile"
     assert set(purposes.values()) == {"measure"}
+
+
+def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
+    what = begun()
+    begin(store, what)
+    lines = b'{"type": "mark"}\n{"type": "interval", "transactions": 5}\n'
+    carry_out(store, what.trials[0].id, replace(result(), artefacts=(("series", "server", lines),)))
+    carry_out(store, what.trials[1].id, result())
+    with_some, without = store.load_run(what.run.id).attempts
+    assert with_some.series == ({"type": "mark"}, {"type": "interval", "transactions": 5})
+    assert without.series == ()
+
+    store.export_runs([what.run.id], tmp_path / "run.zip")
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(tmp_path / "run.zip")
+        copied, _ = other.load_run(what.run.id).attempts
+    assert copied.series == with_some.series
+
+
+@pytest.mark.parametrize("content", [b"[1]\n", b'{"type": "mark"}\n{"type"'])
+def test_a_file_of_series_that_holds_something_else_is_told(store: Store, content: bytes) -> None:
+    what = begun()
+    begin(store, what)
+    other = AttemptResult("finished", artefacts=(("series", "server", content),))
+    carry_out(store, what.trials[0].id, other)
+    with pytest.raises(HostProblem, match="holds no series"):
+        store.load_run(what.run.id)

@@ -1,0 +1,192 @@
+"""How often are steady trials called unsteady, unsteady ones found, and verdicts refused for it?
+
+Series of seconds are simulated (a first-order autoregression of a given correlation of neighbours),
+or recorded: blocks of iterations of real benchmarks' forks, in an order drawn by lot, which makes
+them steady whatever they were; and in the order in which they came, of which nobody knows.
+Intervals are binomial (Clopper and Pearson, Biometrika 26, 1934).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmarks.trial_noise import DATA, pools
+from millrace.analysis.steadiness import ALIKE_ALPHA, ALPHA
+from millrace.analysis.unsteady import are_refused
+from millrace.stats import Course, course_of, seen_together
+
+MARGIN = 0.02
+LEVEL = 1000.0
+LENGTHS = (10, 20, 30, 60, 300)  # seconds
+CORRELATIONS = (0.0, 0.5, 0.8)
+BLOCKS = (3, 5, 10)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often something happened."""
+
+    name: str
+    count: int
+    n: int
+    rate: float
+    low: float
+    high: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--quick", action="store_true", help="200 series a case instead of 1,000")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+    runs = 200 if arguments.quick else 1000
+    print(f"margin {MARGIN:g}, alpha {ALPHA:g}, {runs} series a case, seeds fixed")
+    rates = [
+        *_titled("Steady trials called unsteady, noise of 10 %", _steady(runs)),
+        *_titled("Unsteady trials found, noise of 2 %", _unsteady(runs)),
+        *_titled("Verdicts refused, trials of 30 s", _refused(runs)),
+    ]
+    if DATA.exists():
+        rates += _titled("Recorded noise called unsteady", _recorded())
+    else:
+        print(f"\nthe recorded noise is not on this machine: {DATA}")
+    if arguments.json is not None:
+        result = {"benchmark": "steady_state", "series": runs, "rates": [asdict(r) for r in rates]}
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def _titled(title: str, rates: Iterator[Rate]) -> list[Rate]:
+    print(f"\n{title}")
+    shown = []
+    for rate in rates:
+        print(
+            f"  {rate.name:60} {rate.rate:.4f} ({rate.low:.4f} to {rate.high:.4f})"
+            f"  {rate.count:6} of {rate.n}",
+            flush=True,
+        )
+        shown.append(rate)
+    return shown
+
+
+def _rate(name: str, flags: Sequence[bool]) -> Rate:
+    count, n = sum(flags), len(flags)
+    interval = stats.binomtest(count, n).proportion_ci()
+    return Rate(name, count, n, count / n, interval.low, interval.high)
+
+
+def noise(source: np.random.Generator, n_points: int, rho: float) -> Floats:
+    """An autoregression of standard deviation 1, from its stationary distribution."""
+    values = source.standard_normal(n_points)
+    for i in range(1, n_points):
+        values[i] = rho * values[i - 1] + np.sqrt(1 - rho**2) * values[i]
+    return values
+
+
+def _course(values: NDArray[np.floating]) -> Course:
+    return course_of(values.tolist(), margin=MARGIN, alpha=ALPHA)
+
+
+def _is_unsteady(values: NDArray[np.floating]) -> bool:
+    return _course(values).kind != "steady"
+
+
+def _n_unsteady(courses: Sequence[Course]) -> int:
+    """Of the trials of one treatment."""
+    together = seen_together(courses, margin=MARGIN, alpha=ALIKE_ALPHA)
+    return sum(course.kind != "steady" for course in together)
+
+
+def _flags(
+    runs: int, n_points: int, rho: float, shape: NDArray[np.floating] | float, sd: float
+) -> list[bool]:
+    source = np.random.default_rng(n_points)
+    return [_is_unsteady(LEVEL * (shape + sd * noise(source, n_points, rho))) for _ in range(runs)]
+
+
+def _steady(runs: int) -> Iterator[Rate]:
+    for rho in CORRELATIONS:
+        for n_points in LENGTHS:
+            flags = _flags(runs, n_points, rho, 1.0, 0.1)
+            yield _rate(f"{n_points} s, correlation {rho:g}", flags)
+
+
+def _unsteady(runs: int) -> Iterator[Rate]:
+    shapes: dict[str, Callable[[Floats, int], NDArray[np.floating]]] = {
+        "throughput falls by 7 %": lambda second, n: 1 - 0.07 * second / n,
+        "a shift by 10 % after two thirds": lambda second, n: 1 - 0.1 * (second >= 2 * n / 3),
+        "still warming up for a tenth, at a half": lambda second, n: 1 - 0.5 * (second < n / 10),
+        "still warming up for a third, at 80 %": lambda second, n: 1 - 0.2 * (second < n / 3),
+        "one wave of 10 %": lambda second, n: 1 + 0.05 * np.sin(2 * np.pi * second / n),
+    }
+    for name, shape in shapes.items():
+        for n_points in LENGTHS[:-1]:
+            for rho in CORRELATIONS[:2]:
+                second = np.arange(n_points, dtype=np.float64)
+                flags = _flags(runs // 4, n_points, rho, shape(second, n_points), 0.02)
+                yield _rate(f"{name}: {n_points} s, correlation {rho:g}", flags)
+
+
+def _refused(runs: int) -> Iterator[Rate]:
+    """Of trials of 30 s that are drawn from a pool."""
+    for sd in (0.02, 0.1):
+        for rho in CORRELATIONS:
+            what = f"noise of {sd:.0%}, correlation {rho:g}"
+            yield from _refusals(runs, what, (1.0, 1.0), rho=rho, sd=sd)
+    falls = 1 - 0.07 * np.arange(30) / 30
+    for name, base in (("one side falls", 1.0), ("both sides fall", falls)):
+        for rho in CORRELATIONS[:2]:
+            what = f"{name} by 7 %, noise of 2 %, correlation {rho:g}"
+            yield from _refusals(runs, what, (base, falls), rho=rho, sd=0.02)
+
+
+def _refusals(
+    runs: int,
+    name: str,
+    sides: Sequence[NDArray[np.floating] | float],
+    *,
+    rho: float,
+    sd: float,
+) -> Iterator[Rate]:
+    """``sides`` are the shapes of the base's and the candidate's trials."""
+    source = np.random.default_rng(2)
+    pools_of = [
+        [_course(LEVEL * (shape + sd * noise(source, 30, rho))) for _ in range(runs)]
+        for shape in sides
+    ]
+    for blocks in BLOCKS:
+        refused = []
+        for _ in range(2 * runs):
+            counts = [
+                _n_unsteady([pool[i] for i in source.integers(runs, size=blocks)])
+                for pool in pools_of
+            ]
+            refused.append(are_refused((counts[0], blocks), (counts[1], blocks)))
+        yield _rate(f"{name}: {blocks} blocks", refused)
+
+
+def _recorded() -> Iterator[Rate]:
+    source = np.random.default_rng(4)
+    forks = [np.exp(fork) for pool in pools() for fork in pool.forks]
+    for n_points in (10, 30):
+        parts = [fork[-n_points:] for fork in forks if len(fork) >= n_points]
+        by_lot = [_is_unsteady(source.permutation(part)) for part in parts]
+        yield _rate(f"{n_points} blocks of a fork, in an order drawn by lot", by_lot)
+        yield _rate(
+            f"{n_points} last blocks of a fork, as they came", list(map(_is_unsteady, parts))
+        )
+    whole = [fork for fork in forks if len(fork) >= 30]
+    yield _rate("all blocks of a fork, as they came", list(map(_is_unsteady, whole)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,339 @@
+"""Do verdicts of the whole product hold what they promise, on this host and with a real server?
+
+One server is compared with itself, in trials of about 6 s on three short workloads, through
+experiment, plan, runner, store and the sequential rule: 60 verdicts, one after another, each looked
+at after every block, 16 blocks at most. The margin is next to nothing, so that a
+verdict is a matter of the interval alone, and none ends early because the two are equivalent. False
+verdicts are counted beside what chance allows a rate of 5 %, and estimates above 1 beside those
+below.
+
+Then the server is slowed down by one and by two times the smallest change that the calibration
+announces for 16 blocks: 20 verdicts each. It is stopped and continued in turns of a tenth of a
+second, in which what is owed is settled by the clock, so that the share of the time for which it
+stands still is what was wanted to a hundredth; what it was, is measured in each trial and told.
+
+It runs for hours. Whatever ends it, the same command goes on with what is in its store; `--report`
+prints what there is so far.
+
+    benchmarks/whole_product --store FILE [--report] [--quick] [--server NAME] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from scipy.stats import binom
+
+from benchmarks.servers import installed
+from millrace import __version__, paths
+from millrace.analysis.calibration import Calibration, calibration
+from millrace.campaign.blocks import n_blocks, open_block
+from millrace.campaign.calibrating import (
+    Held,
+    Wanted,
+    block_plan,
+    calibrating,
+    groups_of,
+    next_block,
+    stopped_for,
+    wanted_again,
+)
+from millrace.cli import carrying_out
+from millrace.cli.block_by_block import BlockByBlock
+from millrace.cli.experiment_options import ExperimentChoice
+from millrace.cli.quiet_host import quiet_host
+from millrace.errors import MillraceError
+from millrace.experiment.model import Experiment
+from millrace.load import client as load
+from millrace.report.calibrations import as_json
+from millrace.runner import continuing, host
+from millrace.store.store import Store
+
+SERVER = "mysql-8.0.33"
+TESTS = ("point-query", "update-nonindex", "range-notcovered-pk")
+CLAIMED = 0.05  # intervals that exclude no difference where there is none
+CHANCE = 0.05  # how often more are seen than are allowed here, though the claim holds
+SIZES = (1, 2)  # smallest changes
+
+EXPERIMENT = """
+name = "whole-product"
+title = "verdicts of the whole product"
+workload = "sysbench"
+blocks = {blocks}
+margin_percent = 0.1
+observers = []
+
+[factors]
+server = ["{server}"]
+configuration = ["in-memory"]
+test = [{tests}]
+clients = [1]
+
+[compare]
+factor = "server"
+base = "{server}"
+
+[parameters]
+table_size = 20_000
+time_s = {time_s}
+warmup_s = {warmup_s}
+settle_s = 1
+
+[configurations.in-memory]
+title = "everything in memory, no binary log"
+extends = "default"
+[configurations.in-memory.options]
+innodb_buffer_pool_size = "64M"
+innodb_flush_log_at_trx_commit = 2
+character_set_server = "latin1"
+skip_log_bin = true
+"""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured: ``verdicts`` on nothing in all, ``planted`` of each slowdown, in
+    ``blocks`` at most; ``goals`` are how many of a slowdown are to be found, by its size."""
+
+    verdicts: int
+    planted: int
+    blocks: int
+    time_s: float
+    warmup_s: float
+    goals: dict[int, int]
+
+
+FULL = Size(60, 20, 16, 2.0, 0.5, {1: 13, 2: 18})
+QUICK = Size(3, 3, 5, 0.5, 0.1, {})
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """What came of one size in one group: ``announced`` and ``stopped`` are fractions, the share of
+    the time for which the server was stopped, as wanted and as measured."""
+
+    group: str
+    size: int
+    announced: float
+    wanted: float
+    stopped: float | None
+    verdicts: int
+    found: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+def main() -> None:
+    arguments = _arguments()
+    size = QUICK if arguments.quick else FULL
+    try:
+        with ExitStack() as stack:
+            found = _found(stack, arguments, size)
+    except MillraceError as error:
+        print(error.message, error.remedy or "", sep="; ", file=sys.stderr)
+        sys.exit(error.exit_status)
+    if found is None:
+        print("nothing was measured yet")
+        return
+    _print(found, size)
+    if arguments.json is not None:
+        document = {
+            "benchmark": "whole_product",
+            "versions": {"millrace": __version__, **load.versions()},
+            "processors": len(os.sched_getaffinity(0)),
+            "size": asdict(size),
+            "allowed_false": allowed(len(found.verdicts)),
+            "slowed": [asdict(each) for each in slowed(found)],
+            "calibration": as_json(found),
+        }
+        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--store", type=Path, metavar="FILE", help="where to keep what is measured")
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing, print what there is"
+    )
+    parser.add_argument("--server", default=SERVER, metavar="NAME", help="[%(default)s]")
+    parser.add_argument("--quick", action="store_true", help="a few short ones: does it work?")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+    if arguments.store is None and (arguments.report or not arguments.quick):
+        parser.error("--store FILE is wanted: this takes hours, and goes on where it was ended")
+    return arguments
+
+
+def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calibration | None:
+    place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-")))
+    path = arguments.store or place / "results.sqlite"
+    if arguments.report:
+        return _so_far(path)
+    installed(arguments.server)
+    file = place / "whole-product.toml"
+    text = EXPERIMENT.format(
+        server=arguments.server,
+        tests=", ".join(f'"{test}"' for test in TESTS),
+        blocks=size.blocks,
+        time_s=size.time_s,
+        warmup_s=size.warmup_s,
+    )
+    file.write_text(text, encoding="utf-8")
+    experiment = calibrating(ExperimentChoice(file).read())
+    stack.enter_context(quiet_host("whole_product"))
+    store = stack.enter_context(Store.open(path))
+    return _measured(stack, store, experiment, size)
+
+
+def _so_far(path: Path) -> Calibration | None:
+    with Store.open(path, create=False, read_only=True) as store:
+        host_id = host.host_id(host.facts(paths.work_dir()))
+        runs = store.calibrations_of(host_id)
+        return calibration(store.load_run(runs[0].id)) if runs else None
+
+
+def _measured(stack: ExitStack, store: Store, experiment: Experiment, size: Size) -> Calibration:
+    """Block after block, until all verdicts are there."""
+    chosen = continuing.choose(
+        store,
+        experiment,
+        host=carrying_out.host_record(),
+        versions=carrying_out.versions(),
+        command="benchmarks/whole_product",
+        fresh=False,
+    )
+    blocks = BlockByBlock(stack, store, chosen, limit_s=None)
+    groups = groups_of(experiment)
+    found = None if blocks.stored is None else calibration(blocks.stored)
+    while True:
+        stored = blocks.stored
+        number = open_block(stored)
+        if stored is not None and number is not None:
+            wanted: Wanted | None = wanted_again(stored, number)
+        else:
+            number, wanted = n_blocks(stored), _wanted(found, groups, size)
+        if wanted is None:
+            assert found is not None
+            return found
+        position = 0 if stored is None else len(stored.trials)
+        plan = block_plan(experiment, wanted, seed=chosen.run.seed, block=number, position=position)
+        found = calibration(blocks.carry_out(plan))
+        print(_line(found, wanted.level, number), flush=True)
+
+
+def _wanted(found: Calibration | None, groups: tuple[Held, ...], size: Size) -> Wanted | None:
+    """The next block: A/A first, then each size in each group."""
+    following = next_block(found, groups, verdicts=size.verdicts, planting=None)
+    if following is not None or found is None:
+        return following
+    for factor in SIZES:
+        for number, group in enumerate(found.groups):
+            level = stopped_for(group, found, factor).level
+            done = sum(len(each.verdicts) for each in group.planted if each.level == level)
+            if done < share(size.planted, len(found.groups), number):
+                return Wanted(level, (group.held,))
+    return None
+
+
+def share(total: int, n_parts: int, number: int) -> int:
+    """Part ``number`` (from 0) of ``total`` in parts as even as can be: 20 are 7, 7 and 6."""
+    return total // n_parts + (number < total % n_parts)
+
+
+def allowed(verdicts: int) -> int:
+    """The most false verdicts that leave the claimed rate in doubt by chance alone."""
+    return int(binom.isf(CHANCE, verdicts, CLAIMED)) if verdicts else 0
+
+
+def slowed(found: Calibration) -> Iterator[Slowed]:
+    """What was planted so far, size by size."""
+    for factor in SIZES:
+        for group in found.groups:
+            if not group.detectable:
+                continue
+            stop = stopped_for(group, found, factor)
+            for each in group.planted:
+                if each.level == stop.level:
+                    estimate = each.estimate
+                    yield Slowed(
+                        group.label,
+                        factor,
+                        factor * group.detectable[found.calibrates.blocks],
+                        stop.share,
+                        each.stopped,
+                        len(each.verdicts),
+                        each.found(found.metric.direction),
+                        None if estimate is None else estimate.ratio,
+                        None if estimate is None else estimate.low,
+                        None if estimate is None else estimate.high,
+                    )
+
+
+def _line(found: Calibration, level: str, block: int) -> str:
+    planted = list(slowed(found))
+    of_planted = "".join(
+        f", {size}x found {sum(each.found for each in planted if each.size == size)} of "
+        f"{sum(each.verdicts for each in planted if each.size == size)}"
+        for size in SIZES
+        if any(each.size == size for each in planted)
+    )
+    return f"block {block + 1} ({level}): {found.false} false of {len(found.verdicts)}{of_planted}"
+
+
+def _print(found: Calibration, size: Size) -> None:
+    verdicts, most = len(found.verdicts), found.calibrates.blocks
+    print(f"run {found.run.id}: {n_of(verdicts, 'A/A verdict')}, {most} blocks at most")
+    for group in found.groups:
+        noise = group.noise
+        seen = group.detectable.get(found.calibrates.blocks)
+        print(
+            f"  {group.label:24} {group.false} false of {len(group.verdicts)}; noise of a block "
+            + (
+                "?"
+                if noise is None
+                else f"{noise.log_sd:.2%} ({noise.low:.2%} to {noise.high:.2%})"
+            )
+            + ("" if seen is None else f", smallest change {seen:.2%}")
+            + ("" if group.block_s is None else f", {group.block_s:.1f} s a block")
+        )
+    for name, events in (("false verdicts", found.false), ("intervals without 1", found.excluding)):
+        if (limits := found.limits(events)) is not None:
+            print(
+                f"{name}: {events} of {verdicts} ({limits[0]:.3f} to {limits[1]:.3f}, 95 %); "
+                f"chance allows {allowed(verdicts)} at a rate of {CLAIMED:g}"
+            )
+    above, below, p = found.signs
+    print(f"signs: {above} above 1, {below} below (p = {p:.3f}, sign test)")
+    planted = list(slowed(found))
+    for each in planted:
+        effect = "" if each.ratio is None else f"; effect {1 - each.ratio:+.2%}"
+        if each.ratio is not None and each.low is not None and each.high is not None:
+            effect += f" ({1 - each.high:+.2%} to {1 - each.low:+.2%})"
+        stopped = "" if each.stopped is None else f", stopped {each.stopped:.2%} of the time"
+        print(
+            f"  {each.group:24} {each.size}x: announced {each.announced:.2%}, to be stopped "
+            f"{each.wanted:.2%}{stopped}{effect}; found {each.found} of {each.verdicts}"
+        )
+    for factor in SIZES:
+        of_size = [each for each in planted if each.size == factor]
+        done, seen = sum(each.verdicts for each in of_size), sum(each.found for each in of_size)
+        goal = f" (wanted: {size.goals[factor]} of {size.planted})" if size.goals else ""
+        if done:
+            print(f"slowdowns of {factor}x the smallest change: found {seen} of {done}{goal}")
+
+
+def n_of(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Hosts on which nothing differs, as far as pictures need them; the seeds are fixed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal
+
+Array = NDArray[np.float64]
+
+
+def correlated(source: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
+    """First-order autoregressions along the last axis, of variance 1, in their stationary state."""
+    before = 100
+    steps = source.standard_normal((*shape[:-1], shape[-1] + before))
+    steps *= np.sqrt(1 - correlation**2)
+    return np.asarray(signal.lfilter([1.0], [1.0, -correlation], steps)[..., before:])
+
+
+def seconds(source: np.random.Generator, trials: tuple[int, ...], n: int) -> Array:
+    """Logarithms of the seconds of trials, shape (*trials, n): trials differ by 1 %, seconds by 3 %
+    and depend on the second before."""
+    of_trials = 0.01 * source.standard_normal((*trials, 1))
+    return np.asarray(of_trials + 0.03 * correlated(source, (*trials, n), 0.8))

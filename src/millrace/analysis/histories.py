@@ -1,0 +1,93 @@
+"""Histories: which points may be compared, where they may not, and what a series is called.
+
+Only points that were measured in the same state of host and configuration are compared with each
+other: they are a *strand* of the series. Where the state is another than that of the point before,
+there is a *break*: what differs on its two sides may be the host's doing, and is nobody's change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from millrace.levels import level_text
+from millrace.store.history_records import PointRecord, SeriesRecord, StateRecord
+
+_DIGESTS = ("configuration ", "reference ")  # begin the names of facts that say nothing themselves
+
+
+@dataclass(frozen=True)
+class Break:
+    """``index`` and ``label`` are of the first point in another state; ``changes`` say in words
+    what was otherwise before."""
+
+    index: int
+    label: str
+    changes: tuple[str, ...]
+
+
+def strands(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
+    """The indices of the points of each state, in their order."""
+    found: dict[str, list[int]] = {}
+    for index, point in enumerate(points):
+        found.setdefault(point.state, []).append(index)
+    return tuple(map(tuple, found.values()))
+
+
+def breaks(points: Sequence[PointRecord], states: Mapping[str, StateRecord]) -> tuple[Break, ...]:
+    """Where the state changes from one point to the next."""
+    return tuple(
+        Break(index, after.label, tuple(_changes(states[before.state], states[after.state])))
+        for index, (before, after) in enumerate(pairwise(points), start=1)
+        if before.state != after.state
+    )
+
+
+def _changes(before: StateRecord, after: StateRecord) -> Iterator[str]:
+    if before.host_id != after.host_id:
+        yield f"the host was {before.host_id} and is {after.host_id}"
+    for name in dict.fromkeys([*before.facts, *after.facts]):
+        was, is_now = before.facts.get(name), after.facts.get(name)
+        if was == is_now:
+            continue
+        if name.startswith(_DIGESTS):
+            yield f"another {name}"
+        else:
+            yield f"{name} was {_known(was)} and is {_known(is_now)}"
+
+
+def _known(value: object) -> object:
+    return "unknown" if value is None else value
+
+
+def series_names(series: Iterable[SeriesRecord]) -> dict[str, str]:
+    """What each series is called among these, by its id: experiment, metric, and between them the
+    levels of the factors that tell it from others of the experiment."""
+    by_experiment: dict[str, list[SeriesRecord]] = {}
+    for each in series:
+        by_experiment.setdefault(each.experiment, []).append(each)
+    return {
+        each.id: name
+        for of_experiment in by_experiment.values()
+        for each, name in _names(of_experiment)
+    }
+
+
+def _names(series: Sequence[SeriesRecord]) -> Iterator[tuple[SeriesRecord, str]]:
+    factors = dict.fromkeys(factor for each in series for factor in each.held)
+    varied = [
+        factor for factor in factors if len({repr(each.held.get(factor)) for each in series}) > 1
+    ]
+    many_references = len({(each.factor, repr(each.reference)) for each in series}) > 1
+    many_digests = len({each.digest for each in series}) > 1
+    for each in series:
+        parts = [each.experiment]
+        parts += [level_text(name, each.held[name]) for name in varied if name in each.held]
+        if each.candidate is not None:
+            parts.append(level_text(each.factor, each.candidate))
+        if many_references:
+            parts.append(f"to {level_text(each.factor, each.reference)}")
+        if many_digests:
+            parts.append(f"digest {each.digest}")
+        yield each, " · ".join([*parts, each.title])

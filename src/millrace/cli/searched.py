@@ -1,0 +1,54 @@
+"""What a search for a change found, as the command tells it and as reports of its run do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from millrace.analysis.bisected import Bisection
+from millrace.cli.console import err, out, print_json
+from millrace.errors import UserError
+from millrace.report import bisections
+from millrace.report.terminal_table import show_table
+from millrace.report.write import write_text
+
+
+def show(found: Bisection) -> None:
+    """The answer, the levels and what was passed over, in the terminal."""
+    out.print()
+    out.print(bisections.answer(found), markup=False)
+    out.print()
+    show_table(bisections.members_table(found), out)
+    for line in bisections.notes(found):
+        out.print(f"note: {line}", markup=False)
+
+
+def report(found: Bisection, output_format: str, output: Path | None, page: Path) -> None:
+    """The report of such a run; HTML goes to ``page`` unless it has a place. Raises UserError for a
+    format that it does not have."""
+    if output_format == "html":
+        text = bisections.as_html(found)
+        path = write_text(output or page, text, make_directory=output is None)
+        (out if output is None else err).print(
+            str(path) if output is None else f"report: {path}", markup=False
+        )
+    elif output_format == "json" and output is None:
+        print_json(bisections.as_json(found))
+    elif output_format == "terminal" and output is None:
+        show(found)
+    else:
+        raise UserError(
+            f"run {found.run.id} searched a change: it has no report of the format {output_format}"
+            + ("" if output is None else " in a file"),
+            remedy="ask for terminal, json (both to standard output) or html",
+        )
+
+
+def print_found(found: Bisection, page: Path, *, as_json: bool) -> None:
+    """What ``millrace bisect`` prints at its end."""
+    if as_json:
+        print_json(bisections.as_json(found))
+        return
+    show(found)
+    click.echo(f"report: {page}")

@@ -1,0 +1,81 @@
+"""Slowdowns that a calibration plants in a server, as levels of a factor of its own.
+
+| level           | what is done to the server                                             |
+|-----------------|------------------------------------------------------------------------|
+| ``none``        | nothing                                                                |
+| ``again``       | nothing, under another name: compared with ``none``, this is A/A       |
+| ``cpu=3.2%``    | it is stopped for this share of the time that is measured              |
+| ``fsync=500us`` | each fsync and fdatasync takes so much longer                          |
+| ``NAME=VALUE``  | it is given this option                                                |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millrace.levels import Level
+
+FACTOR = "slowdown"
+NONE, AGAIN = "none", "again"
+CPU, FSYNC = "cpu", "fsync"
+
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+_DELAY = re.compile(r"(\d+)us")
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The server is stopped for this ``share`` of the time, from 0 to below 1."""
+
+    share: float
+
+    @property
+    def level(self) -> str:
+        return f"{CPU}={round(100 * self.share, 3):g}%"
+
+
+@dataclass(frozen=True)
+class SlowFsync:
+    """Each fsync and fdatasync of the server takes ``delay_us`` microseconds longer."""
+
+    delay_us: int
+
+    @property
+    def level(self) -> str:
+        return f"{FSYNC}={self.delay_us}us"
+
+
+@dataclass(frozen=True)
+class OptionGiven:
+    """The server is given an option."""
+
+    name: str
+    value: str
+
+    @property
+    def level(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+Slowdown = Stopped | SlowFsync | OptionGiven
+
+
+def slowdown_of(levels: Mapping[str, Level]) -> Slowdown | None:
+    """The slowdown of a treatment, by its resolved levels; None where there is none."""
+    level = levels.get(FACTOR, NONE)
+    return None if level == NONE else slowdown_named(str(level))
+
+
+def slowdown_named(level: str) -> Slowdown:
+    """The slowdown that a level stands for. Raises ValueError for one that is none of those."""
+    name, equals, value = level.partition("=")
+    share, delay = _SHARE.fullmatch(value), _DELAY.fullmatch(value)
+    if name == CPU and share is not None and float(share[1]) < 100:
+        return Stopped(float(share[1]) / 100)
+    if name == FSYNC and delay is not None:
+        return SlowFsync(int(delay[1]))
+    if not equals or not name or name in (CPU, FSYNC):
+        raise ValueError(f"{level!r} is no slowdown")
+    return OptionGiven(name, value)

@@ -1,0 +1,257 @@
+"""A calibration of a host: tables, sentences, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from millrace.analysis.calibration import (
+    TABLE,
+    Calibration,
+    GroupCalibration,
+    Planted,
+    SequentialVerdict,
+)
+from millrace.analysis.model import QuotedCalibration
+from millrace.analysis.verdict import margin_text
+from millrace.report.formatting import (
+    MISSING,
+    change_text,
+    counted,
+    interval_text,
+    percent_text,
+    seconds_text,
+)
+from millrace.report.tables import Column, Row, Section, Table
+from millrace.stats import RatioEstimate
+
+VERSION = "millrace.calibration/1"
+
+_REMEDY = "`millrace calibrate FILE`"
+
+
+def sentences(found: Calibration) -> Iterator[str]:
+    """How often verdicts were false, whether they lean to a side, and what came of what was
+    planted."""
+    asked, verdicts = found.calibrates, len(found.verdicts)
+    if limits := found.limits(found.false):
+        yield (
+            f"{verdicts_text(found.false, verdicts, limits)}; each on {asked.blocks} blocks at "
+            f"most, margin {margin_text(asked.margin)}"
+        )
+    else:
+        yield "no verdict yet: more blocks are wanted"
+    if limits := found.limits(found.excluding):
+        low, high = map(percent_text, limits)
+        yield (
+            f"intervals that exclude no difference: {found.excluding} of {verdicts} "
+            f"({low} to {high}; 5 % are claimed)"
+        )
+        above, below, p = found.signs
+        lean = "balanced" if p >= 0.05 else "not balanced: something treats the two differently"
+        yield f"signs: {above} above 1, {below} below (p = {p:.2g}): {lean}"
+    for group in found.groups:
+        for each in group.planted:
+            yield planted_sentence(found, group, each)
+    for group in found.groups:
+        if group.failed:
+            yield f"{counted(group.failed, 'trial')} of {group.label or 'the base'} failed"
+
+
+def verdicts_text(false: int, verdicts: int, limits: tuple[float, float]) -> str:
+    """``1 false verdict of 60 (0.04 to 8.9 %)``."""
+    return f"{counted(false, 'false verdict')} of {verdicts} ({_range(limits)})"
+
+
+def _range(limits: tuple[float, float]) -> str:
+    low, high = (_rate(limit) for limit in limits)
+    return f"{low} to {high} %"
+
+
+def _rate(fraction: float) -> str:
+    percent = 100 * fraction
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+
+
+def smallest_text(limits: tuple[float, float], blocks: int) -> str:
+    """``smallest change 4.1 % in 10 blocks``; of several groups from the quietest to the
+    noisiest."""
+    low, high = map(percent_text, limits)
+    size = high if low == high else f"{low.removesuffix(' %')} to {high}"
+    return f"smallest change {size} in {blocks} blocks"
+
+
+def planted_sentence(found: Calibration, group: GroupCalibration, planted: Planted) -> str:
+    """What was planted, what could be seen, and what was found, in how many blocks."""
+    blocks = found.calibrates.blocks
+    where = f"{group.label}: " if group.label else ""
+    seen = group.detectable.get(blocks)
+    able = (
+        "" if seen is None else f" (smallest change seen in {blocks} blocks: {percent_text(seen)})"
+    )
+    if seen is not None and planted.stopped is not None and _made(planted.stopped) < seen:
+        able += ", more than is planted"
+    return f"{where}planted {planted_text(planted)}{able}: {_outcome(found, planted)}"
+
+
+def _made(stopped: float) -> float:
+    """The change that a server makes which stands still for a share of the time, where it never
+    waits for anything else."""
+    return 1 / (1 - stopped) - 1
+
+
+def planted_text(planted: Planted) -> str:
+    """What was done to the server, as far as it was measured."""
+    if planted.stopped is not None:
+        return f"a server stopped for {100 * planted.stopped:.2f} % of the time"
+    return planted.level
+
+
+def _outcome(found: Calibration, planted: Planted) -> str:
+    if not planted.verdicts:
+        return f"not decided after {counted(len(planted.under_way), 'block')}"
+    direction = found.metric.direction
+    if len(planted.verdicts) > 1:
+        seen = f"found in {planted.found(direction)} of {len(planted.verdicts)} verdicts"
+        return f"{seen}; in all its blocks {_effect(planted.estimate)}"
+    verdict = planted.verdicts[0]
+    said = "found" if planted.found(direction) else "NOT found"
+    return f"{said} in {counted(len(verdict.blocks), 'block')}, {_effect(verdict.estimate)}"
+
+
+def _effect(estimate: RatioEstimate | None) -> str:
+    if estimate is None:
+        return MISSING
+    return f"{change_text(estimate.ratio)} (ratio {interval_text(estimate.low, estimate.high)})"
+
+
+def groups_table(found: Calibration) -> Table:
+    """A row a group: verdicts, noise, and the smallest change by numbers of blocks."""
+    columns = (
+        Column("group", numeric=False),
+        Column("verdicts"),
+        Column("false"),
+        Column("noise of a block"),
+        Column("95 % interval", drop=2),
+        Column("CV of trials", drop=1),
+        *(Column(f"{n} blocks", drop=3 if n > 10 else 0) for n in TABLE),
+        Column("block, s", drop=1),
+    )
+    rows = tuple(_row(group) for group in found.groups)
+    return Table("noise, and the smallest change that is seen", columns, (Section("", rows),))
+
+
+def _row(group: GroupCalibration) -> Row:
+    noise = group.noise
+    return Row(
+        (
+            group.label or "the base",
+            str(len(group.verdicts)),
+            str(group.false),
+            MISSING if noise is None else _percent(noise.log_sd),
+            MISSING if noise is None else f"{_percent(noise.low)} to {_percent(noise.high)}",
+            MISSING if noise is None else _percent(noise.trials_cv),
+            *(_percent(group.detectable[n]) if group.detectable else MISSING for n in TABLE),
+            MISSING if group.block_s is None else seconds_text(group.block_s),
+        )
+    )
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.2g} %" if fraction < 0.1 else percent_text(fraction)
+
+
+def as_json(found: Calibration) -> dict[str, Any]:
+    """The calibration as one document; shares, noise and changes are fractions."""
+    limits, above_below = found.limits(found.false), found.signs
+    excluding = found.limits(found.excluding)
+    return {
+        "schema": VERSION,
+        "run": found.run.id,
+        "host": found.run.host.id,
+        "created_utc": found.run.created_utc,
+        "ended_utc": found.ended_utc,
+        "experiment": asdict(found.calibrates),
+        "metric": found.metric.name,
+        "direction": found.metric.direction,
+        "verdicts": len(found.verdicts),
+        "false_verdicts": found.false,
+        "false_rate_low": None if limits is None else limits[0],
+        "false_rate_high": None if limits is None else limits[1],
+        "excluding": found.excluding,
+        "excluding_rate_low": None if excluding is None else excluding[0],
+        "excluding_rate_high": None if excluding is None else excluding[1],
+        "above": above_below[0],
+        "below": above_below[1],
+        "signs_p": above_below[2],
+        "groups": [_group_json(found, group) for group in found.groups],
+        "sentences": list(sentences(found)),
+    }
+
+
+def _group_json(found: Calibration, group: GroupCalibration) -> dict[str, Any]:
+    return {
+        "held": dict(group.held),
+        "label": group.label,
+        "verdicts": [_verdict_json(each) for each in group.verdicts],
+        "false_verdicts": group.false,
+        "blocks_under_way": len(group.under_way),
+        "noise": None if group.noise is None else asdict(group.noise),
+        "minimum_detectable": {str(n): change for n, change in group.detectable.items()},
+        "block_s": group.block_s,
+        "failed": group.failed,
+        "planted": [
+            {
+                "level": each.level,
+                "stopped": each.stopped,
+                "verdicts": [_verdict_json(verdict) for verdict in each.verdicts],
+                "blocks_under_way": len(each.under_way),
+                "found": each.found(found.metric.direction),
+                "ratio": None if each.estimate is None else each.estimate.ratio,
+                "low": None if each.estimate is None else each.estimate.low,
+                "high": None if each.estimate is None else each.estimate.high,
+            }
+            for each in group.planted
+        ],
+    }
+
+
+def _verdict_json(verdict: SequentialVerdict) -> dict[str, Any]:
+    return {
+        "verdict": verdict.verdict,
+        "ratio": verdict.estimate.ratio,
+        "low": verdict.estimate.low,
+        "high": verdict.estimate.high,
+        "blocks": list(verdict.blocks),
+    }
+
+
+def head_line(calibrations: tuple[QuotedCalibration, ...]) -> str:
+    """What a report says of the calibration of its host, in a line."""
+    if not calibrations:
+        return f"this host was not calibrated; {_REMEDY} tells how far its verdicts can be trusted"
+    quoted = calibrations[0]
+    other = "" if quoted.is_of_experiment else f" for {quoted.experiment}"
+    text = f"calibrated {age_text(quoted.age_s)} on this host{other}: {_figures(quoted)}"
+    if quoted.stale:
+        text += f"; stale ({'; '.join(quoted.stale)}): {_REMEDY} calibrates anew"
+    return text
+
+
+def _figures(quoted: QuotedCalibration) -> str:
+    if quoted.low is None or quoted.high is None:
+        said = "no verdict yet"
+    else:
+        said = verdicts_text(quoted.false, quoted.verdicts, (quoted.low, quoted.high))
+    if quoted.smallest is not None:
+        said += f", {smallest_text(quoted.smallest, quoted.blocks)}"
+    return said
+
+
+def age_text(seconds: float) -> str:
+    """``3 days ago``, ``2 hours ago``, ``just now``."""
+    for unit, of_unit in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= of_unit:
+            return f"{counted(int(seconds // of_unit), unit)} ago"
+    return "just now"

@@ -1,0 +1,299 @@
+"""Histories in the results store: points are recorded, read series by series, and taken out again;
+changes are kept beside them.
+
+A store may hold ten thousand series of a thousand points. All are read by one query in the order of
+the table, and no more than one series is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
+
+from millrace.errors import UserError
+from millrace.store import history_rows, schema
+from millrace.store.history_records import (
+    ChangeRecord,
+    History,
+    HistoryPart,
+    PointRecord,
+    Recorded,
+    SeriesRecord,
+    StateRecord,
+)
+from millrace.store.history_rows import MOST_NAMED, Recordings
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+Place = tuple[str, str]  # a series' id and the label of a point
+
+_AT_ONCE = 10_000  # rows
+
+
+class Histories:
+    """The histories of an open results store, of which these are the transactions."""
+
+    def __init__(self, path: Path, reading: Transaction, writing: Transaction) -> None:
+        self._path = path
+        self._reading = reading
+        self._writing = writing
+
+    # Points.
+
+    def record(self, part: HistoryPart) -> Recorded:
+        """Add the points of one run, of which there is at least one.
+
+        A series has one point a label: labels that have points of other runs are passed over. A
+        run that was recorded before is not recorded twice: where it has other blocks than it had,
+        its points take the place of the old ones. Raises UserError for a run that was recorded
+        under other labels.
+        """
+        run_id = part.points[0][1].run_id
+        new = {(series, point.label): point.n_blocks for series, point in part.points}
+        with self._writing() as connection:
+            old = _blocks_of(connection, run_id)
+            _refuse_other_labels(self._path, run_id, old, new)
+            taken = _taken(connection, part)
+            counted = Counter(run for run in taken.values() if run != run_id)
+            free = [each for each in part.points if taken.get(_place(each), run_id) == run_id]
+            if old and all(old.get(_place(each)) == each[1].n_blocks for each in free):
+                return Recorded(0, 0, len(free), counted)
+            _delete_points(connection, run_id)
+            history_rows.insert_part(connection, only(part, free))
+        replaced = sum(_place(each) in old for each in free)
+        return Recorded(len(free) - replaced, replaced, 0, counted)
+
+    def forget(self, run_id: str) -> int:
+        """Take the points of a run out, and series that are empty then; returns their number."""
+        recordings, points, series = (
+            schema.history_recordings,
+            schema.history_points,
+            schema.history_series,
+        )
+        with self._writing() as connection:
+            number = _delete_points(connection, run_id)
+            connection.execute(delete(recordings).where(recordings.c.run_id == run_id))
+            empty = ~exists().where(points.c.series_id == series.c.id)
+            connection.execute(delete(series).where(empty))
+        return number
+
+    def runs(self) -> dict[str, str]:
+        """The dates of the runs that have points, by their ids, in the order of recording."""
+        table = schema.history_recordings
+        with self._reading() as connection:
+            found = connection.execute(select(table).order_by(table.c.id))
+            return {row.run_id: row.at_utc for row in found}
+
+    def series(self) -> list[SeriesRecord]:
+        """Every series, in the order in which they began."""
+        table = schema.history_series
+        with self._reading() as connection:
+            found = connection.execute(select(table).order_by(table.c.id))
+            return [history_rows.series_record(row) for row in found]
+
+    def read(self, series: Collection[str] | None = None) -> Iterator[History]:
+        """Each series (of these ids, where any are named) with all its points."""
+        table, points = schema.history_series, schema.history_points
+        with self._reading() as connection:
+            rows = {
+                row.id: row
+                for row in connection.execute(select(table))
+                if series is None or row.key in series
+            }
+            query = select(*history_rows.point_columns()).order_by(
+                points.c.series_id, points.c.recording_id, points.c.place
+            )
+            if len(rows) <= MOST_NAMED:
+                query = query.where(points.c.series_id.in_(list(rows)))
+            recordings, states = Recordings(connection), history_rows.state_keys(connection)
+            streamed = connection.execution_options(yield_per=_AT_ONCE).execute(query)
+            for series_id, of_series in groupby(streamed, key=lambda row: row[0]):
+                if series_id in rows:
+                    row = rows[series_id]
+                    found = recordings.points(of_series, states)
+                    yield History(history_rows.series_record(row), found, row.examined)
+
+    def states(self) -> dict[str, StateRecord]:
+        """Every state in which a point was measured, by its id."""
+        with self._reading() as connection:
+            found = connection.execute(select(schema.history_states))
+            return {row.key: history_rows.state_record(row) for row in found}
+
+    def series_with(self, labels: Collection[str]) -> dict[str, int]:
+        """How many series have a point of each of these labels."""
+        column = schema.history_points.c.label
+        query = select(column, func.count().label("series")).group_by(column)
+        if len(labels) <= MOST_NAMED:
+            query = query.where(column.in_(labels))
+        with self._reading() as connection:
+            found = connection.execute(query)
+            return {row.label: row.series for row in found if row.label in labels}
+
+    # Changes.
+
+    def changes(self) -> list[ChangeRecord]:
+        """Every change that was ever found, series by series."""
+        with self._reading() as connection:
+            return _changes(connection)
+
+    def find_change(self, wanted: str) -> ChangeRecord:
+        """The change whose id starts with ``wanted``; UserError where that is none, or several."""
+        found = [each for each in self.changes() if each.id.startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UserError(
+                f"{self._path}: {len(found)} change points have an id that starts with {wanted!r}",
+                remedy=f"give more of it: {', '.join(each.id for each in found[:8])}",
+            )
+        raise UserError(
+            f"{self._path}: no change point has an id that starts with {wanted!r}",
+            remedy="`millrace history show` lists them; `millrace history detect` looks for them",
+        )
+
+    def keep(
+        self, changes: Sequence[ChangeRecord], examined: Mapping[str, int] | None = None
+    ) -> None:
+        """Keep changes, new ones and those that are no more what they were; ``examined`` is how
+        many points each series had when they were looked for."""
+        table = schema.history_series
+        with self._writing() as connection:
+            _keep(connection, changes)
+            for series, number in (examined or {}).items():
+                row = table.c.key == series
+                connection.execute(update(table).where(row).values(examined=number))
+
+    # Portable files.
+
+    def of_runs(self, run_ids: Collection[str]) -> HistoryPart:
+        """The points of these runs, in the order of recording, with all that they refer to."""
+        points, series = schema.history_points, schema.history_series
+        recordings = schema.history_recordings
+        query = (
+            select(*history_rows.point_columns(), series.c.key)
+            .select_from(points.join(series).join(recordings))
+            .where(recordings.c.run_id.in_(run_ids))
+            .order_by(points.c.recording_id, points.c.series_id, points.c.place)
+        )
+        with self._reading() as connection:
+            of_points, states = Recordings(connection), history_rows.state_keys(connection)
+            found = [
+                (row[-1], of_points.point(row[:-1], states)) for row in connection.execute(query)
+            ]
+            changes = tuple(_changes(connection))
+        every = HistoryPart(tuple(self.series()), tuple(self.states().values()), (), changes)
+        return only(every, found)
+
+
+def add_part(connection: Connection, part: HistoryPart) -> None:
+    """Add what came with imported runs; points and changes that are there already stay, as do the
+    runs that were recorded here."""
+    taken = _taken(connection, part)
+    recorded = set(connection.scalars(select(schema.history_recordings.c.run_id)))
+    free = [
+        each for each in part.points if _place(each) not in taken and each[1].run_id not in recorded
+    ]
+    added = only(part, free)
+    history_rows.insert_part(connection, added)
+    known = {each.id for each in _changes(connection)}
+    _keep(connection, [each for each in added.changes if each.id not in known])
+
+
+def only(part: HistoryPart, points: Sequence[tuple[str, PointRecord]]) -> HistoryPart:
+    """``part`` with these points alone, and with nothing but what they refer to."""
+    series = {series for series, _ in points}
+    states = {point.state for _, point in points}
+    places = {_place(each) for each in points}
+    return replace(
+        part,
+        points=tuple(points),
+        series=tuple(each for each in part.series if each.id in series),
+        states=tuple(each for each in part.states if each.id in states),
+        changes=tuple(each for each in part.changes if (each.series, each.label) in places),
+    )
+
+
+def _place(each: tuple[str, PointRecord]) -> Place:
+    series, point = each
+    return series, point.label
+
+
+def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
+    """The runs of the points that are there already, by their places."""
+    points, series, recordings = (
+        schema.history_points,
+        schema.history_series,
+        schema.history_recordings,
+    )
+    wanted = {_place(each) for each in part.points}
+    labels = {label for _, label in wanted}
+    query = select(series.c.key, points.c.label, recordings.c.run_id).select_from(
+        points.join(series).join(recordings)
+    )
+    if len(labels) <= MOST_NAMED:
+        query = query.where(points.c.label.in_(labels))
+    rows = connection.execute(query)
+    return {(row.key, row.label): row.run_id for row in rows if (row.key, row.label) in wanted}
+
+
+def _blocks_of(connection: Connection, run_id: str) -> dict[Place, int]:
+    """How many blocks the points of a run are of, by their places."""
+    points, series, recordings = (
+        schema.history_points,
+        schema.history_series,
+        schema.history_recordings,
+    )
+    query = (
+        select(series.c.key, points.c.label, points.c.n_blocks)
+        .select_from(points.join(series).join(recordings))
+        .where(recordings.c.run_id == run_id)
+    )
+    return {(row.key, row.label): row.n_blocks for row in connection.execute(query)}
+
+
+def _refuse_other_labels(
+    path: Path, run_id: str, old: Mapping[Place, int], new: Mapping[Place, int]
+) -> None:
+    before = dict.fromkeys(label for _, label in old)
+    if before and not before.keys() & {label for _, label in new}:
+        raise UserError(
+            f"{path}: run {run_id} is recorded already, as {', '.join(before)}",
+            remedy=f"`millrace history forget {run_id}` takes it out, to record it anew",
+        )
+
+
+def _delete_points(connection: Connection, run_id: str) -> int:
+    points, recordings = schema.history_points, schema.history_recordings
+    of_run = select(recordings.c.id).where(recordings.c.run_id == run_id).scalar_subquery()
+    return connection.execute(delete(points).where(points.c.recording_id == of_run)).rowcount
+
+
+def _changes(connection: Connection) -> list[ChangeRecord]:
+    changes, series = schema.history_changes, schema.history_series
+    query = (
+        select(changes, series.c.key)
+        .select_from(changes.join(series))
+        .order_by(changes.c.series_id, changes.c.found_utc, changes.c.id)
+    )
+    return [history_rows.change_record(row) for row in connection.execute(query)]
+
+
+def _keep(connection: Connection, changes: Sequence[ChangeRecord]) -> None:
+    if not changes:
+        return
+    table = schema.history_changes
+    ids = history_rows.series_ids(connection, {each.series for each in changes})
+    known = set(connection.scalars(select(table.c.id)))
+    new = [each for each in changes if each.id not in known]
+    if new:
+        rows = [history_rows.change_row(each, ids[each.series]) for each in new]
+        connection.execute(insert(table), rows)
+    for each in changes:
+        if each.id in known:
+            row = history_rows.change_row(each, ids[each.series])
+            connection.execute(update(table).where(table.c.id == each.id).values(**row))

@@ -1,0 +1,174 @@
+"""Records of histories to rows and back. Only this module and ``schema`` know how one is spread
+out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from millrace.store import schema
+from millrace.store.history_records import (
+    ChangeRecord,
+    HistoryPart,
+    PointRecord,
+    Remeasured,
+    SeriesRecord,
+    StateRecord,
+)
+
+AnyRow = Row[Any]
+
+MOST_NAMED = 1000  # of which a statement can name each; more are picked from all
+
+_SERIES = (
+    "experiment", "digest", "factor", "reference", "candidate", "held", "metric", "title", "unit",
+    "direction", "margin",
+)  # fmt: skip
+_MEASURED = (
+    "place", "label", "level", "build", "ratio", "low", "high", "n_blocks", "log_sd",
+)  # fmt: skip
+_CHANGE = (
+    "id", "label", "earliest", "latest", "ratio", "low", "high", "n_points", "found_utc", "state",
+    "reason", "note",
+)  # fmt: skip
+
+
+def series_record(row: AnyRow) -> SeriesRecord:
+    return SeriesRecord(id=row.key, **{name: getattr(row, name) for name in _SERIES})
+
+
+def state_record(row: AnyRow) -> StateRecord:
+    return StateRecord(row.key, row.host_id, row.facts)
+
+
+def change_record(row: AnyRow) -> ChangeRecord:
+    """The change of a row that has its series' ``key``."""
+    remeasured = None if row.remeasured is None else Remeasured(**row.remeasured)
+    named = {name: getattr(row, name) for name in _CHANGE}
+    return ChangeRecord(series=row.key, remeasured=remeasured, **named)
+
+
+def change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
+    remeasured = None if change.remeasured is None else asdict(change.remeasured)
+    named = {name: getattr(change, name) for name in _CHANGE}
+    return {**named, "series_id": series_id, "remeasured": remeasured}
+
+
+class Recordings:
+    """Which run each recording is of, its date, and its rank in the order of time."""
+
+    def __init__(self, connection: Connection) -> None:
+        table = schema.history_recordings
+        ordered = connection.execute(select(table).order_by(table.c.at_utc, table.c.id)).all()
+        self._runs = {row.id: (rank, row.at_utc, row.run_id) for rank, row in enumerate(ordered)}
+
+    def points(self, rows: Iterable[AnyRow], states: Mapping[int, str]) -> tuple[PointRecord, ...]:
+        """The points of rows (see ``point_columns``) that are in the order of ``recording_id`` and
+        ``place``, by date; ``states`` are keys by id."""
+        runs = self._runs
+        # Nearly in the order of time already, so that this costs next to nothing.
+        ordered = sorted(rows, key=lambda row: runs[row.recording_id][0])
+        return tuple(self.point(row, states) for row in ordered)
+
+    def point(self, row: Sequence[Any], states: Mapping[int, str]) -> PointRecord:
+        _, recording, place, label, level, build, ratio, low, high, n_blocks, log_sd, state = row
+        _, at_utc, run_id = self._runs[recording]
+        return PointRecord(
+            label,
+            at_utc,
+            run_id,
+            place,
+            level,
+            build,
+            ratio,
+            low,
+            high,
+            n_blocks,
+            log_sd,
+            states[state],
+        )
+
+
+def point_columns() -> list[Any]:
+    """What is read of a point, in the order in which ``Recordings.point`` takes it."""
+    columns = schema.history_points.c
+    return [columns[name] for name in ("series_id", "recording_id", *_MEASURED, "state_id")]
+
+
+def state_keys(connection: Connection) -> dict[int, str]:
+    table = schema.history_states
+    return {row.id: row.key for row in connection.execute(select(table.c.id, table.c.key))}
+
+
+def series_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
+    """The rows' ids of series, by their keys; those that there are."""
+    table = schema.history_series
+    query = select(table.c.key, table.c.id)
+    if len(keys) <= MOST_NAMED:
+        query = query.where(table.c.key.in_(keys))
+    return {row.key: row.id for row in connection.execute(query) if row.key in keys}
+
+
+def insert_part(connection: Connection, part: HistoryPart) -> None:
+    """Insert the points of ``part``, which are there in no series yet, and what they refer to;
+    changes are left out."""
+    ids = _insert_series(connection, part.series)
+    states = _insert_states(connection, part.states)
+    recordings = _insert_recordings(connection, [point for _, point in part.points])
+    rows = [
+        {
+            **{name: getattr(point, name) for name in _MEASURED},
+            "series_id": ids[series],
+            "recording_id": recordings[point.run_id],
+            "state_id": states[point.state],
+        }
+        for series, point in part.points
+    ]
+    if rows:
+        connection.execute(insert(schema.history_points), rows)
+
+
+def _insert_series(connection: Connection, series: Sequence[SeriesRecord]) -> dict[str, int]:
+    """Those that are missing; the margin of the others becomes the new one. Ids by key."""
+    table, keys = schema.history_series, {each.id for each in series}
+    query = select(table.c.key, table.c.margin)
+    known = {row.key: row.margin for row in connection.execute(query)}
+    for each in series:
+        if known.get(each.id, each.margin) != each.margin:
+            row = table.c.key == each.id
+            connection.execute(update(table).where(row).values(margin=each.margin))
+    missing = [
+        {"key": each.id, **{name: getattr(each, name) for name in _SERIES}}
+        for each in series
+        if each.id not in known
+    ]
+    if missing:
+        connection.execute(insert(table), missing)
+    return series_ids(connection, keys)
+
+
+def _insert_states(connection: Connection, states: Sequence[StateRecord]) -> dict[str, int]:
+    table = schema.history_states
+    known = set(state_keys(connection).values())
+    missing = [
+        {"key": each.id, "host_id": each.host_id, "facts": dict(each.facts)}
+        for each in states
+        if each.id not in known
+    ]
+    if missing:
+        connection.execute(insert(table), missing)
+    return {key: state for state, key in state_keys(connection).items()}
+
+
+def _insert_recordings(connection: Connection, points: Sequence[PointRecord]) -> dict[str, int]:
+    """A recording for each run that has none yet, in the order of the points."""
+    table = schema.history_recordings
+    query = select(table.c.run_id, table.c.id)
+    known = {row.run_id: row.id for row in connection.execute(query)}
+    dates = {point.run_id: point.at_utc for point in points if point.run_id not in known}
+    for run_id, at_utc in dates.items():
+        connection.execute(insert(table).values(run_id=run_id, at_utc=at_utc))
+    return {row.run_id: row.id for row in connection.execute(query)}

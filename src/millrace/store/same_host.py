@@ -1,0 +1,22 @@
+"""Whether a host is as it was when a run began, and its load generator the same: what a reboot, an
+update or a setting changes, and no block may straddle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from millrace.store.records import HostRecord, RunRecord
+
+_WATCHED_VERSIONS = ("load_generator", "data")
+
+
+def changes(run: RunRecord, host: HostRecord, versions: Mapping[str, str]) -> Iterator[str]:
+    """What is not as it was when the run began, each in words."""
+    for name in _WATCHED_VERSIONS:
+        if run.versions.get(name) != versions.get(name):
+            label = name.replace("_", " ")
+            yield f"the {label} was {run.versions.get(name)} and is {versions.get(name)}"
+    state = host.state()
+    for name, before in run.host.state().items():
+        if before != state[name]:
+            yield f"{name} was {before} and is {state[name]}"

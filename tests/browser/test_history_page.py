@@ -1,0 +1,73 @@
+"""The page of histories in a real browser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from millrace.analysis.seen_changes import groups, seen
+from millrace.report.history_html import as_html
+from millrace.report.write import write_text
+from tests.browser.looking import contrast, luminance, open_page, said_and_requested
+from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
+from tests.unit.report.test_history_formats import CHANGES
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    states = [STATE.id] * 50 + [OTHER_STATE.id] * 30
+    other = replace(SERIES, id="2", metric="p95", title="95th percentile of the latency")
+    series = [
+        seen(history(stepping((40, 0.9)), states), CHANGES, STATES, "nightly · throughput"),
+        seen(history(stepping(n=300), series=other), [], STATES, "nightly · latency"),
+    ]
+    found = groups([change for one in series for change in one.changes], {"v40": 12})
+    path = tmp_path_factory.mktemp("history") / "page.html"
+    return write_text(path, as_html(series, found))
+
+
+def test_nothing_is_loaded_and_nothing_complains(browser: Browser, page_file: Path) -> None:
+    assert said_and_requested(browser, page_file) == ([], [])
+
+
+@pytest.mark.parametrize("width", [400, 700, 1280])
+def test_nothing_is_clipped(browser: Browser, page_file: Path, width: int) -> None:
+    page = open_page(browser, page_file, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    outside = page.eval_on_selector_all(
+        "p, li, h2, .plot text",
+        """all => all.filter(e => {
+            const box = e.getBoundingClientRect();
+            return box.left < -1 || box.right > innerWidth + 1;
+        }).map(e => e.textContent)""",
+    )
+    assert outside == []
+    page.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_marks_can_be_read(browser: Browser, page_file: Path, dark: bool) -> None:
+    page = open_page(browser, page_file, dark=dark)
+    paper = luminance(page, "body", "backgroundColor")
+    for style in ("break", "inconclusive", "regression", "no-verdict"):
+        assert contrast(page, f".marker.{style} text", "fill", paper) >= 4.5
+    page.close()
+
+
+def test_a_change_is_marked_where_it_is(browser: Browser, page_file: Path) -> None:
+    page = open_page(browser, page_file)
+    lines = page.eval_on_selector_all(
+        ".marker line", "all => all.map(e => e.getBoundingClientRect().x)"
+    )
+    (field, *_) = page.eval_on_selector_all(
+        ".field", "all => all.map(e => e.getBoundingClientRect()).map(r => [r.x, r.width])"
+    )
+    # The break before the 51st of 80 points, and the changes before the 21st, 41st ...
+    places = [50, 20, 40, 60, 70]
+    assert lines == pytest.approx([field[0] + field[1] * at / 80 for at in places], abs=2)
+    page.close()

@@ -1,0 +1,34 @@
+"""Series of driven clients as the load generator tells them, second by second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def events(
+    measured: Sequence[float],
+    *,
+    warmup: Sequence[float] = (),
+    p50_us: Sequence[float] | None = None,
+) -> tuple[Mapping[str, Any], ...]:
+    """Those of a drive with so many transactions in each second of its parts; ``p50_us`` are the
+    medians of the measured ones."""
+    medians = [100.0] * len(warmup) + list(p50_us or [100.0] * len(measured))
+    parts = ["warmup"] * len(warmup) + ["measure"] * len(measured)
+    counts = zip([*warmup, *measured], parts, medians, strict=True)
+    return (
+        {"type": "mark", "phase": "measure", "mark": "connected", "t_s": 0.01},
+        *(
+            {
+                "type": "interval", "phase": "measure", "kind": "drive", "part": part,
+                "t_s": second + 1.0, "duration_s": 1.0, "transactions": transactions,
+                "p50_us": median,
+            }
+            for second, (transactions, part, median) in enumerate(counts)
+        ),
+        {
+            "type": "phase", "name": "measure", "kind": "drive", "duration_s": float(len(measured)),
+            "warmup_s": float(len(warmup)),
+        },
+    )  # fmt: skip

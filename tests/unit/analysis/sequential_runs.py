@@ -1,0 +1,84 @@
+"""Stored runs that looks decide on: cut to their first blocks, with controls, of a design."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+from millrace.store.records import Design, StoredRun, TrialRecord
+from tests.unit.analysis.builders import Fails, RunBuilder
+
+BASE = "mysql-5.6.24"
+SEQUENTIAL = Design("sequential", 20)
+
+
+def run_of(
+    times: Mapping[str, Sequence[float | Fails | None]], design: Design = SEQUENTIAL
+) -> StoredRun:
+    """A run of this design; the first server is the base."""
+    stored = RunBuilder(times, base=next(iter(times)), published=None).build()
+    return designed(stored, design)
+
+
+def designed(stored: StoredRun, design: Design) -> StoredRun:
+    spec = {**stored.run.spec, "design": asdict(design)}
+    return replace(stored, run=replace(stored.run, spec=spec))
+
+
+def drawn(
+    ratios: Mapping[str, float], blocks: int, *, seed: int, spread: float = 0.01
+) -> dict[str, list[float]]:
+    """Seconds of each server in each block: those of a base of 4 s, on a host that drifts."""
+    source = random.Random(seed)
+    drift = [1.0 + 0.02 * block for block in range(blocks)]
+    return {
+        name: [4.0 * ratio * d * source.lognormvariate(0, spread) for d in drift]
+        for name, ratio in ratios.items()
+    }
+
+
+def first_blocks(stored: StoredRun, blocks: int) -> StoredRun:
+    """The run as it was after so many blocks."""
+    trials = tuple(trial for trial in stored.trials if trial.block < blocks)
+    return _with_trials(replace(stored, run=replace(stored.run, blocks=blocks)), trials)
+
+
+def dropped(stored: StoredRun, server: str, after: int) -> StoredRun:
+    """The run as if a server had dropped out after so many blocks."""
+    ids = {each.id for each in stored.treatments if each.levels["server"] == server}
+    trials = tuple(t for t in stored.trials if t.treatment_id not in ids or t.block < after)
+    return _with_trials(stored, trials)
+
+
+def _with_trials(stored: StoredRun, trials: tuple[TrialRecord, ...]) -> StoredRun:
+    kept = {trial.id for trial in trials}
+    attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
+    return replace(stored, trials=trials, attempts=attempts)
+
+
+def with_controls(stored: StoredRun, ratios: Mapping[int, float]) -> StoredRun:
+    """The run with a control in these blocks, so many times as fast as the trial beside it; one of
+    0 has failed."""
+    bases = {
+        t.id for t in stored.treatments if t.levels["server"] == stored.run.spec["compare"]["base"]
+    }
+    trials, attempts = list(stored.trials), list(stored.attempts)
+    of_trial = {attempt.trial_id: attempt for attempt in stored.attempts}
+    for beside in stored.trials:
+        ratio = ratios.get(beside.block)
+        if ratio is None or beside.treatment_id not in bases:
+            continue
+        control = replace(
+            beside, id=f"{beside.id}-control", position=len(trials), purpose="control"
+        )
+        trials.append(control)
+        attempt = replace(of_trial[beside.id], id=len(attempts) + 1, trial_id=control.id)
+        durations = ("load_duration_s", "finish_duration_s")
+        measured = tuple(
+            replace(each, value=each.value / ratio) if ratio and each.name in durations else each
+            for each in attempt.measurements
+        )
+        failed = replace(attempt, outcome="failed", failed_step="start", reason="no room")
+        attempts.append(replace(attempt, measurements=measured) if ratio else failed)
+    return replace(stored, trials=tuple(trials), attempts=tuple(attempts))

@@ -1,0 +1,163 @@
+"""The check of false alarms: the product's way to a verdict passes it, and ways that leave out one
+of its precautions fail the same check.
+
+The error rates that are checked are those of the interval excluding 1, so the margin is next to
+nothing. Hosts drift from trial to trial; the seconds of a trial depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import signal, stats
+
+from benchmarks.trial_noise import DATA, Pool, drifting, pools
+from millrace.analysis.model import Verdict
+from millrace.analysis.verdict import decide, decide_interval
+from millrace.stats import FIRST_LOOK, Looks, paired_ratio
+
+ALPHA = 0.05
+NO_MARGIN = 1e-9
+BLOCKS = 16
+SECONDS = 30
+DIFFERENT = ("regression", "improvement")
+
+Array = NDArray[np.float64]
+
+
+class Host(Protocol):
+    """A host that carries trials out one after the other."""
+
+    def trial(self, log_ratio: float) -> Array:
+        """The logarithms of a trial's seconds, of a treatment that is so much faster."""
+        ...
+
+
+@dataclass
+class MadeHost:
+    """Drift of 3 % that lasts for tens of trials, trials with heavy tails, seconds that depend on
+    the second before."""
+
+    source: np.random.Generator
+    drift: float = 0.0
+
+    def trial(self, log_ratio: float) -> Array:
+        self.drift = 0.97 * self.drift + 0.03 * (1 - 0.97**2) ** 0.5 * self.source.standard_normal()
+        of_trial = 0.007 * self.source.standard_t(3)
+        steps = 0.03 * (1 - 0.8**2) ** 0.5 * self.source.standard_normal(SECONDS + 50)
+        seconds = signal.lfilter([1.0], [1.0, -0.8], steps)[50:]
+        return np.asarray(log_ratio + self.drift + of_trial + seconds)
+
+
+class RecordedHost:
+    """A trial is a restart of a recorded benchmark; the host drifts by twice its noise."""
+
+    def __init__(self, pool: Pool, source: np.random.Generator) -> None:
+        self.pool, self.source = pool, source
+        self.drift = iter(drifting(pool, source, (1, 2 * BLOCKS), (2.0, 0.97))[0])
+
+    def trial(self, log_ratio: float) -> Array:
+        fork = self.pool.forks[self.source.integers(len(self.pool.forks))]
+        return np.asarray(log_ratio + next(self.drift) + fork)
+
+
+Trials = tuple[list[Array], list[Array]]  # of the base and of the candidate, block by block
+Procedure = Callable[[Host, float, np.random.Generator], Verdict | None]
+
+
+def in_turns(host: Host, log_ratio: float, source: np.random.Generator) -> Iterator[Trials]:
+    """What there is after each block: a trial of both in random order."""
+    trials: Trials = ([], [])
+    for _ in range(BLOCKS):
+        for side in source.permutation(2):
+            trials[side].append(host.trial(log_ratio * side))
+        yield trials
+
+
+def by_blocks(trials: Trials, looks: Looks) -> Verdict | None:
+    """The product's rule, on a value a trial."""
+    base, candidate = ([float(np.exp(seconds).mean()) for seconds in side] for side in trials)
+    estimate = paired_ratio(base, candidate, confidence=1 - ALPHA, looks=looks)
+    return decide(estimate, "higher", NO_MARGIN)[0]
+
+
+def stopping(trials_so_far: Iterable[Trials], looks: Looks) -> Verdict | None:
+    """The verdict at the first look that calls a difference, or at the last."""
+    verdict: Verdict | None = None
+    for trials in trials_so_far:
+        if len(trials[0]) >= FIRST_LOOK:
+            verdict = by_blocks(trials, looks)
+        if verdict in DIFFERENT:
+            break
+    return verdict
+
+
+def product(host: Host, log_ratio: float, source: np.random.Generator) -> Verdict | None:
+    return stopping(in_turns(host, log_ratio, source), "any")
+
+
+def peeking(host: Host, log_ratio: float, source: np.random.Generator) -> Verdict | None:
+    """A look after every block with the interval for one look."""
+    return stopping(in_turns(host, log_ratio, source), "once")
+
+
+def pooling_seconds(host: Host, log_ratio: float, source: np.random.Generator) -> Verdict | None:
+    """One look at the end, at all seconds of all trials as if each were evidence by itself."""
+    *_, trials = in_turns(host, log_ratio, source)
+    base, candidate = (np.concatenate(side) for side in trials)
+    found = stats.ttest_ind(candidate, base, equal_var=False)
+    low, high = found.confidence_interval(1 - ALPHA)
+    ratio, *ends = np.exp([candidate.mean() - base.mean(), low, high])
+    return decide_interval(ratio, ends[0], ends[1], "higher", NO_MARGIN)[0]
+
+
+def base_first(host: Host, log_ratio: float, source: np.random.Generator) -> Verdict | None:
+    """All trials of the base, then all of the candidate, and else as the product does."""
+    base = [host.trial(0.0) for _ in range(BLOCKS)]
+    candidate = [host.trial(log_ratio) for _ in range(BLOCKS)]
+    pairs = ((base[:n], candidate[:n]) for n in range(1, BLOCKS + 1))
+    return stopping(pairs, "any")
+
+
+def keeps_its_error_rate(procedure: Procedure, hosts: Sequence[Host]) -> bool:
+    """Whether no more differences are called, where there is none, than ``ALPHA`` and chance allow
+    (the binomial distribution's 99th percentile)."""
+    source = np.random.default_rng(22)
+    alarms = sum(procedure(host, 0.0, source) in DIFFERENT for host in hosts)
+    return alarms <= stats.binom.ppf(0.99, len(hosts), ALPHA)
+
+
+@pytest.fixture(params=["made", "recorded"])
+def hosts(request: pytest.FixtureRequest) -> list[Host]:
+    """Fresh ones for each procedure, the same for all."""
+    source = np.random.default_rng(21)
+    if request.param == "made":
+        return [MadeHost(source.spawn(1)[0]) for _ in range(200)]
+    if not DATA.exists():
+        pytest.skip(f"recorded noise is not on this machine: {DATA.name}")
+    return [RecordedHost(pool, source.spawn(1)[0]) for pool in pools()]
+
+
+def test_the_product_keeps_its_error_rate(hosts: list[Host]) -> None:
+    assert keeps_its_error_rate(product, hosts)
+
+
+@pytest.mark.parametrize("mutation", [pooling_seconds, peeking, base_first])
+def test_without_one_of_its_precautions_it_would_not(
+    mutation: Procedure, hosts: list[Host]
+) -> None:
+    assert not keeps_its_error_rate(mutation, hosts)
+
+
+def test_the_product_sees_what_is_there() -> None:
+    """So that it does not pass by saying nothing."""
+    source = np.random.default_rng(23)
+    made = [MadeHost(source.spawn(1)[0]) for _ in range(40)]
+    found = [product(host, np.log(0.9), source) for host in made]
+    assert found.count("regression") >= 36
+    assert "improvement" not in found

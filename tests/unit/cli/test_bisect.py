@@ -1,0 +1,220 @@
+"""`millrace bisect`: what it measures, passes over, goes on with, and tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from millrace.analysis.bisected import bisection
+from millrace.cli import bisect, block_by_block
+from millrace.cli.main import cli
+from millrace.errors import HostProblem, Interrupted, TrialFailed, UserError
+from millrace.levels import Level
+from millrace.runner import run as runner
+from millrace.store.records import StoredRun
+from millrace.store.store import Store
+from tests.unit.campaign.measured import Speed, alone, carried, experiment_file, noisy
+
+SERVERS = ["mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"]
+SLOW = SERVERS[3:]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone(monkeypatch, bisect)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "results.sqlite"
+
+
+def speed(levels: Mapping[str, Level], _block: int) -> float:
+    return 900.0 if levels["server"] in SLOW else 1000.0
+
+
+def without(server: str) -> Speed:
+    return lambda levels, block: None if levels["server"] == server else speed(levels, block)
+
+
+def search(store: Path, *arguments: str, **changes: str) -> Result:
+    """One level of each factor, and servers that are of no interest."""
+    file = experiment_file(store.parent, engines='["InnoDB"]')
+    asked = {
+        "good": SERVERS[0],
+        "bad": SERVERS[-1],
+        "among": ",".join(SERVERS),
+        "workload": str(file),
+        **changes,
+    }
+    given = [each for name, value in asked.items() for each in (f"--{name}", value)]
+    return CliRunner().invoke(
+        cli, ["bisect", *given, *arguments, "--store", str(store)], catch_exceptions=False
+    )
+
+
+def n_runs(store: Path) -> int:
+    with Store.open(store, read_only=True) as opened:
+        return len(opened.list_runs())
+
+
+def newest(store: Path) -> StoredRun:
+    with Store.open(store, read_only=True) as opened:
+        return opened.load_run(opened.find_run("latest").id)
+
+
+def test_the_change_is_told_with_levels_and_a_page(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = carried(monkeypatch, noisy(speed, 0.01))
+    result = search(store)
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.stdout.split())
+    assert "the change is between mysql-5.7.22 and mysql-8.0.33" in told
+    assert re.search(r"\b(9|10)\.\d % lower", told)
+    page = Path(result.stdout.strip().splitlines()[-1].removeprefix("report: "))
+    assert "<svg" in page.read_text(encoding="utf-8")
+    assert "trials to go" in result.stderr or "trial to go" in result.stderr
+    # One trial a block; the ends come first.
+    assert [block for block, _ in stand_in.trials] == list(range(len(stand_in.trials)))
+    assert {levels["server"] for _, levels in stand_in.trials[:8]} == {SERVERS[0], SERVERS[-1]}
+
+
+def test_json_and_later_reports_tell_the_same(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    carried(monkeypatch, noisy(speed, 0.01))
+    document = json.loads(search(store, "--json").stdout)
+    assert document["schema"] == "millrace.bisection/1"
+    assert (document["last_good"], document["first_bad"]) == ("mysql-5.7.22", ["mysql-8.0.33"])
+    assert document["low"] < document["ratio"] < document["high"] < 1
+    report = ["report", "--store", str(store), "--format"]
+    again = CliRunner().invoke(cli, [*report, "json"], catch_exceptions=False)
+    assert json.loads(again.stdout) == document
+    page = tmp_path / "page.html"
+    CliRunner().invoke(cli, [*report, "html", "--output", str(page)], catch_exceptions=False)
+    assert "between mysql-5.7.22 and mysql-8.0.33" in page.read_text("utf-8").replace(
+        '<span class="name">', ""
+    ).replace("</span>", "")
+    with pytest.raises(UserError, match="no report of the format csv"):
+        CliRunner().invoke(cli, [*report, "csv"], catch_exceptions=False)
+
+
+def test_it_goes_on_where_it_was_stopped(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = carried(monkeypatch, noisy(speed, 0.01), ends_after=5)
+    with pytest.raises(Interrupted):
+        search(store)
+    first = newest(store)
+    search(store)
+    last = newest(store)
+    assert last.run.id == first.run.id
+    assert len(last.trials) == len(stand_in.trials) == bisection(last).trials
+    seen = len(stand_in.trials)
+    search(store)
+    assert len(stand_in.trials) == seen
+    search(store, "--new")
+    assert n_runs(store) == 2
+
+
+def test_a_server_that_does_not_start_is_passed_over_after_a_second_try(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = carried(monkeypatch, noisy(without("mysql-5.7.22"), 0.01))
+    document = json.loads(search(store, "--json").stdout)
+    assert document["last_good"] == "mysql-5.6.24"
+    assert document["first_bad"] == ["mysql-5.7.22", "mysql-8.0.33"]
+    skipped = next(each for each in document["members"] if each["name"] == "mysql-5.7.22")
+    assert skipped["skipped"] == "failed at start: mysqld: does not start"
+    tried = [block for block, levels in stand_in.trials if levels["server"] == "mysql-5.7.22"]
+    assert len(tried) == 2
+    assert len(set(tried)) == 1
+
+
+@pytest.mark.parametrize(("problem", "tries"), [(HostProblem, 2), (UserError, 1)])
+def test_a_server_that_cannot_be_had_is_passed_over(
+    problem: Any, tries: int, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(speed, 0.01))
+    asked: list[str] = []
+
+    def given(_stack: Any, plan: Any, _earlier: Any) -> runner.RunInput:
+        server = str(plan.treatments[0].resolved["server"])
+        asked.append(server)
+        if server == "mysql-5.7.22":
+            raise problem("the download ended early")
+        return runner.RunInput(plan, {}, None, None)
+
+    monkeypatch.setattr(block_by_block, "run_input", given)
+    document = json.loads(search(store, "--json").stdout)
+    skipped = next(each for each in document["members"] if each["name"] == "mysql-5.7.22")
+    assert skipped["skipped"] == "failed at install: the download ended early"
+    assert asked.count("mysql-5.7.22") == tries
+    assert document["outcome"] == "found"
+
+
+def test_an_end_that_does_not_start_ends_it(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried(monkeypatch, noisy(without(SERVERS[-1]), 0.01))
+    with pytest.raises(TrialFailed, match=r"an end of the list .* mysql-9\.7\.4: failed at start"):
+        search(store)
+
+
+def test_ends_the_wrong_way_round_are_to_be_swapped(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = carried(monkeypatch, noisy(speed, 0.005))
+    with pytest.raises(UserError, match=r"mysql-5\.5\.34 is better than mysql-9\.7\.4") as refused:
+        search(store, good=SERVERS[-1], bad=SERVERS[0])
+    assert refused.value.remedy == f"swap them: --good {SERVERS[0]} --bad {SERVERS[-1]}"
+    assert len(stand_in.trials) <= 12
+
+
+def test_no_change_is_told(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried(monkeypatch, noisy(lambda _levels, _block: 1000.0, 0.004))
+    told = " ".join(search(store, "--margin", "3").stdout.split())
+    assert "no change between mysql-5.5.34 and mysql-9.7.4 beyond 3 %" in told
+
+
+def test_a_list_may_be_a_file(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried(monkeypatch, noisy(speed, 0.01))
+    file = tmp_path / "servers.txt"
+    file.write_text("# by age\n" + "\n".join(SERVERS) + "\n\n", encoding="utf-8")
+    assert search(store, among=str(file)).exit_code == 0
+    assert bisection(newest(store)).bisects.members == tuple(SERVERS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "said"),
+    [
+        ((), {"among": "mysql-5.6.24,mysql-8.0.3"}, "there is no server 'mysql-8.0.3'"),
+        ((), {"workload": "sysbenc"}, "did you mean 'sysbench'"),
+        ((), {"workload": "load-data"}, "parameters.rows: is missing"),
+        ((), {"workload": "absent.toml"}, "there is no experiment file"),
+        (("--scale", "demo"), {"workload": "sysbench"}, "has no scales"),
+        ((), {"bad": SERVERS[0]}, "--good and --bad are both"),
+    ],
+)
+def test_mistakes_are_refused(
+    arguments: tuple[str, ...], changes: dict[str, str], said: str, store: Path
+) -> None:
+    with pytest.raises(UserError, match=said.replace(".", r"\.")):
+        search(store, *arguments, **changes)
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "level"), [("a=1", 1), ("a=ON", True), ("a=off", False), ("a=8M", "8M"), ("a=", "")]
+)
+def test_options_are_levels(option: str, level: Level) -> None:
+    assert bisect.OptionValue().convert(option, None, None) == ("a", level)
+
+
+def test_an_option_without_a_value_is_refused(store: Path) -> None:
+    result = search(store, "--option", "innodb_x")
+    assert result.exit_code == 2
+    assert "is not of the form NAME=VALUE" in result.output

@@ -1,0 +1,216 @@
+"""`millrace calibrate`: what it measures, goes on with, tells, and what reports quote of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from millrace.analysis.calibration import calibration
+from millrace.analysis.judge import judge
+from millrace.cli import calibrate
+from millrace.cli.main import cli
+from millrace.cli.quoting import with_calibration
+from millrace.errors import Interrupted, TrialFailed, UserError
+from millrace.levels import Level
+from millrace.report.render import render
+from millrace.store.records import StoredRun
+from millrace.store.store import Store
+from tests.unit.analysis.builders import keep, study
+from tests.unit.campaign.measured import alone, carried, experiment_file, noisy
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone(monkeypatch, calibrate)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "results.sqlite"
+
+
+def slowed(levels: Mapping[str, Level], _block: int) -> float:
+    """MyISAM is faster; a stopped server is slower by what it is stopped."""
+    level = str(levels["slowdown"])
+    share = float(level[4:-1]) / 100 if level.startswith("cpu=") else 0.0
+    return (2000.0 if levels["engine"] == "MyISAM" else 1000.0) * (1 - share)
+
+
+def run(store: Path, *arguments: str | Path) -> Result:
+    given = ["calibrate", *map(str, arguments), "--store", str(store)]
+    return CliRunner().invoke(cli, given, catch_exceptions=False)
+
+
+def n_runs(store: Path) -> int:
+    with Store.open(store, read_only=True) as opened:
+        return len(opened.list_runs())
+
+
+def newest(store: Path) -> StoredRun:
+    with Store.open(store, read_only=True) as opened:
+        return opened.load_run(opened.find_run("latest").id)
+
+
+def test_verdicts_noise_and_what_was_planted_are_told(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(slowed, 0.01))
+    result = run(store, experiment_file(tmp_path), "--verdicts", "10", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["schema"] == "millrace.calibration/1"
+    assert (document["verdicts"], document["direction"]) == (10, "higher")
+    assert document["false_rate_low"] <= 0.05 <= document["false_rate_high"]
+    assert [group["label"] for group in document["groups"]] == ["InnoDB", "MyISAM"]
+    for group in document["groups"]:
+        assert len(group["verdicts"]) == 5
+        assert group["noise"]["log_sd"] == pytest.approx(0.014, rel=0.4)
+        assert set(group["minimum_detectable"]) == {"5", "8", "10", "20", "40"}
+        assert group["block_s"] == 6.0
+        (planted,) = group["planted"]
+        assert len(planted["verdicts"]) == 1
+        assert planted["stopped"] == pytest.approx(float(planted["level"][4:-1]) / 100)
+        assert planted["ratio"] == pytest.approx(1 - planted["stopped"], abs=0.03)
+
+
+def test_the_terminal_tells_it_in_words(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(slowed, 0.002))
+    file = experiment_file(tmp_path, engines='["InnoDB"]')
+    result = run(store, file, "--verdicts", "4")
+    assert "0 false verdicts of 4 (0 to 60 %); each on 8 blocks at most" in result.stdout
+    assert "planted a server stopped for" in result.stdout
+    assert ": found in 4 blocks, " in result.stdout
+    assert "signs: " in result.stdout
+
+
+def test_the_same_command_goes_on_and_more_verdicts_are_added(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = carried(monkeypatch, noisy(slowed, 0.01), ends_after=7)
+    file = experiment_file(tmp_path)
+    with pytest.raises(Interrupted) as stopped:
+        run(store, file, "--verdicts", "2")
+    assert "the same command" in (stopped.value.remedy or "")
+    run(store, file, "--verdicts", "2")
+    first = newest(store)
+    assert len(stand_in.trials) == len(first.trials) == len(first.last_attempts())
+    seen = len(stand_in.trials)
+    run(store, file, "--verdicts", "2")
+    assert len(stand_in.trials) == seen  # all is there
+    run(store, file, "--verdicts", "4")
+    more = newest(store)
+    assert more.run.id == first.run.id
+    assert len(calibration(more).verdicts) == 4
+    assert more.attempts[: len(first.attempts)] == first.attempts
+    assert run(store, file, "--verdicts", "4", "--new").exit_code == 0
+    assert n_runs(store) == 2
+
+
+def test_time_that_is_over_ends_it_after_a_block(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = carried(monkeypatch, noisy(slowed, 0.01))
+    ticks = iter(range(0, 100_000, 40))
+    monkeypatch.setattr("millrace.cli.block_by_block.time.monotonic", lambda: float(next(ticks)))
+    result = run(store, experiment_file(tmp_path), "--max-time", "1min")
+    assert "the time is over" in result.stderr
+    assert len(stand_in.trials) == 4
+    assert "no verdict yet" in result.stdout
+
+
+def test_servers_that_do_not_start_end_it(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, lambda _levels, _block: None)
+    with pytest.raises(TrialFailed, match="trials of InnoDB failed"):
+        run(store, experiment_file(tmp_path))
+
+
+def test_too_few_blocks_are_refused_before_anything_is_measured(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, slowed)
+    with pytest.raises(UserError, match="2 blocks decide nothing"):
+        run(store, experiment_file(tmp_path, blocks=2))
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("slowdown", ["memory", "cpu=3%", "fsync=1", "=1"])
+def test_a_slowdown_that_is_none_is_refused(slowdown: str, tmp_path: Path, store: Path) -> None:
+    result = run(store, experiment_file(tmp_path), "--slowdown", slowdown)
+    assert result.exit_code == 2
+    assert "is none of none, cpu, fsync and OPTION=VALUE" in result.output
+
+
+@pytest.mark.parametrize("time", ["soon", "0s", "5", ""])
+def test_a_time_that_is_none_is_refused(time: str, tmp_path: Path, store: Path) -> None:
+    result = run(store, experiment_file(tmp_path), "--max-time", time)
+    assert result.exit_code == 2
+    assert "is not a duration" in result.output
+
+
+def quoting(store: Path, run_of_report: StoredRun, output_format: str) -> str:
+    with Store.open(store) as opened:
+        return render(with_calibration(opened, judge(run_of_report)), output_format)
+
+
+@pytest.mark.parametrize("output_format", ["terminal", "html", "markdown", "json"])
+def test_reports_quote_the_calibration_or_say_that_there_is_none(
+    output_format: str, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = study()
+    keep(measured, store)
+    without = quoting(store, measured, output_format)
+    if output_format == "json":
+        assert json.loads(without)["calibration"] is None
+    else:
+        assert "this host was not calibrated" in " ".join(without.split())
+    carried(monkeypatch, noisy(slowed, 0.01))
+    run(store, experiment_file(tmp_path), "--verdicts", "4", "--slowdown", "none")
+    text = " ".join(quoting(store, measured, output_format).replace("\u00a0", " ").split())
+    assert "on this host for small: 0 false verdicts of 4 (0 to 60 %), smallest change" in text
+
+
+def test_a_calibration_of_the_experiment_goes_before_a_newer_one_of_another(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(slowed, 0.01))
+    file = experiment_file(tmp_path)
+    run(store, file, "--verdicts", "2", "--slowdown", "none")
+    own = calibration(newest(store))
+    other = tmp_path / "other"
+    other.mkdir()
+    text = file.read_text(encoding="utf-8").replace('name = "small"', 'name = "other"')
+    (other / "other.toml").write_text(text, encoding="utf-8")
+    run(store, other / "other.toml", "--verdicts", "2", "--slowdown", "none")
+    measured = study()
+    ours = replace(measured, run=replace(measured.run, digest=own.calibrates.digest))
+    with Store.open(store) as opened:
+        (quoted,) = with_calibration(opened, judge(ours)).calibrations or ()
+    assert (quoted.experiment, quoted.is_of_experiment) == ("small", True)
+    assert not quoted.stale
+
+
+def test_another_kernel_and_many_days_make_it_stale(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(slowed, 0.01))
+    run(store, experiment_file(tmp_path), "--verdicts", "2", "--slowdown", "none")
+    measured = study()
+    facts = {**measured.run.host.facts, "kernel": {"release": "6.18"}}
+    later = replace(
+        measured.run,
+        created_utc="2026-02-05T10:00:00Z",
+        host=replace(measured.run.host, facts=facts),
+    )
+    text = quoting(store, replace(measured, run=later), "markdown")
+    assert "kernel release was 6.1.0-18-amd64 and is 6.18" in text
+    assert "30 days apart" in text
+    assert "millrace calibrate FILE" in text

@@ -1,0 +1,75 @@
+"""What the progress of a sequential run says after each block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace.cli.console import err
+from millrace.cli.progress import Look, RunProgress, look_text
+from millrace.experiment.plan import expand
+from tests.unit.experiment.test_plan import experiment
+
+
+def closed(label: str, verdict: str, state: str = "decided") -> dict[str, Any]:
+    return {"label": label, "state": state, "verdict": verdict}
+
+
+def look(blocks: int, *found: dict[str, Any], n_open: int, trials: int = 4) -> dict[str, Any]:
+    return {
+        "event": "look", "blocks": blocks, "closed": list(found), "open": n_open,
+        "about_s": 720.0, "at_most_s": 1860.0, "at_most_trials": trials,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (look(1, n_open=2), "after block 1: 2 comparisons undecided"),
+        (
+            look(5, closed("b", "regression"), n_open=1),
+            "after block 5: b: regression; 1 comparison undecided",
+        ),
+        (
+            look(6, closed("b", "failed", "failing"), closed("c", "x", "unequal"), n_open=2),
+            (
+                "after block 6: b: fails again and again; c: not the same work; "
+                "2 comparisons undecided"
+            ),
+        ),
+        (
+            look(3, *[closed(name, "regression") for name in "abcd"], closed("e", "equivalent"),
+                 n_open=7),
+            "after block 3: 4 regression, 1 equivalent; 7 comparisons undecided",
+        ),
+    ],
+)  # fmt: skip
+def test_a_look_in_words(event: dict[str, Any], text: str) -> None:
+    assert look_text(event) == text
+
+
+def test_the_time_left_runs_down_from_the_last_look() -> None:
+    found = Look(at_s=100.0, about_s=720.0, at_most_s=1860.0)
+    assert found.left(100.0) == "about 12 min, at most 31 min"
+    assert found.left(400.0) == "about 7 min, at most 26 min"
+    assert found.left(5000.0) == "about 0 s"
+
+
+def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not err.is_terminal
+    plan = expand(experiment({"server": ["a", "b"]}, blocks=8), seed=1)
+    first = plan.trials[0]
+    about = {"trial": first.id, "treatment": "a", "treatment_id": first.treatment.id, "block": 0}
+    with RunProgress(plan, {trial.id for trial in plan.trials}, 160.0) as watch:
+        watch(look(0, n_open=0, trials=16))
+        watch({"event": "trial", **about, "position": 0, "purpose": "measure"})
+        ended = {"outcome": "finished", "failed_step": None, "reason": None}
+        watch({"event": "end", **about, "position": 0, "purpose": "control", **ended})
+        watch(look(1, n_open=1, trials=14))
+        watch(look(2, closed("b", "equivalent"), n_open=0, trials=0))
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("1/16 a · block 1, control · ")
+    assert said[0].endswith("about 12 min, at most 31 min left")
+    assert said[1].startswith("after block 1: 1 comparison undecided; about 12 min")
+    assert said[2] == "after block 2: b: equivalent; no comparisons undecided"

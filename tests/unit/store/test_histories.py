@@ -1,0 +1,379 @@
+"""Histories in the store: one point a series and label, in the order of dates; changes are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import event
+
+from millrace.errors import UserError
+from millrace.levels import Level
+from millrace.store.history_records import (
+    HistoryPart,
+    PointRecord,
+    Recorded,
+    Remeasured,
+    SeriesRecord,
+    StateRecord,
+)
+from millrace.store.store import Store
+from tests.unit.analysis.history_points import (
+    NOW,
+    OTHER_STATE,
+    SERIES,
+    STATE,
+    change,
+    history,
+    part_of,
+    point,
+)
+from tests.unit.store.stored_records import begun, dead
+
+OTHER = replace(SERIES, id="07e7", metric="p95", direction="lower")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+def part(*points: PointRecord, series: SeriesRecord = SERIES) -> HistoryPart:
+    states = tuple(s for s in (STATE, OTHER_STATE) if s.id in {p.state for p in points})
+    return HistoryPart((series,), states, tuple((series.id, each) for each in points))
+
+
+def labels(store: Store) -> list[str]:
+    (only,) = store.histories.read()
+    return [each.label for each in only.points]
+
+
+def test_points_come_back_as_they_were_recorded(store: Store) -> None:
+    made = history([1.0, 0.9, 0.95], [STATE.id, OTHER_STATE.id, STATE.id])
+    for each in part_of(made):
+        assert store.histories.record(each) == Recorded(1, 0, 0, {})
+    assert list(store.histories.read()) == [made]
+    assert store.histories.series() == [SERIES]
+    assert store.histories.states() == {STATE.id: STATE, OTHER_STATE.id: OTHER_STATE}
+    assert list(store.histories.runs()) == ["run-0", "run-1", "run-2"]
+
+
+def test_points_are_in_the_order_of_dates_then_of_recording(store: Store) -> None:
+    may, june = "2026-05-01T00:00:00Z", "2026-06-01T00:00:00Z"
+    for number, date in ((2, june), (7, may), (1, june), (4, may)):
+        store.histories.record(part(point(number, 1.0, at_utc=date)))
+    assert labels(store) == ["v7", "v4", "v2", "v1"]
+
+
+def test_points_of_one_run_are_in_the_order_of_their_levels(store: Store) -> None:
+    own = [point(n, 1.0, run_id="r", at_utc=NOW, place=n) for n in (2, 0, 1)]
+    store.histories.record(part(*own))
+    assert labels(store) == ["v0", "v1", "v2"]
+
+
+def test_a_run_that_is_recorded_twice_is_not_two_points(store: Store) -> None:
+    own = point(1, 0.9)
+    store.histories.record(part(own))
+    assert store.histories.record(part(own)) == Recorded(0, 0, 1, {})
+    # A date or a ratio is no reason; more blocks are.
+    assert store.histories.record(part(replace(own, at_utc=NOW))) == Recorded(0, 0, 1, {})
+    more = replace(own, ratio=0.91, n_blocks=8)
+    assert store.histories.record(part(more)) == Recorded(0, 1, 0, {})
+    (only,) = store.histories.read()
+    assert only.points == (more,)
+
+
+def test_a_run_that_has_more_levels_now_adds_them(store: Store) -> None:
+    first, second = (point(n, 1.0, run_id="r", at_utc=NOW, place=n) for n in (0, 1))
+    store.histories.record(part(first))
+    assert store.histories.record(part(first, second)) == Recorded(1, 1, 0, {})
+    assert labels(store) == ["v0", "v1"]
+
+
+def test_a_run_under_another_label_is_refused(store: Store) -> None:
+    own = point(1, 0.9)
+    store.histories.record(part(own))
+    with pytest.raises(UserError, match="run run-1 is recorded already, as v1") as caught:
+        store.histories.record(part(replace(own, label="v2")))
+    assert "history forget run-1" in (caught.value.remedy or "")
+    assert labels(store) == ["v1"]
+
+
+def test_labels_that_another_run_has_are_passed_over(store: Store) -> None:
+    store.histories.record(part(point(1, 0.9)))
+    again = [point(n, 0.8, run_id="late", at_utc=NOW, place=n) for n in (1, 2)]
+    assert store.histories.record(part(*again)) == Recorded(1, 0, 0, {"run-1": 1})
+    (only,) = store.histories.read()
+    assert [(each.label, each.run_id) for each in only.points] == [("v1", "run-1"), ("v2", "late")]
+    assert store.histories.record(part(point(2, 0.8, run_id="x"))) == Recorded(0, 0, 0, {"late": 1})
+    assert "x" not in store.histories.runs()
+    # In another series the label is free.
+    assert store.histories.record(part(point(2, 0.8, run_id="x"), series=OTHER)).added == 1
+
+
+def test_the_margin_of_a_series_is_that_of_its_newest_run(store: Store) -> None:
+    store.histories.record(part(point(1, 0.9)))
+    store.histories.record(part(point(2, 0.9), series=replace(SERIES, margin=0.05)))
+    assert [each.margin for each in store.histories.series()] == [0.05]
+
+
+def test_what_is_forgotten_can_be_recorded_anew(store: Store) -> None:
+    store.histories.record(part(point(1, 0.9)))
+    store.histories.record(part(point(2, 0.8), series=OTHER))
+    store.histories.keep([change(2, series=OTHER)])
+    assert store.histories.forget("run-2") == 1
+    assert store.histories.series() == [SERIES]
+    assert store.histories.changes() == []
+    assert store.histories.forget("run-2") == 0
+    assert store.histories.record(part(point(2, 0.8, label="v3"), series=OTHER)).added == 1
+
+
+def test_points_outlive_their_runs(store: Store) -> None:
+    what = begun("run-1")
+    store.begin_run(what.run, what.treatments, what.trials)
+    store.histories.record(part(point(1, 0.9)))
+    store.remove_runs(["run-1"], is_alive=dead)
+    assert labels(store) == ["v1"]
+
+
+def test_changes_are_kept_as_they_are_and_by_their_ids(store: Store) -> None:
+    for each in part_of(history([1.0, 0.9])):
+        store.histories.record(each)
+    again = Remeasured("run-c", "v0", "v1", 0.9, None, 0.92, 8, "inconclusive", "few", NOW)
+    one, other = change(1, id="abc1"), change(0, id="abd2", note="known", remeasured=again)
+    store.histories.keep([one, other], {SERIES.id: 2})
+    assert store.histories.changes() == [one, other]
+    fact = replace(one, state="confirmed", remeasured=again)
+    store.histories.keep([fact])
+    assert store.histories.find_change("abc") == fact
+    assert [each.examined for each in store.histories.read()] == [2]
+    with pytest.raises(UserError, match="2 change points have an id that starts with 'ab'"):
+        store.histories.find_change("ab")
+    with pytest.raises(UserError, match="no change point has an id that starts with 'x'"):
+        store.histories.find_change("x")
+
+
+def test_series_can_be_chosen_and_counted(store: Store) -> None:
+    store.histories.record(part(point(1, 0.9)))
+    both = HistoryPart(
+        (SERIES, OTHER),
+        (STATE,),
+        ((SERIES.id, point(2, 0.9)), (OTHER.id, point(2, 1.1))),
+    )
+    store.histories.record(both)
+    assert [each.series for each in store.histories.read([OTHER.id])] == [OTHER]
+    assert store.histories.series_with({"v1", "v2", "v3"}) == {"v1": 1, "v2": 2}
+
+
+def test_all_series_are_read_by_as_many_statements_as_one(store: Store) -> None:
+    statements: list[str] = []
+
+    def note(*arguments: object) -> None:
+        statements.append(str(arguments[2]))
+
+    counts = []
+    for number in range(40):
+        series = replace(SERIES, id=f"{number:04}")
+        points = [(series.id, point(n, 1.0, run_id=f"r{number}", place=n)) for n in range(5)]
+        store.histories.record(HistoryPart((series,), (STATE,), tuple(points)))
+        if number in (0, 39):
+            event.listen(store._engine, "before_cursor_execute", note)
+            assert len(list(store.histories.read())) == number + 1
+            event.remove(store._engine, "before_cursor_execute", note)
+            counts.append(len(statements))
+            statements.clear()
+    assert counts[0] == counts[1]
+
+
+def test_histories_travel_with_their_runs(store: Store, tmp_path: Path) -> None:
+    for number, each in enumerate(part_of(history([1.0, 0.9, 0.8]))):
+        what = begun(f"run-{number}")
+        store.begin_run(what.run, what.treatments, what.trials)
+        store.histories.record(each)
+    store.histories.keep([change(1, note="known"), change(2)])
+    file = tmp_path / "runs.zip"
+    store.export_runs(["run-0", "run-1"], file)
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(file)
+        assert labels(other) == ["v0", "v1"]
+        assert other.histories.changes() == [change(1, note="known")]
+        # What is there stays as it is, also when it comes again.
+        other.histories.keep([change(1, note="mine")])
+        assert other.import_file(file).added == ()
+        assert labels(other) == ["v0", "v1"]
+        assert other.histories.changes() == [change(1, note="mine")]
+
+
+_texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
+_numbers = st.floats(1e-6, 1e6)
+_level: st.SearchStrategy[Level] = _texts | st.integers(-5, 5) | st.booleans()
+
+
+@st.composite
+def _parts(draw: st.DrawFn) -> HistoryPart:
+    """The points of one run in any series and states."""
+    series = [
+        SeriesRecord(
+            id=f"series-{number}",
+            experiment=draw(_texts),
+            digest=draw(_texts),
+            factor=draw(_texts),
+            reference=draw(_level),
+            candidate=draw(st.none() | _level),
+            held=draw(st.dictionaries(_texts, _level, max_size=2)),
+            metric=draw(_texts),
+            title=draw(_texts),
+            unit=draw(_texts),
+            direction=draw(st.sampled_from(["higher", "lower"])),
+            margin=draw(_numbers),
+        )
+        for number in range(draw(st.integers(1, 3)))
+    ]
+    facts = st.dictionaries(_texts, st.none() | _level, max_size=2)
+    states = [
+        StateRecord(f"state-{number}", draw(_texts), draw(facts))
+        for number in range(draw(st.integers(1, 2)))
+    ]
+    points = [
+        (
+            each.id,
+            PointRecord(
+                label=f"{place}-{draw(_texts)}",
+                at_utc=NOW,
+                run_id="run",
+                place=place,
+                level=draw(_level),
+                build=draw(st.none() | _texts),
+                ratio=draw(_numbers),
+                low=draw(st.none() | _numbers),
+                high=draw(st.none() | _numbers),
+                n_blocks=draw(st.integers(1, 100)),
+                log_sd=draw(st.none() | _numbers),
+                state=states[place % len(states)].id,
+            ),
+        )
+        for each in series
+        for place in range(draw(st.integers(1, 3)))
+    ]
+    return HistoryPart(tuple(series), tuple(states), tuple(points))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_parts())
+def test_any_part_comes_back_and_travels(tmp_path: Path, drawn: HistoryPart) -> None:
+    path = tmp_path / f"{abs(hash(drawn.points))}.sqlite"
+    path.unlink(missing_ok=True)
+    with Store.open(path) as store:
+        what = begun("run")
+        store.begin_run(what.run, what.treatments, what.trials)
+        store.histories.record(drawn)
+        made = {each.series.id: each for each in store.histories.read()}
+        for series in drawn.series:
+            own = tuple(point for of, point in drawn.points if of == series.id)
+            assert made[series.id].series == series
+            assert made[series.id].points == own
+        used = {point.state for _, point in drawn.points}
+        wanted = {state.id: state for state in drawn.states if state.id in used}
+        assert store.histories.states() == wanted
+        store.export_runs(["run"], path.with_suffix(".zip"), replace=True)
+    other_path = path.with_suffix(".other")
+    other_path.unlink(missing_ok=True)
+    with Store.open(other_path) as other:
+        other.import_file(path.with_suffix(".zip"))
+        assert {each.series.id: each for each in other.histories.read()} == made
+
+
+HISTORY = "history.json"
+
+
+@pytest.fixture
+def exported(store: Store, tmp_path: Path) -> Path:
+    """A file of a run with a point and a change."""
+    what = begun("run-1")
+    store.begin_run(what.run, what.treatments, what.trials)
+    store.histories.record(part(point(1, 0.9)))
+    store.histories.keep([change(1)])
+    store.export_runs(["run-1"], tmp_path / "runs.zip")
+    return tmp_path / "runs.zip"
+
+
+def edited(path: Path, edit: Callable[[Any], object], *, keep_hash: bool = False) -> None:
+    """Change what an exported file holds of histories, and its hash in the manifest with it."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    raw, manifest = json.loads(content[HISTORY]), json.loads(content["manifest.json"])
+    edit(raw)
+    content[HISTORY] = json.dumps(raw).encode()
+    if not keep_hash:
+        manifest["history"]["sha256"] = sha256(content[HISTORY]).hexdigest()
+        content["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda raw: raw["points"][0][1].update(run_id="x"), "of an unknown series, state or run"),
+        (lambda raw: raw["points"].append(raw["points"][0]), "is there 2 times"),
+        (lambda raw: raw["points"][0][1].update(ratio=-1), "has the ratio -1"),
+        (lambda raw: raw["series"].clear(), "of an unknown series, state or run"),
+        (lambda raw: raw["changes"][0].update(label="x"), "of an unknown point"),
+        (lambda raw: raw["changes"][0].update(state="rumour"), "changes.0.state"),
+    ],
+)
+def test_histories_that_contradict_themselves_are_refused(
+    edit: Callable[[Any], object], said: str, exported: Path, tmp_path: Path
+) -> None:
+    edited(exported, edit)
+    with Store.open(tmp_path / "other.sqlite") as other:
+        with pytest.raises(UserError, match=said):
+            other.import_file(exported)
+        assert other.list_runs() == []
+        assert other.histories.series() == []
+
+
+def test_histories_that_were_changed_are_refused(exported: Path, tmp_path: Path) -> None:
+    edited(exported, lambda raw: raw["series"][0].update(title="x"), keep_hash=True)
+    with (
+        Store.open(tmp_path / "other.sqlite") as other,
+        pytest.raises(UserError, match=r"history\.json was changed"),
+    ):
+        other.import_file(exported)
+
+
+def test_files_of_before_there_were_histories_are_read(exported: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(exported) as archive:
+        content = {name: archive.read(name) for name in archive.namelist() if name != HISTORY}
+    manifest = json.loads(content["manifest.json"])
+    del manifest["history"]
+    content["manifest.json"] = json.dumps({**manifest, "version": 2}).encode()
+    with zipfile.ZipFile(exported, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    with Store.open(tmp_path / "other.sqlite") as other:
+        assert other.import_file(exported).added == ("run-1",)
+        assert other.histories.series() == []
+
+
+def test_a_history_of_its_first_schema_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    schema = Path(__file__).parent / "schemas" / "0003.sql"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(schema.read_text(encoding="utf-8"))
+    with Store.open(path, read_only=True) as old:
+        (made,) = old.histories.read()
+        assert made == replace(history([1.0, 0.9]), examined=2)
+        assert old.histories.changes() == [change(1)]
