@@ -13,9 +13,11 @@ second, in which what is owed is settled by the clock, so that the share of the 
 stands still is what was wanted to a hundredth; what it was, is measured in each trial and told.
 
 It runs for hours. Whatever ends it, the same command goes on with what is in its store; `--report`
-prints what there is so far.
+prints what there is so far. The verdicts may be divided among several stores, as of some hosts or
+servers, with `--verdicts` and `--planted` of each; a report of all of these stores adds them up.
 
-    benchmarks/whole_product --store FILE [--report] [--quick] [--server NAME] [--json FILE]
+    benchmarks/whole_product --store FILE [--verdicts N] [--planted N] [--quick] [--server NAME]
+    benchmarks/whole_product --store FILE [--store FILE ...] --report [--json FILE]
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from scipy.stats import binom
 
 from benchmarks.servers import installed
-from millrace import __version__, paths
-from millrace.analysis.calibration import Calibration, calibration
+from millrace import __version__
+from millrace.analysis.calibration import Calibration, calibrates, calibration
 from millrace.campaign.blocks import n_blocks, open_block
 from millrace.campaign.calibrating import (
     Held,
@@ -54,7 +56,8 @@ from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
 from millrace.load import client as load
 from millrace.report.calibrations import as_json
-from millrace.runner import continuing, host
+from millrace.runner import continuing
+from millrace.stats import even_odds, proportion_limits
 from millrace.store.store import Store
 
 SERVER = "mysql-8.0.33"
@@ -137,47 +140,72 @@ def main() -> None:
     size = QUICK if arguments.quick else FULL
     try:
         with ExitStack() as stack:
-            found = _found(stack, arguments, size)
+            found = (
+                [each for path in arguments.store for each in _kept(path)]
+                if arguments.report
+                else [_found(stack, arguments, size)]
+            )
     except MillraceError as error:
         print(error.message, error.remedy or "", sep="; ", file=sys.stderr)
         sys.exit(error.exit_status)
-    if found is None:
+    if not found:
         print("nothing was measured yet")
         return
-    _print(found, size)
+    for each in found:
+        _print(each)
+    _print_sums(found, size)
     if arguments.json is not None:
         document = {
             "benchmark": "whole_product",
             "versions": {"millrace": __version__, **load.versions()},
             "processors": len(os.sched_getaffinity(0)),
             "size": asdict(size),
-            "allowed_false": allowed(len(found.verdicts)),
-            "slowed": [asdict(each) for each in slowed(found)],
-            "calibration": as_json(found),
+            "allowed_false": allowed(sum(len(each.verdicts) for each in found)),
+            "calibrations": [
+                {
+                    "slowed": [asdict(slowdown) for slowdown in slowed(each)],
+                    "calibration": as_json(each),
+                }
+                for each in found
+            ],
         }
         arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--store", type=Path, metavar="FILE", help="where to keep what is measured")
+    parser.add_argument(
+        "--store",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="where to keep what is measured; several of a report",
+    )
     parser.add_argument(
         "--report", action="store_true", help="measure nothing, print what there is"
     )
     parser.add_argument("--server", default=SERVER, metavar="NAME", help="[%(default)s]")
+    parser.add_argument("--verdicts", type=int, metavar="N", help=f"A/A verdicts [{FULL.verdicts}]")
+    parser.add_argument("--planted", type=int, metavar="N", help=f"of a size [{FULL.planted}]")
     parser.add_argument("--quick", action="store_true", help="a few short ones: does it work?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
-    if arguments.store is None and (arguments.report or not arguments.quick):
+    if not arguments.store and (arguments.report or not arguments.quick):
         parser.error("--store FILE is wanted: this takes hours, and goes on where it was ended")
+    if len(arguments.store) > 1 and not arguments.report:
+        parser.error("several --store are for a --report")
     return arguments
 
 
-def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calibration | None:
+def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calibration:
     place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-")))
-    path = arguments.store or place / "results.sqlite"
-    if arguments.report:
-        return _so_far(path)
+    path = arguments.store[0] if arguments.store else place / "results.sqlite"
+    wanted = replace(
+        size,
+        verdicts=size.verdicts if arguments.verdicts is None else arguments.verdicts,
+        planted=size.planted if arguments.planted is None else arguments.planted,
+    )
     installed(arguments.server)
     file = place / "whole-product.toml"
     text = EXPERIMENT.format(
@@ -191,14 +219,16 @@ def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calib
     experiment = calibrating(ExperimentChoice(file).read())
     stack.enter_context(quiet_host("whole_product"))
     store = stack.enter_context(Store.open(path))
-    return _measured(stack, store, experiment, size)
+    return _measured(stack, store, experiment, wanted)
 
 
-def _so_far(path: Path) -> Calibration | None:
+def _kept(path: Path) -> Iterator[Calibration]:
+    """The calibrations in a store."""
     with Store.open(path, create=False, read_only=True) as store:
-        host_id = host.host_id(host.facts(paths.work_dir()))
-        runs = store.calibrations_of(host_id)
-        return calibration(store.load_run(runs[0].id)) if runs else None
+        for run in store.list_runs():
+            stored = store.load_run(run.id)
+            if calibrates(stored.run) is not None:
+                yield calibration(stored)
 
 
 def _measured(stack: ExitStack, store: Store, experiment: Experiment, size: Size) -> Calibration:
@@ -289,9 +319,12 @@ def _line(found: Calibration, level: str, block: int) -> str:
     return f"block {block + 1} ({level}): {found.false} false of {len(found.verdicts)}{of_planted}"
 
 
-def _print(found: Calibration, size: Size) -> None:
+def _print(found: Calibration) -> None:
     verdicts, most = len(found.verdicts), found.calibrates.blocks
-    print(f"run {found.run.id}: {n_of(verdicts, 'A/A verdict')}, {most} blocks at most")
+    print(
+        f"run {found.run.id}, {found.calibrates.base}: {n_of(verdicts, 'A/A verdict')}, "
+        f"{most} blocks at most"
+    )
     for group in found.groups:
         noise = group.noise
         seen = group.detectable.get(found.calibrates.blocks)
@@ -305,16 +338,7 @@ def _print(found: Calibration, size: Size) -> None:
             + ("" if seen is None else f", smallest change {seen:.2%}")
             + ("" if group.block_s is None else f", {group.block_s:.1f} s a block")
         )
-    for name, events in (("false verdicts", found.false), ("intervals without 1", found.excluding)):
-        if (limits := found.limits(events)) is not None:
-            print(
-                f"{name}: {events} of {verdicts} ({limits[0]:.3f} to {limits[1]:.3f}, 95 %); "
-                f"chance allows {allowed(verdicts)} at a rate of {CLAIMED:g}"
-            )
-    above, below, p = found.signs
-    print(f"signs: {above} above 1, {below} below (p = {p:.3f}, sign test)")
-    planted = list(slowed(found))
-    for each in planted:
+    for each in slowed(found):
         effect = "" if each.ratio is None else f"; effect {1 - each.ratio:+.2%}"
         if each.ratio is not None and each.low is not None and each.high is not None:
             effect += f" ({1 - each.high:+.2%} to {1 - each.low:+.2%})"
@@ -323,12 +347,33 @@ def _print(found: Calibration, size: Size) -> None:
             f"  {each.group:24} {each.size}x: announced {each.announced:.2%}, to be stopped "
             f"{each.wanted:.2%}{stopped}{effect}; found {each.found} of {each.verdicts}"
         )
+
+
+def _print_sums(found: Sequence[Calibration], size: Size) -> None:
+    """What all stores say together."""
+    verdicts = sum(len(each.verdicts) for each in found)
+    false, excluding = sum(each.false for each in found), sum(each.excluding for each in found)
+    for name, events in (("false verdicts", false), ("intervals without 1", excluding)):
+        if verdicts:
+            low, high = proportion_limits(events, verdicts)
+            print(
+                f"{name}: {events} of {verdicts} ({low:.3f} to {high:.3f}, 95 %); "
+                f"chance allows {allowed(verdicts)} at a rate of {CLAIMED:g}"
+            )
+    above, below = (sum(each.signs[side] for each in found) for side in (0, 1))
+    p = even_odds(above, above + below)
+    print(f"signs: {above} above 1, {below} below (p = {p:.3f}, sign test)")
+    planted = [slowdown for each in found for slowdown in slowed(each)]
     for factor in SIZES:
         of_size = [each for each in planted if each.size == factor]
         done, seen = sum(each.verdicts for each in of_size), sum(each.found for each in of_size)
         goal = f" (wanted: {size.goals[factor]} of {size.planted})" if size.goals else ""
         if done:
-            print(f"slowdowns of {factor}x the smallest change: found {seen} of {done}{goal}")
+            low, high = proportion_limits(seen, done)
+            print(
+                f"slowdowns of {factor}x the smallest change: found {seen} of {done} "
+                f"({low:.2f} to {high:.2f}, 95 %){goal}"
+            )
 
 
 def n_of(number: int, noun: str) -> str:
