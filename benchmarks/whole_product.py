@@ -360,7 +360,7 @@ def _print_sums(found: Sequence[Calibration], size: Size) -> None:
                 f"{name}: {events} of {verdicts} ({low:.3f} to {high:.3f}, 95 %); "
                 f"chance allows {allowed(verdicts)} at a rate of {CLAIMED:g}"
             )
-    above, below = (sum(each.signs[side] for each in found) for side in (0, 1))
+    above, below = sum(each.signs[0] for each in found), sum(each.signs[1] for each in found)
     p = even_odds(above, above + below)
     print(f"signs: {above} above 1, {below} below (p = {p:.3f}, sign test)")
     planted = [slowdown for each in found for slowdown in slowed(each)]
