@@ -14,7 +14,7 @@ from millrace.foreign import histories
 from millrace.report import judged_points
 from millrace.report.formatting import counted
 from millrace.report.terminal_table import show_table
-from millrace.stats.change_points import Sensitivity
+from millrace.stats.change_points import Sensitivity, follows_trend
 
 
 @click.command("history")
@@ -62,9 +62,17 @@ def command(
     what = f"{points} in {counted(len(series), 'series', 'series')}"
     out.print(judged_text(what, direction, margin), markup=False)
     out.print()
-    if not found:
+    trends = [
+        each.name
+        for each in series
+        if each.name not in {point.series for point in found}
+        and follows_trend(each.values, sensitivity=sensitivity)
+    ]
+    if trends:
+        out.print(judged_points.trends_sentence(trends), markup=False)
+    if found:
+        show_table(judged_points.table(found, alpha), out)
+        out.print()
+        out.print(judged_points.sentence(found))
+    elif len(trends) < len(series):
         out.print("The level did not move.")
-        return
-    show_table(judged_points.table(found, alpha), out)
-    out.print()
-    out.print(judged_points.sentence(found))

@@ -12,6 +12,8 @@ from millrace.analysis.judged_points import JudgedPoint
 from millrace.report.formatting import GLYPHS, change_text, counted, interval_text, ratio_text
 from millrace.report.tables import Column, Row, Section, Table
 
+_MOST_NAMED = 5
+
 
 def table(points: Sequence[JudgedPoint], alpha: float) -> Table:
     """A row a change point, under its series, whose points follow each other."""
@@ -34,6 +36,14 @@ def sentence(points: Sequence[JudgedPoint]) -> str:
     """What is to be done about them."""
     found = counted(len(points), "candidate")
     return f"{found}: measure before and after again, in turns, to confirm."
+
+
+def trends_sentence(names: Sequence[str]) -> str:
+    """Why nothing is told of these series; a single one may have no name."""
+    does = "follows a trend" if len(names) == 1 else "follow a trend"
+    which = ", ".join(filter(None, names[:_MOST_NAMED])) + ", ..." * (len(names) > _MOST_NAMED)
+    of = counted(len(names), "series", "series")
+    return f"{of} {does}, with no levels to compare{which and f': {which}'}."
 
 
 def as_json(points: Sequence[JudgedPoint]) -> list[dict[str, Any]]:

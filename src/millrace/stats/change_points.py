@@ -9,6 +9,9 @@ the autocorrelation of the noise (``correlation``): drift of a machine looks lik
 level. A level has at least four points, and what one point can say is bounded, so that spikes are
 no changes.
 
+Values whose neighbours are far more alike than all between two splits have no levels: they follow a
+trend, and any split of them is arbitrary. Then nothing is told (``follows_trend``).
+
 No window has more than 800 points, so that neither memory nor time grows with the square of their
 number.
 
@@ -43,6 +46,10 @@ LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
 EVIDENCE = {"list": -0.25, "page": 0.3}
 """What a split's log-likelihood ratio must exceed ``log(n)`` by where noise is independent."""
+TREND = 0.9
+"""The correlation of neighbours around their levels from which on they follow a trend. Restarts of
+a system make noise of their own, on top of what a machine drifts; a random walk that is split often
+enough is below that, too."""
 OUTLIER = 3.0  # standard deviations
 LARGEST = math.log(sys.float_info.max)
 
@@ -78,11 +85,48 @@ def change_points(
     Raises ValueError for values that are not positive and finite.
     """
     logs = _logs(values)
-    scale = _scale(logs)
-    if len(logs) < 2 * FEWEST_POINTS or scale == 0:
+    found = _found(logs, sensitivity)
+    if found.follows_trend:
         return ()
+    return tuple(
+        _change_point(
+            logs[start:end],
+            start,
+            split,
+            positions=_positions(
+                logs, (start, split, end), found.density, found.inflated, confidence
+            ),
+            inflated=found.inflated,
+            confidence=confidence,
+        )
+        for (start, split), (_, end) in pairwise(pairwise([0, *found.splits, len(logs)]))
+    )
+
+
+def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity = "list") -> bool:
+    """Whether a history, ``values`` as for ``change_points``, has a trend and no levels, for which
+    reason no change points are told.
+
+    The variance of a first-order autoregression is that of a half of its neighbours' differences
+    divided by one less their correlation; both are measured by medians.
+    """
+    return _found(_logs(values), sensitivity).follows_trend
+
+
+@dataclass(frozen=True)
+class _Found:
+    splits: Sequence[int]
+    density: LevelDensity
+    inflated: float
+    follows_trend: bool
+
+
+def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
+    scale = _scale(logs)
+    density = student_density(scale or 1.0)
+    if len(logs) < 2 * FEWEST_POINTS or scale == 0:
+        return _Found((), density, 1.0, follows_trend=False)
     threshold = math.log(len(logs)) + EVIDENCE[sensitivity]
-    density = student_density(scale)
     # As if there were much drift: what is left then tells drift from small steps.
     first = _splits(logs, density, MOST_INFLATION * threshold)
     residuals = _residuals(logs, first, density)
@@ -94,17 +138,8 @@ def change_points(
         density = residual_density(_residuals(logs, splits, density), scale)
         splits = _splits(logs, density, threshold)
     splits = _refined(logs, splits, density, threshold)
-    return tuple(
-        _change_point(
-            logs[start:end],
-            start,
-            split,
-            positions=_positions(logs, (start, split, end), density, inflated, confidence),
-            inflated=inflated,
-            confidence=confidence,
-        )
-        for (start, split), (_, end) in pairwise(pairwise([0, *splits, len(logs)]))
-    )
+    spread = 1.4826 * _median(np.abs(_residuals(logs, splits, density)))
+    return _Found(splits, density, inflated, follows_trend=scale**2 < (1 - TREND) * spread**2)
 
 
 def _logs(values: Sequence[float] | Array) -> Array:

@@ -125,3 +125,14 @@ def test_bad_files_are_told_by_line_and_column(
 def test_a_sensitivity_that_is_none_is_refused(call: Call, file: Path) -> None:
     path = str(keep(file, "label,value", only=[1.0]))
     assert "'loud'" in call("history", path, "--sensitivity", "loud", status=2)[1]
+
+
+def test_series_that_follow_a_trend_are_named(call: Call, file: Path) -> None:
+    trend = [float(1000 * math.exp(x)) for x in np.cumsum(np.linspace(0.0, 0.1, 80) ** 2)]
+    path = str(keep(file, "series,label,value", steps=stepping(1, 0.8), trend=trend))
+    text = call("history", path)[0]
+    assert "1 series follows a trend, with no levels to compare: trend." in text
+    assert "1 candidate" in text
+    alone = call("history", str(keep(file, "label,value", only=trend)))[0]
+    assert "with no levels to compare." in alone
+    assert "did not move" not in alone

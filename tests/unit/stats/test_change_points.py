@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks import history_series
 from millrace.stats import change_points
+from millrace.stats.change_points import follows_trend
 
 Array = NDArray[np.float64]
 
@@ -152,6 +153,21 @@ def test_unchanged_synthetic_series_rarely_have_an_alarm(
         lambda seed: np.exp(noisy(seed, n=n, persistence=persistence, heavy=heavy)), runs
     )
     assert found / runs <= most
+
+
+@given(seeds, st.floats(0.02, 1.0), st.sampled_from([-1, 1]))
+def test_what_follows_a_trend_has_no_levels(seed: int, slope: float, sign: int) -> None:
+    values = np.exp(sign * slope * np.arange(200) + noisy(seed, n=200, sd=1e-3))
+    assert indexes(values) == []
+    assert follows_trend(values)
+
+
+@pytest.mark.parametrize("persistence", [0.0, 0.5, 0.8])
+def test_levels_in_noise_are_no_trend(persistence: float) -> None:
+    """Nor does what drifts no more than machines do."""
+    for seed in range(100):
+        values = stepped(noisy(seed, n=200, persistence=persistence), (60, 0.2), (130, -0.1))
+        assert not follows_trend(values)
 
 
 def test_without_a_model_of_drift_most_drifting_series_have_an_alarm(
