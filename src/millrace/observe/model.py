@@ -29,7 +29,8 @@ class Target:
 
     ``pid`` and ``data_dir`` are None where they cannot be seen from here. ``statements`` are those
     of the test by name, with values, as a client would send them. ``limit_s`` is for one question.
-    ``board`` is where clients show their statements, None where they do not.
+    ``board`` is where clients show their statements, None where they do not; ``connections`` is how
+    many talk to the server at a time.
     """
 
     instance: Instance | AttachedInstance
@@ -39,6 +40,7 @@ class Target:
     statements: Mapping[str, str]
     limit_s: float
     board: Board | None = None
+    connections: int = 1
 
 
 class Observer(Protocol):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import subprocess
@@ -38,11 +39,11 @@ from millrace.observe.thread_watch import FOR_IO, Seen, ThreadWatch, needs_proce
 NAME = "states"
 COST = (
     "a process beside the server that looks at all its threads at random moments, at most a "
-    "hundredth of one CPU and a four hundredth of all (the section tells how much it was); the "
-    "server is never stopped"
+    "hundredth of one CPU and a four hundredth of all, or less with many clients, down to a "
+    "thousandth (the section tells how much it was); the server is never stopped"
 )
 
-_OF_ONE_CPU, _OF_ALL_CPUS = 0.01, 0.0025
+_OF_ONE_CPU, _OF_ALL_CPUS, _LEAST_OF_ALL_CPUS = 0.01, 0.0025, 0.001
 _READY_LIMIT_S = 10.0
 _ANSWER_LIMIT_S = 30.0
 _END_LIMIT_S = 2.0
@@ -51,23 +52,25 @@ _LACK = "which statement a thread works for, so that there is no account of each
 _OF_A_STATE = ("class", "syscall", "target", "wchan", "stack")
 
 
-def budget() -> float:
-    """The share of one CPU that looking may take: where few CPUs do all the work, that is what the
-    server loses."""
-    return min(_OF_ONE_CPU, _OF_ALL_CPUS * (os.cpu_count() or 1))
+def budget(connections: int) -> float:
+    """The share of one CPU that looking may take: where few CPUs do all the work, the server loses
+    that, and as much again by being disturbed. Of so many ``connections``, each look at all threads
+    tells more, so that fewer will do."""
+    of_all = max(_OF_ALL_CPUS / math.sqrt(connections), _LEAST_OF_ALL_CPUS)
+    return min(_OF_ONE_CPU, of_all * (os.cpu_count() or 1))
 
 
 class Sampler:
     """The load generator's ``threads`` command: begin, end, and then its counts."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, connections: int) -> None:
         """Start it and wait until it can begin. Raises Unavailable where it cannot."""
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the rest
         self._rest = b""
         try:
             command = [str(program.find_load_generator()), "--die-with-parent", "threads"]
             self._process = subprocess.Popen(
-                [*command, "--pid", str(pid), "--budget", f"{budget():g}"],
+                [*command, "--pid", str(pid), "--budget", f"{budget(connections):g}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._words,
@@ -220,7 +223,12 @@ def observer(target: Target) -> States:
         around = Surroundings(watch.sockets(), binary_logs)
         written_through = frozenset(_written_through(pid, around))
         return States(
-            watch, Sampler(pid), binary_logs, written_through, target.board, target.instance.port
+            watch,
+            Sampler(pid, target.connections),
+            binary_logs,
+            written_through,
+            target.board,
+            target.instance.port,
         )
     except BaseException:
         watch.close()

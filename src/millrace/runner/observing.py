@@ -40,7 +40,7 @@ def observed(
     """The observers called ``names`` for the measurement that ``run_spec`` is, in which clients
     show their statements on the board ``shown``."""
     statements = load.statements(run_spec) if work.workload.drives and names else {}
-    target = target_of(instance, database, statements, shown)
+    target = target_of(instance, database, statements, shown, work.connections or 1)
     return collecting(OBSERVERS, names, target, window(work))
 
 
@@ -49,6 +49,7 @@ def target_of(
     database: str,
     statements: Mapping[str, str],
     shown: Board | None = None,
+    connections: int = 1,
 ) -> Target:
     """A trial's server as observers see it."""
     ours = instance if isinstance(instance, Instance) else None
@@ -60,6 +61,7 @@ def target_of(
         statements=statements,
         limit_s=ASK_LIMIT_S,
         board=shown,
+        connections=connections,
     )
 
 

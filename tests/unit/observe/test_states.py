@@ -228,12 +228,23 @@ def write(program: Path, script: str) -> None:
 READY = 'print(\'{"type": "ready"}\', flush=True)\n'
 
 
-@pytest.mark.parametrize(("cpus", "share"), [(None, 0.0025), (2, 0.005), (4, 0.01), (96, 0.01)])
+@pytest.mark.parametrize(
+    ("cpus", "connections", "share"),
+    [
+        (None, 1, 0.0025),
+        (2, 1, 0.005),
+        (4, 1, 0.01),
+        (96, 1, 0.01),
+        (2, 4, 0.0025),
+        (2, 16, 0.002),
+        (96, 1000, 0.01),
+    ],
+)
 def test_looking_takes_little_of_one_cpu_and_of_all(
-    cpus: int | None, share: float, monkeypatch: pytest.MonkeyPatch
+    cpus: int | None, connections: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cpus)
-    assert states.budget() == share
+    assert states.budget(connections) == share
 
 
 def test_a_sampler_from_begin_to_end(program: Path) -> None:
@@ -241,13 +252,13 @@ def test_a_sampler_from_begin_to_end(program: Path) -> None:
         program,
         READY
         + "assert sys.argv[1:5] == ['--die-with-parent', 'threads', '--pid', '42']\n"
-        + f"assert sys.argv[5:] == ['--budget', '{states.budget():g}']\n"
+        + f"assert sys.argv[5:] == ['--budget', '{states.budget(1):g}']\n"
         + "assert [sys.stdin.readline() for _ in range(2)] == ['begin\\n', 'end\\n']\n"
         # More than a pipe holds, in two parts.
         + 'sys.stdout.write(\'{"type": "threads", "x": "\' + "y" * 200_000)\n'
         + "sys.stdout.flush(); time.sleep(0.05); print('\"}', flush=True)",
     )
-    sampler = Sampler(42)
+    sampler = Sampler(42, 1)
     try:
         sampler.order("begin")
         sampler.order("end")
@@ -260,24 +271,24 @@ def test_a_sampler_from_begin_to_end(program: Path) -> None:
 def test_a_load_generator_that_cannot_do_it(program: Path) -> None:
     write(program, "sys.exit(\"error: unrecognized subcommand 'threads'\")")
     with pytest.raises(Unavailable, match="has no command for it") as caught:
-        Sampler(42)
+        Sampler(42, 1)
     assert caught.value.remedy == "run `make setup`"
 
 
 def test_a_sampler_that_says_why_it_cannot(program: Path) -> None:
     write(program, "sys.exit('millrace-load: the threads of process 42 may not be looked at')")
     with pytest.raises(Unavailable, match="process 42 may not be looked at"):
-        Sampler(42)
+        Sampler(42, 1)
 
 
 def test_no_load_generator(program: Path) -> None:
     with pytest.raises(Unavailable, match="not a program"):
-        Sampler(42)
+        Sampler(42, 1)
 
 
 def test_a_sampler_that_ends_before_its_end(program: Path) -> None:
     write(program, READY + "sys.stdin.readline(); sys.exit('it was enough')")
-    sampler = Sampler(42)
+    sampler = Sampler(42, 1)
     try:
         sampler.order("begin")
         with pytest.raises(Unavailable, match="it was enough"):
@@ -295,9 +306,9 @@ def test_a_sampler_that_says_nothing_is_not_waited_for(
     monkeypatch.setattr(states, "_ANSWER_LIMIT_S", 0.3)
     write(program, "time.sleep(60)")
     with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
-        Sampler(42)
+        Sampler(42, 1)
     write(program, READY + "sys.stdin.readline(); time.sleep(60)")
-    sampler = Sampler(42)
+    sampler = Sampler(42, 1)
     sampler.order("begin")
     with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
         sampler.counts()
@@ -307,14 +318,14 @@ def test_a_sampler_that_says_nothing_is_not_waited_for(
 
 def test_a_sampler_that_was_never_told_to_begin_is_ended(program: Path) -> None:
     write(program, READY + "sys.stdin.read()")
-    sampler = Sampler(42)
+    sampler = Sampler(42, 1)
     sampler.close()
     assert sampler._process.returncode == 0
 
 
 def test_a_real_sampler_of_this_process() -> None:
     try:
-        sampler = Sampler(os.getpid())
+        sampler = Sampler(os.getpid(), 1)
     except Unavailable as lack:
         pytest.skip(lack.message)
     try:
@@ -333,4 +344,4 @@ def test_a_process_that_is_gone() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     with pytest.raises(Unavailable, match="threads cannot be sampled"):
-        Sampler(gone.pid)
+        Sampler(gone.pid, 1)
