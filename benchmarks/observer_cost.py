@@ -95,13 +95,8 @@ def main() -> None:
     server = installed(arguments.server)
     for clients in (1, 16):
         for test in TESTS:
-            chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
-            if clients > 1:
-                used = CPUS[:clients]
-                chosen |= {"threads": len(used), "client_cpus": ",".join(map(str, used))}
-            work = Work(workloads.load("sysbench"), {**chosen, "table_size": 50_000, "tables": 1})
             with running(server, OPTIONS) as instance:
-                rates = _rates(instance, work, ways, turns)
+                rates = _rates(instance, work_of(test, clients), ways, turns)
             for way, of_way in rates.items():
                 ratio = paired_ratio(
                     [each.without for each in of_way], [each.seen for each in of_way]
@@ -123,6 +118,15 @@ def main() -> None:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
+def work_of(test: str, clients: int) -> Work:
+    """So many clients that go on until they are stopped; several have their CPUs by turns."""
+    chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
+    if clients > 1:
+        used = CPUS[:clients]
+        chosen |= {"threads": len(used), "client_cpus": ",".join(map(str, used))}
+    return Work(workloads.load("sysbench"), {**chosen, "table_size": 50_000, "tables": 1})
+
+
 def _print(test: str, clients: int, way: str, ratio: RatioEstimate, own_cpu: float) -> None:
     goal = f"; the goal is {GOALS[way]:.2f}" if way in GOALS else ""
     print(
@@ -137,24 +141,21 @@ def _rates(
     instance: Instance, work: Work, ways: Mapping[str, tuple[str, ...]], turns: int
 ) -> dict[str, list[Rates]]:
     """By way, a value a turn; the order changes from turn to turn."""
-    instance.query(f"CREATE DATABASE {DATABASE}")
     connection = Connection(
         socket=instance.socket,
         user=instance.user,
         password=instance.password,
         database=DATABASE,
     )
-    load.run(phases.spec(work.making, work, connection), limit_s=LIMIT_S)
-    load.run(phases.spec(work.warming, work, connection), limit_s=LIMIT_S)
+    make(instance, work, connection)
     rates: dict[str, list[Rates]] = {way: [] for way in ways}
     names = list(ways)
     with board(BY_DEFAULT, work) as shown:
         assert shown is not None  # by default, clients are observed statement by statement
-        control = _control(work.values["clients"])
+        control = control_of(work)
         spec = phases.spec(work.measuring, work, connection, control=control, board=shown.path)
         target = target_of(instance, DATABASE, {}, shown)
-        place = _place_one(target, control) if control is not None else _place_all(target, shown)
-        with _going_on(spec, place) as intervals:
+        with going_on(spec, placing(target, control, shown)) as intervals:
 
             def rate(
                 observers: tuple[str, ...], others: Collection[int] = ()
@@ -174,16 +175,25 @@ def _rates(
     return rates
 
 
-def _control(clients: int) -> Control | None:
+def make(instance: Instance, work: Work, connection: Connection) -> None:
+    """Make the tables, and have them in memory."""
+    instance.query(f"CREATE DATABASE {DATABASE}")
+    load.run(phases.spec(work.making, work, connection), limit_s=LIMIT_S)
+    load.run(phases.spec(work.warming, work, connection), limit_s=LIMIT_S)
+
+
+def control_of(work: Work) -> Control | None:
     """A single client shares a CPU with its thread of the server, as it does in trials."""
-    if clients > 1 or len(CPUS) < 2:
+    if work.values["clients"] > 1 or len(CPUS) < 2:
         return None
     return Control(False, False, None, CPUS[-1], "a benchmark", None, None)
 
 
-def _place_one(target: Target, control: Control) -> Place:
-    assert control.shared_cpu is not None
-    return Placement(target, control.shared_cpu).see
+def placing(target: Target, control: Control | None, shown: Board) -> Place:
+    """What has each of the server's threads run on the CPU of its client."""
+    if control is not None and control.shared_cpu is not None:
+        return Placement(target, control.shared_cpu).see
+    return _place_all(target, shown)
 
 
 def _place_all(target: Target, board: Board) -> Place:
@@ -208,7 +218,7 @@ def _cpu(slot: int, clients: int) -> int:
 
 
 @contextmanager
-def _going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
+def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
     """Clients that work until the end of the block, and what they did in each second; ``place``
     sees what they tell of themselves."""
     intervals: Intervals = Queue()

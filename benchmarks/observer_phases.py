@@ -1,0 +1,327 @@
+"""What do observers cost, on a host that is never quiet? Clients go on all the time, and the
+observers of every trial, in a process of their own, are let run and halted in phases of less than
+half a second, so that what else the host does changes little from one to the next.
+
+What is compared is how much goes over the loopback interface in both. In between, a process that
+does nothing is let run and halted likewise: that shows what the method itself makes. Observers
+begin anew every few phases, as in trials, and are not halted while the kernel notes events for
+them. Their clocks go on while they are halted, so that they do more or less in a phase than in a
+trial; both shares of the CPUs' time are told, and the loss at the share of a trial.
+
+    benchmarks/observer_phases [--server NAME] [--seconds N] [--quick] [--json FILE]
+
+The CPU profile cannot be halted: see benchmarks/observer_cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import psutil
+from scipy.stats import bootstrap, trim_mean
+
+from benchmarks.observer_cost import (
+    BY_DEFAULT,
+    CPUS,
+    DATABASE,
+    LIMIT_S,
+    OPTIONS,
+    TESTS,
+    control_of,
+    going_on,
+    make,
+    placing,
+    work_of,
+)
+from benchmarks.servers import installed, running
+from millrace.load import client as load
+from millrace.load.spec import Connection
+from millrace.observe.collecting import Window, collecting
+from millrace.observe.cpu_clock import clock_ns
+from millrace.observe.model import Target
+from millrace.observe.registry import OBSERVERS
+from millrace.observe.switch_events import EVENTS
+from millrace.runner import phases
+from millrace.runner.observing import board, target_of, window
+from millrace.runner.work import Work
+from millrace.servers.instances import Instance
+
+SECONDS, QUICK_S = 600.0, 20.0  # of a cell
+PHASE_S = 0.4
+PAIRS = 16  # of phases, with the same observers
+ORDINARY_S = 2.0  # in which they are not halted
+NOTHING_EVERY = 3  # in one of so many pairs, what does nothing is halted
+TRIMMED = 0.2  # of the pairs at either end: the host does something else in these
+GOAL = 0.99
+
+_SETTLED_S = 0.02
+_NOTING_S = 0.004
+_TRACING = Path("/sys/kernel/tracing/instances")
+
+What = Literal["observers", "nothing"]
+Group = tuple[int, ...]  # processes
+
+_FORK = multiprocessing.get_context("fork")  # observers see the server that was started here
+
+
+@dataclass
+class Found:
+    """Logarithms of what was done while let run over what was done while halted, by pair, and the
+    seconds and nanoseconds of CPU that observers had while let run and when nobody halted them."""
+
+    ratios: dict[What, list[float]] = field(
+        default_factory=lambda: {"observers": [], "nothing": []}
+    )
+    on_s: float = 0.0
+    on_ns: int = 0
+    ordinary_s: float = 0.0
+    ordinary_ns: int = 0
+
+    @property
+    def own_cpu(self) -> float:
+        """The share of all CPUs' time that observers ran themselves while let run."""
+        return self.on_ns / 1e9 / self.on_s / len(CPUS)
+
+    @property
+    def ordinary_cpu(self) -> float:
+        """The same where nobody halted them."""
+        return self.ordinary_ns / 1e9 / self.ordinary_s / len(CPUS)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Throughput while let run over that while halted, with the 95 % interval of a bootstrap."""
+
+    ratio: float
+    low: float
+    high: float
+    n_pairs: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--server", default="mysql-8.0.33", metavar="NAME", help="[%(default)s]")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, metavar="N", help="of a cell [%(default)s]"
+    )
+    parser.add_argument("--clients", type=int, action="append", help="one or more of it [1 and 16]")
+    parser.add_argument("--quick", action="store_true", help="20 seconds: does it work?")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+    server = installed(arguments.server)
+    seconds = QUICK_S if arguments.quick else arguments.seconds
+    results = []
+    for clients in arguments.clients or (1, 16):
+        for test in TESTS:
+            with running(server, OPTIONS) as instance:
+                found = _cell(instance, work_of(test, clients), seconds)
+            observers, nothing = (ratio(found.ratios[what]) for what in ("observers", "nothing"))
+            results.append(
+                {
+                    "test": test,
+                    "clients": clients,
+                    "own_cpu": found.own_cpu,
+                    "ordinary_cpu": found.ordinary_cpu,
+                    "observers": asdict(observers),
+                    "nothing": asdict(nothing),
+                }
+            )
+            _print(test, clients, found, observers, nothing)
+    if arguments.json is not None:
+        result = {
+            "benchmark": "observer_phases",
+            "versions": load.versions(),
+            "processors": len(CPUS),
+            "server": arguments.server,
+            "phase_s": PHASE_S,
+            "cells": results,
+        }
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def ratio(logs: list[float]) -> Ratio:
+    """The trimmed mean of log-ratios, shape (n,), as a ratio."""
+    values = np.array(logs)
+
+    def typical(sample: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.asarray(trim_mean(sample, TRIMMED, axis=axis))
+
+    limits = bootstrap((values,), typical, method="percentile", rng=1).confidence_interval
+    return Ratio(
+        math.exp(float(typical(values))),
+        math.exp(float(limits.low)),
+        math.exp(float(limits.high)),
+        len(values),
+    )
+
+
+def _print(test: str, clients: int, found: Found, observers: Ratio, nothing: Ratio) -> None:
+    in_trial = observers.ratio ** (found.ordinary_cpu / found.own_cpu)
+    print(
+        f"{test:22} {clients:3} clients  {_text(observers)} of the throughput with observers, "
+        f"which ran {found.own_cpu:.2%} of the CPUs' time themselves; {found.ordinary_cpu:.2%} in "
+        f"a trial, that is {in_trial:.4f}; the goal is {GOAL:.2f}; with nothing {_text(nothing)}",
+        flush=True,
+    )
+
+
+def _text(found: Ratio) -> str:
+    return f"{found.ratio:.4f} ({found.low:.4f} to {found.high:.4f}, 95 %, {found.n_pairs} pairs)"
+
+
+def _cell(instance: Instance, work: Work, seconds: float) -> Found:
+    connection = Connection(
+        user=instance.user,
+        password=instance.password,
+        database=DATABASE,
+        host="127.0.0.1",
+        port=instance.port,
+    )
+    make(instance, work, connection)
+    found = Found()
+    with board(BY_DEFAULT, work) as shown:
+        assert shown is not None  # by default, clients are observed statement by statement
+        control = control_of(work)
+        spec = phases.spec(work.measuring, work, connection, control=control, board=shown.path)
+        clients = work.connections or 1
+        target = target_of(instance, DATABASE, load.statements(spec), shown, clients)
+        with going_on(spec, placing(target, control, shown)) as intervals:
+            intervals.get(timeout=LIMIT_S)  # the first tells that they have begun
+            ends_s = time.monotonic() + seconds
+            while time.monotonic() < ends_s:
+                _stint(found, target, window(work))
+    return found
+
+
+def _stint(found: Found, target: Target, measured: Window) -> None:
+    """Some pairs of phases with the same observers."""
+    with _aside(_observe, target, measured) as observers, _aside(_do_nothing) as nothing:
+        began_s, began_ns = time.monotonic(), _own_ns(observers)
+        time.sleep(ORDINARY_S)
+        found.ordinary_s += time.monotonic() - began_s
+        found.ordinary_ns += _own_ns(observers) - began_ns
+        _halt(observers)
+        _halt(nothing)
+        for number in range(PAIRS):
+            halts_nothing = number % NOTHING_EVERY == NOTHING_EVERY - 1
+            group = nothing if halts_nothing else observers
+            order = random.sample([True, False], 2)
+            rates = {on: _phase(found, group, on=on, counts=not halts_nothing) for on in order}
+            what: What = "nothing" if halts_nothing else "observers"
+            found.ratios[what].append(math.log(rates[True] / rates[False]))
+
+
+def _phase(found: Found, group: Group, *, on: bool, counts: bool) -> float:
+    """Packets a second while a group runs or is halted, which it is in the end."""
+    if on:
+        _signal(group, signal.SIGCONT)
+    time.sleep(_SETTLED_S)
+    began_s, began, began_ns = time.monotonic(), _packets(), _own_ns(group)
+    time.sleep(PHASE_S)
+    packets, took_s = _packets() - began, time.monotonic() - began_s
+    if on and counts:
+        found.on_s += took_s
+        found.on_ns += _own_ns(group) - began_ns
+    if on:
+        _halt(group)
+    return packets / took_s
+
+
+def _packets() -> int:
+    """Received over the loopback interface, ever."""
+    lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[2]) for line in lines if line.split()[0] == "lo:")
+
+
+@contextmanager
+def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
+    """A process that begins by saying what it lacks, and those that it has begun by then; they are
+    gone when the block ends."""
+    ours, theirs = _FORK.Pipe()
+    process = _FORK.Process(target=does, args=(theirs, *given), daemon=True)
+    process.start()
+    theirs.close()
+    group: Group = ()
+    try:
+        if not ours.poll(LIMIT_S):
+            raise RuntimeError("observers did not begin")
+        for lack in ours.recv():
+            print(f"missing: {lack['what']}; {lack['remedy']}", file=sys.stderr)
+        assert process.pid is not None
+        children = psutil.Process(process.pid).children(recursive=True)
+        group = (process.pid, *(child.pid for child in children))
+        yield group
+    finally:
+        _signal(group, signal.SIGCONT)
+        ours.close()  # it waits for that
+        process.join()
+
+
+def _observe(told: Pipe, target: Target, measured: Window) -> None:
+    _not_ours_to_handle()
+    with collecting(OBSERVERS, BY_DEFAULT, target, measured) as collector:
+        for mark in ("connected", "measure_started"):
+            collector.see({"type": "mark", "mark": mark})
+        told.send(collector.missing)
+        _until_closed(told)
+
+
+def _do_nothing(told: Pipe) -> None:
+    _not_ours_to_handle()
+    told.send([])
+    _until_closed(told)
+
+
+def _not_ours_to_handle() -> None:
+    """The server is the parent's to stop, who is told the same."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+
+
+def _until_closed(told: Pipe) -> None:
+    with suppress(EOFError):
+        told.recv()
+
+
+def _halt(group: Group) -> None:
+    """Halt a group, but not while the kernel notes events for it."""
+    _signal(group, signal.SIGSTOP)
+    while _is_noting(group[0]):
+        _signal(group, signal.SIGCONT)
+        time.sleep(_NOTING_S)
+        _signal(group, signal.SIGSTOP)
+
+
+def _is_noting(pid: int) -> bool:
+    of_process = _TRACING.glob(f"millrace-{pid}-*/events/sched")
+    enabled = (place / event / "enable" for place in of_process for event in EVENTS)
+    return any(each.read_text(encoding="ascii").startswith("1") for each in enabled)
+
+
+def _signal(group: Group, number: signal.Signals) -> None:
+    for pid in group:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _own_ns(group: Group) -> int:
+    return sum(clock_ns(pid) for pid in group)
+
+
+if __name__ == "__main__":
+    main()
