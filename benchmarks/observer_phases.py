@@ -268,8 +268,10 @@ def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
         yield group
     finally:
         _signal(group, signal.SIGCONT)
-        ours.close()  # it waits for that
+        with suppress(OSError):
+            ours.send("end")
         process.join()
+        ours.close()
 
 
 def _observe(told: Pipe, target: Target, measured: Window) -> None:
@@ -278,24 +280,19 @@ def _observe(told: Pipe, target: Target, measured: Window) -> None:
         for mark in ("connected", "measure_started"):
             collector.see({"type": "mark", "mark": mark})
         told.send(collector.missing)
-        _until_closed(told)
+        told.recv()
 
 
 def _do_nothing(told: Pipe) -> None:
     _not_ours_to_handle()
     told.send([])
-    _until_closed(told)
+    told.recv()
 
 
 def _not_ours_to_handle() -> None:
     """The server is the parent's to stop, who is told the same."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
-
-
-def _until_closed(told: Pipe) -> None:
-    with suppress(EOFError):
-        told.recv()
 
 
 def _halt(group: Group) -> None:
