@@ -174,7 +174,8 @@ def _value(tried: Sequence[StoredAttempt], metric: Metric) -> float | None:
 
 
 def _is_given_up(tried: Sequence[StoredAttempt]) -> bool:
-    """A trial that failed is tried once more: it may have been the host's fault."""
+    """A trial that failed is tried once more: it may have been the host's fault, though nothing
+    tells so."""
     ended = any(each.outcome == "finished" or each.failed_step == INSTALL for each in tried)
     return ended or len(tried) >= _TRIES
 

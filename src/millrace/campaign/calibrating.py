@@ -210,7 +210,8 @@ def _refuse_failing(found: Calibration) -> None:
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
                     f"{failed} trials of {what} failed",
-                    remedy=f"`millrace results show {found.run.id}` has each reason",
+                    remedy=f"`millrace results show {found.run.id}` has each reason; when it is "
+                    "mended, --new begins anew",
                 )
 
 

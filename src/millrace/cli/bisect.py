@@ -27,7 +27,7 @@ from millrace.campaign.bisecting import (
 )
 from millrace.campaign.blocks import n_blocks
 from millrace.cli import carrying_out
-from millrace.cli.block_by_block import BlockByBlock
+from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.cli.console import err
 from millrace.cli.experiment_options import surroundings
 from millrace.cli.number_options import Duration, Percent
@@ -35,9 +35,9 @@ from millrace.cli.quiet_host import quiet_host
 from millrace.cli.searched import print_found
 from millrace.cli.store_option import store_option
 from millrace.errors import (
-    HostProblem,
     Interrupted,
     InvalidInput,
+    LastingProblem,
     MillraceError,
     TrialFailed,
     UserError,
@@ -50,6 +50,7 @@ from millrace.report import bisections
 from millrace.report.formatting import counted, value_text
 from millrace.report.write import write_text
 from millrace.runner import continuing
+from millrace.runner.passing import may_pass
 from millrace.servers import install
 from millrace.stats.bisection import Next
 from millrace.store.store import Store
@@ -136,7 +137,12 @@ class OptionValue(click.ParamType[tuple[str, Level]]):
     metavar="PERCENT",
     help="How probable the answer is to be.",
 )
-@click.option("--max-time", type=Duration(), help="Begin no trial that would end later: 45min, 2h.")
+@click.option(
+    "--max-time",
+    type=Duration(),
+    metavar="DURATION",
+    help="The time that all trials of the search may take, such as 45min or 2h.",
+)
 @click.option("--new", "fresh", is_flag=True, help="Begin anew, whatever there is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @store_option
@@ -225,7 +231,7 @@ def _searched(
         following = _following(found, n_blocks(blocks.stored))
         if found is not None and (following is None or blocks.is_late):
             if following is not None:
-                err.print("the time is over; the same command goes on", markup=False)
+                err.print(TIME_IS_OVER, markup=False)
             return found
         assert following is not None  # before anything was measured there is an end to begin with
         name = names[following.member]
@@ -265,22 +271,21 @@ def _refuse(found: Bisection) -> None:
 
 
 def _measure(blocks: BlockByBlock, plan: Plan) -> None:
-    """One trial; a server that cannot be had has a failed one, after a second try where that was
-    the host's fault."""
+    """One trial; a server that cannot be had has a failed one, after a second try where what came
+    may have been damaged. Raises HostProblem for what may pass, and the server is tried again when
+    the search goes on."""
     for last in (False, True):
         try:
             blocks.prepare(plan)
-        except Interrupted:
+            break
+        except (Interrupted, InvalidInput):
             raise
-        except HostProblem as problem:
-            if last:
+        except MillraceError as problem:
+            if may_pass(problem):
+                raise
+            if last or not isinstance(problem, LastingProblem):
                 blocks.record_failure(plan, INSTALL, str(problem))
                 return
-        except MillraceError as problem:
-            blocks.record_failure(plan, INSTALL, str(problem))
-            return
-        else:
-            break
     blocks.carry_out(plan, retry_failed=True)
 
 

@@ -22,7 +22,7 @@ from millrace.campaign.calibrating import (
     wanted_again,
 )
 from millrace.cli import carrying_out
-from millrace.cli.block_by_block import BlockByBlock
+from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.cli.console import err, out, print_json
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.progress import duration_text
@@ -164,7 +164,7 @@ def _calibrated(
             following = next_block(found, groups, verdicts=verdicts, planting=planting)
             if found is not None and (following is None or blocks.is_late):
                 if following is not None:
-                    err.print("the time is over; the same command goes on", markup=False)
+                    err.print(TIME_IS_OVER, markup=False)
                 return found
             assert following is not None  # without a block there is one to begin with
             wanted = following
