@@ -229,8 +229,8 @@ def _searched(
         if found is not None:
             _refuse(found)
         following = _following(found, n_blocks(blocks.stored))
-        if found is not None and (following is None or blocks.is_late):
-            if following is not None:
+        if found is not None and (following is None or found.unsteady or blocks.is_late):
+            if following is not None and not found.unsteady:
                 err.print(TIME_IS_OVER, markup=False)
             return found
         assert following is not None  # before anything was measured there is an end to begin with
@@ -294,7 +294,7 @@ def _tell(blocks: BlockByBlock, name: str) -> None:
     assert blocks.stored is not None
     found = bisection(blocks.stored)
     text = f"{counted(found.trials, 'trial')}, the last of {name}: {bisections.likeliest(found)}"
-    if isinstance(found.step, Next) and not found.lost_end:
+    if isinstance(found.step, Next) and not (found.lost_end or found.unsteady):
         text += f"; next {found.bisects.members[found.step.index]}"
         if to_go := trials_to_go(found):
             text += f", about {counted(to_go, 'trial')} to go"
