@@ -76,6 +76,8 @@ class Servers(click.ParamType[tuple[str, ...]]):
             names = [line.partition("#")[0].strip() for line in lines]
         else:
             names = [name.strip() for name in text.split(",")]
+            if "," not in text and text not in {row.name for row in install.list_servers()}:
+                self.fail(f"{text!r} is neither a file nor a server.", param, ctx)
         listed = tuple(name for name in names if name)
         if not listed:
             self.fail(f"{text!r} names no server.", param, ctx)

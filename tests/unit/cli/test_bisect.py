@@ -252,6 +252,13 @@ def test_options_are_levels(option: str, level: Level) -> None:
     assert bisect.OptionValue().convert(option, None, None) == ("a", level)
 
 
+@pytest.mark.parametrize("named", ["missing.txt", "mysql-5.6.2", ""])
+def test_a_list_that_is_neither_a_file_nor_a_server_is_refused(named: str, store: Path) -> None:
+    result = search(store, among=named)
+    assert result.exit_code == 2
+    assert f"{named!r} is neither a file nor a server" in result.output
+
+
 def test_an_option_without_a_value_is_refused(store: Path) -> None:
     result = search(store, "--option", "innodb_x")
     assert result.exit_code == 2
