@@ -49,7 +49,6 @@ from millrace.levels import Level
 from millrace.report import bisections
 from millrace.report.formatting import counted, value_text
 from millrace.report.write import write_text
-from millrace.runner import continuing
 from millrace.runner.passing import may_pass
 from millrace.servers import install
 from millrace.stats.bisection import Next
@@ -213,16 +212,7 @@ def _searched(
     stack: ExitStack, store: Store, experiment: Experiment, *, limit_s: float | None, fresh: bool
 ) -> Bisection:
     """Measure until the change is found, or the time is over."""
-    chosen = continuing.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command=carrying_out.command_line(),
-        fresh=fresh,
-    )
-    if chosen.told is not None:
-        err.print(chosen.told, markup=False)
+    chosen = carrying_out.choose(store, experiment, fresh=fresh)
     names = [str(level) for level in experiment.factors[0].levels]
     blocks = BlockByBlock(stack, store, chosen, limit_s=limit_s)
     err.print(f"run {chosen.run.id}: {counted(len(names), 'server')}", markup=False)

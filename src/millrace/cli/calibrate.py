@@ -34,7 +34,6 @@ from millrace.experiment.slowdown import CPU, FSYNC, NONE
 from millrace.report import calibrations
 from millrace.report.formatting import counted
 from millrace.report.terminal_table import show_table
-from millrace.runner import continuing
 from millrace.servers import install
 from millrace.servers.model import AttachedServer
 from millrace.store.store import Store
@@ -136,16 +135,7 @@ def _calibrated(
     fresh: bool,
 ) -> Calibration:
     """Measure until all that is asked for is there, or the time is over."""
-    chosen = continuing.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command=carrying_out.command_line(),
-        fresh=fresh,
-    )
-    if chosen.told is not None:
-        err.print(chosen.told, markup=False)
+    chosen = carrying_out.choose(store, experiment, fresh=fresh)
     blocks = BlockByBlock(stack, store, chosen, limit_s=limit_s)
     groups = groups_of(experiment)
     beforehand = None if planting is None else level_beforehand(planting)

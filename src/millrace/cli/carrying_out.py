@@ -15,9 +15,9 @@ from millrace.cli.progress import RunProgress
 from millrace.cli.servers import DownloadBar
 from millrace.errors import Interrupted
 from millrace.experiment.estimate import Estimate
-from millrace.experiment.model import Plan
+from millrace.experiment.model import Experiment, Plan
 from millrace.load import client as load
-from millrace.runner import cpu_wakeup, doctor, host, prepare
+from millrace.runner import continuing, cpu_wakeup, doctor, host, prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
 from millrace.runner.cpu_wakeup import Rule
@@ -83,6 +83,21 @@ def saying_how_to_continue() -> Iterator[None]:
         yield
     except Interrupted as stopped:
         raise Interrupted(stopped.message, remedy=CONTINUES) from None
+
+
+def choose(store: Store, experiment: Experiment, *, fresh: bool) -> Chosen:
+    """The run that this command continues, or a new one; it is told why an earlier one is not."""
+    chosen = continuing.choose(
+        store,
+        experiment,
+        host=host_record(),
+        versions=versions(),
+        command=command_line(),
+        fresh=fresh,
+    )
+    if chosen.told is not None:
+        err.print(chosen.told, markup=False)
+    return chosen
 
 
 def new_run(plan: Plan) -> Chosen:

@@ -23,7 +23,6 @@ from millrace.experiment.check import MAX_BLOCKS
 from millrace.experiment.model import Experiment
 from millrace.report.formatting import counted
 from millrace.report.history_tables import change_lines
-from millrace.runner import continuing
 from millrace.runner.run import utc_now
 from millrace.store.history_records import ChangeRecord
 from millrace.store.records import CONFIRMS, StoredRun
@@ -75,16 +74,7 @@ def _measure(
     stack: ExitStack, store: Store, change: ChangeRecord, experiment: Experiment
 ) -> StoredRun:
     """Carry the experiment out, or go on with it, as a run that is recorded with what it is for."""
-    chosen = continuing.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command=carrying_out.command_line(),
-        fresh=False,
-    )
-    if chosen.told is not None:
-        err.print(chosen.told, markup=False)
+    chosen = carrying_out.choose(store, experiment, fresh=False)
     if chosen.is_new:
         spec = {**chosen.run.spec, CONFIRMS: change.id}
         chosen = replace(chosen, run=replace(chosen.run, spec=spec))
