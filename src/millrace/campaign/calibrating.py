@@ -21,7 +21,7 @@ from millrace.analysis.calibration import Calibrates, Calibration, GroupCalibrat
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment import slowdown
 from millrace.experiment.levels import resolved_level
-from millrace.experiment.model import Compare, Experiment, Factor, Plan
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
@@ -33,7 +33,6 @@ SIZE = 2.0
 """How large a planted slowdown is, in smallest changes that are seen: at one it would be missed in
 one of five calibrations, at one and a half in one of thirty."""
 
-_MAX_NAME_LENGTH = 64
 _MOST_STOPPED = 0.5
 _DELAY_US = 1000
 _MOST_FAILED = 4
@@ -72,7 +71,7 @@ def calibrating(experiment: Experiment) -> Experiment:
     )
     return replace(
         experiment,
-        name=f"{experiment.name[: _MAX_NAME_LENGTH - len(SUFFIX)]}{SUFFIX}",
+        name=short_name(experiment.name, SUFFIX),
         title=f"calibration: {experiment.title}",
         factors=(*held, Factor(slowdown.FACTOR, (NONE, AGAIN), {AGAIN: NONE})),
         compare=Compare(slowdown.FACTOR, NONE),
