@@ -127,11 +127,9 @@ def next_block(
     *,
     verdicts: int,
     planting: str | None,
-    plantings: int = 1,
 ) -> Wanted | None:
     """What is to be measured next, so that there are ``verdicts`` A/A verdicts in all and as many
-    in each group, and then ``plantings`` verdicts on a planted slowdown in each group; None where
-    all is there.
+    in each group, and then a verdict on a planted slowdown in each group; None where all is there.
 
     ``planting`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none; one that
     can be sized is sized by the smallest change that the group's verdicts see.
@@ -148,7 +146,7 @@ def next_block(
         return None
     for group in found.groups:
         level = planted_level(group, found, planting)
-        if level is not None and _planted(group, level) < plantings:
+        if level is not None and not _is_planted(group, level):
             return Wanted(level, (group.held,))
     return None
 
@@ -189,8 +187,9 @@ def _verdicts(group: GroupCalibration | None) -> int:
     return 0 if group is None else len(group.verdicts)
 
 
-def _planted(group: GroupCalibration, level: str) -> int:
-    return sum(len(each.verdicts) for each in group.planted if each.level == level)
+def _is_planted(group: GroupCalibration, level: str) -> bool:
+    """Whether there is a verdict on this slowdown."""
+    return any(each.verdicts for each in group.planted if each.level == level)
 
 
 def _key(held: Held) -> frozenset[tuple[str, Level]]:

@@ -25,9 +25,9 @@ from millrace.cli import carrying_out
 from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.cli.console import err, out, print_json
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.progress import duration_text
 from millrace.cli.quiet_host import quiet_host
 from millrace.cli.store_option import store_option
+from millrace.durations import in_words
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
@@ -170,7 +170,7 @@ def _tell(found: Calibration, verdicts: int, level: str) -> None:
     left = _left_s(found, wanting)
     text = f"{len(found.verdicts)} of {verdicts} verdicts, {found.false} false"
     if wanting and left is not None:
-        text += f"; about {duration_text(left)} left for the others"
+        text += f"; about {in_words(left)} left for the others"
     err.print(f"with slowdown {level}: {text}", markup=False)
 
 
