@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binomtest
+from millrace.stats import proportion_limits
 
 EXPERIMENT = """
 name = "a-a"
@@ -50,10 +50,10 @@ def main() -> None:
         store = Path(directory) / "results.sqlite"
         comparisons = [_run(file, store, seed) for seed in range(1, runs + 1)]
     false_alarms = sum(each["verdict"] in ("regression", "improvement") for each in comparisons)
-    interval = binomtest(false_alarms, runs).proportion_ci()
+    low, high = proportion_limits(false_alarms, runs)
     print(
         f"{false_alarms} of {runs} runs called a difference where there is none "
-        f"(95 % interval of the rate {interval.low:.3f} to {interval.high:.3f})"
+        f"(95 % interval of the rate {low:.3f} to {high:.3f})"
     )
     if arguments.json:
         result = {"runs": runs, "false_alarms": false_alarms, "comparisons": comparisons}

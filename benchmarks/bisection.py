@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import binomtest
 
+from millrace.stats import proportion_limits
 from millrace.stats.bisection import (
     Found,
     Measured,
@@ -153,7 +153,7 @@ def _row(case: Case, repeats: int | None, searches: int, source: np.random.Gener
         for _ in range(searches)
     ]
     correct = sum(each.correct for each in outcomes)
-    interval = binomtest(correct, searches).proportion_ci()  # Clopper and Pearson
+    low, high = proportion_limits(correct, searches)
     return Row(
         method=f"plain x{repeats}" if repeats else "ours",
         noise=case.noise + ", gaps" * bool(case.every_unbuildable) + ", margin" * bool(case.margin),
@@ -161,8 +161,8 @@ def _row(case: Case, repeats: int | None, searches: int, source: np.random.Gener
         claimed=None if repeats else case.confidence,
         searches=searches,
         correct=correct,
-        rate_low=float(interval.low),
-        rate_high=float(interval.high),
+        rate_low=low,
+        rate_high=high,
         found=sum(each.kind == "found" for each in outcomes),
         no_change=sum(each.kind == "none" for each in outcomes),
         covered=sum(each.covered for each in outcomes),

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import binomtest
 
 from benchmarks.history_series import (
     DATA,
@@ -41,7 +40,7 @@ from benchmarks.history_series import (
     with_steps,
 )
 from benchmarks.history_tools import TOOLS, Missing, detect, installed
-from millrace.stats import change_points
+from millrace.stats import change_points, proportion_limits
 
 Found = list[list[int]]
 Detector = Callable[[Sequence[History]], tuple[Found, float]]
@@ -206,8 +205,8 @@ def _print(quality: Quality) -> None:
 
 
 def _rate(hits: int, n: int) -> str:
-    interval = binomtest(hits, n).proportion_ci()
-    return f"{hits / n:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+    low, high = proportion_limits(hits, n)
+    return f"{hits / n:.3f} ({low:.3f} to {high:.3f})"
 
 
 def _online(drawn: Sequence[Pool], sensitivity: Sensitivity, *, drift: bool) -> dict[str, Any]:

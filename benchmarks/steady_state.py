@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from benchmarks.rates import Rate, rate_of
 from benchmarks.trial_noise import DATA, pools
 from millrace.analysis.steadiness import ALIKE_ALPHA, ALPHA
 from millrace.analysis.unsteady import are_refused
@@ -30,18 +30,6 @@ CORRELATIONS = (0.0, 0.5, 0.8)
 BLOCKS = (3, 5, 10)
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Rate:
-    """How often something happened."""
-
-    name: str
-    count: int
-    n: int
-    rate: float
-    low: float
-    high: float
 
 
 def main() -> None:
@@ -69,19 +57,9 @@ def _titled(title: str, rates: Iterator[Rate]) -> list[Rate]:
     print(f"\n{title}")
     shown = []
     for rate in rates:
-        print(
-            f"  {rate.name:60} {rate.rate:.4f} ({rate.low:.4f} to {rate.high:.4f})"
-            f"  {rate.count:6} of {rate.n}",
-            flush=True,
-        )
+        print(f"  {rate.name:60} {rate.text}", flush=True)
         shown.append(rate)
     return shown
-
-
-def _rate(name: str, flags: Sequence[bool]) -> Rate:
-    count, n = sum(flags), len(flags)
-    interval = stats.binomtest(count, n).proportion_ci()
-    return Rate(name, count, n, count / n, interval.low, interval.high)
 
 
 def noise(source: np.random.Generator, n_points: int, rho: float) -> Floats:
@@ -117,7 +95,7 @@ def _steady(runs: int) -> Iterator[Rate]:
     for rho in CORRELATIONS:
         for n_points in LENGTHS:
             flags = _flags(runs, n_points, rho, 1.0, 0.1)
-            yield _rate(f"{n_points} s, correlation {rho:g}", flags)
+            yield rate_of(f"{n_points} s, correlation {rho:g}", flags)
 
 
 def _unsteady(runs: int) -> Iterator[Rate]:
@@ -133,7 +111,7 @@ def _unsteady(runs: int) -> Iterator[Rate]:
             for rho in CORRELATIONS[:2]:
                 second = np.arange(n_points, dtype=np.float64)
                 flags = _flags(runs // 4, n_points, rho, shape(second, n_points), 0.02)
-                yield _rate(f"{name}: {n_points} s, correlation {rho:g}", flags)
+                yield rate_of(f"{name}: {n_points} s, correlation {rho:g}", flags)
 
 
 def _refused(runs: int) -> Iterator[Rate]:
@@ -171,7 +149,7 @@ def _refusals(
                 for pool in pools_of
             ]
             refused.append(are_refused((counts[0], blocks), (counts[1], blocks)))
-        yield _rate(f"{name}: {blocks} blocks", refused)
+        yield rate_of(f"{name}: {blocks} blocks", refused)
 
 
 def _recorded() -> Iterator[Rate]:
@@ -180,12 +158,12 @@ def _recorded() -> Iterator[Rate]:
     for n_points in (10, 30):
         parts = [fork[-n_points:] for fork in forks if len(fork) >= n_points]
         by_lot = [_is_unsteady(source.permutation(part)) for part in parts]
-        yield _rate(f"{n_points} blocks of a fork, in an order drawn by lot", by_lot)
-        yield _rate(
+        yield rate_of(f"{n_points} blocks of a fork, in an order drawn by lot", by_lot)
+        yield rate_of(
             f"{n_points} last blocks of a fork, as they came", list(map(_is_unsteady, parts))
         )
     whole = [fork for fork in forks if len(fork) >= 30]
-    yield _rate("all blocks of a fork, as they came", list(map(_is_unsteady, whole)))
+    yield rate_of("all blocks of a fork, as they came", list(map(_is_unsteady, whole)))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from benchmarks.rates import Rate, rate_of
 from benchmarks.trial_noise import (
     DATA,
     Array,
@@ -43,16 +44,10 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Rate:
+class Judged(Rate):
     """How often something happened; ``goal`` is the range it should be in."""
 
-    name: str
-    count: int
-    n: int
-    rate: float
-    low: float
-    high: float
-    goal: tuple[float, float] | None
+    goal: tuple[float, float] | None = None
     mean_blocks: float | None = None
 
 
@@ -85,7 +80,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def _titled(title: str, measure: Callable[[], Sequence[Rate]]) -> Sequence[Rate]:
+def _titled(title: str, measure: Callable[[], Sequence[Judged]]) -> Sequence[Judged]:
     print(f"\n{title}")
     rates = measure()
     for rate in rates:
@@ -93,8 +88,7 @@ def _titled(title: str, measure: Callable[[], Sequence[Rate]]) -> Sequence[Rate]
         missed = rate.goal is not None and not rate.goal[0] <= rate.rate <= rate.goal[1]
         blocks = "" if rate.mean_blocks is None else f"  {rate.mean_blocks:4.1f} blocks"
         print(
-            f"  {rate.name:64} {rate.rate:.4f} ({rate.low:.4f} to {rate.high:.4f})"
-            f"  {rate.count:6} of {rate.n}{blocks}{goal}{', MISSED' if missed else ''}",
+            f"  {rate.name:64} {rate.text}{blocks}{goal}{', MISSED' if missed else ''}",
             flush=True,
         )
     return rates
@@ -106,10 +100,8 @@ def _rate(
     *,
     goal: tuple[float, float] | None = None,
     mean_blocks: float | None = None,
-) -> Rate:
-    count, n = int(flags.sum()), int(flags.size)
-    interval = stats.binomtest(count, n).proportion_ci()
-    return Rate(name, count, n, count / n, interval.low, interval.high, goal, mean_blocks)
+) -> Judged:
+    return Judged(**asdict(rate_of(name, flags)), goal=goal, mean_blocks=mean_blocks)
 
 
 def _noise(known: Sequence[Pool], runs: int, drift: tuple[float, float], seed: int) -> Array:
@@ -132,7 +124,7 @@ def _t_widths(ratios: Array) -> tuple[Array, Array]:
     return means, widths
 
 
-def _others(known: Sequence[Pool], runs: int) -> list[Rate]:
+def _others(known: Sequence[Pool], runs: int) -> list[Judged]:
     source = np.random.default_rng(1)
     sides = [s for pool in known for _ in range(runs) if (s := disjoint_sides(pool, source))]
     rates = []
@@ -183,7 +175,7 @@ def _by_normal_prior(ratios: Array) -> NDArray[np.int8]:
     return found
 
 
-def _fixed(known: Sequence[Pool], runs: int) -> list[Rate]:
+def _fixed(known: Sequence[Pool], runs: int) -> list[Judged]:
     rates = []
     for name, drift in {"quiet": QUIET, **DRIFTS}.items():
         means, widths = _t_widths(_noise(known, runs, drift, 2))
@@ -203,7 +195,7 @@ def _fixed(known: Sequence[Pool], runs: int) -> list[Rate]:
     return rates
 
 
-def _looking(known: Sequence[Pool], runs: int) -> list[Rate]:
+def _looking(known: Sequence[Pool], runs: int) -> list[Judged]:
     rates = []
     for name, drift in {"quiet": QUIET, **DRIFTS}.items():
         wrong = sides(_noise(known, runs, drift, 4), ALPHA) != 0
@@ -236,7 +228,7 @@ def _stopped(found: NDArray[np.int8]) -> tuple[NDArray[np.int8], float]:
     return said, float(stops.mean() + 1)
 
 
-def _three_ways(known: Sequence[Pool], runs: int) -> list[Rate]:
+def _three_ways(known: Sequence[Pool], runs: int) -> list[Judged]:
     """What is said when stopped at the first verdict, by the rule of ``analysis.verdict``, but that
     the estimate is the mean even where outliers move it out of the interval."""
     noise = _noise(known, runs, QUIET, 4)

@@ -4,7 +4,8 @@
     ├── UserError            2: a mistake in a file, an option or a request
     │   └── InvalidInput     2: several mistakes of one file, reported together
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
-    ├── HostProblem          3: this machine cannot do it now (disk full, no such program)
+    ├── HostProblem          3: this machine cannot do it now (disk full, no network)
+    │   └── LastingProblem   3: nor can it later (no such file, a program that cannot run here)
     └── Interrupted          130: Ctrl-C or SIGTERM
 
 Only these are shown without a traceback; anything else is a defect of millrace.
@@ -101,7 +102,13 @@ class TrialFailed(MillraceError):
 
 
 class HostProblem(MillraceError):
-    """This host cannot do what was asked now: no space, no such program, no permission."""
+    """This host cannot do what was asked now: no space, no network, no such program. It may pass,
+    or somebody may mend it, so that the same can be tried again."""
+
+
+class LastingProblem(HostProblem):
+    """A problem of something that this host was given, which trying again later does not solve: a
+    file that is not there to be had or is another one, a program that cannot run here."""
 
 
 class Interrupted(MillraceError):

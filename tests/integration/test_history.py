@@ -12,7 +12,7 @@ import pytest
 
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
-from tests.integration.runner.command import Place, experiment
+from tests.integration.runner.command import SHORT_TRIALS, Place, experiment
 
 pytestmark = pytest.mark.integration
 
@@ -37,11 +37,6 @@ options.{OPTION} = [2, 0, 1]
 factor = "options.{OPTION}"
 base = 2
 
-[parameters]
-table_size = 1_000
-time_s = 0.5
-warmup_s = 0.1
-settle_s = 0.3
 """
 
 
@@ -95,7 +90,7 @@ def lengthened(store: Path, run_id: str, points: int) -> str:
 def test_a_planted_change_is_found_and_confirmed(tmp_path: Path) -> None:
     place = Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
     file = tmp_path / "updates.toml"
-    file.write_text(FILE, encoding="utf-8")
+    file.write_text(FILE + SHORT_TRIALS, encoding="utf-8")
     ran = place.millrace("run", file)
     assert ran.returncode == 0, ran.stderr
     recorded = place.millrace("history", "record", "latest")

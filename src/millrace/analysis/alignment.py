@@ -8,11 +8,13 @@ those in which A and B finished, of an alignment those of them in which it finis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from millrace.analysis.metrics import Metric, read_metrics
+from millrace.analysis.steadiness import by_treatment
+from millrace.analysis.unsteady import unsteady_sides
 from millrace.levels import Level
 from millrace.stats import MeanEstimate, mean_estimate
 from millrace.store.records import TESTED, RunRecord, StoredAttempt, StoredRun
@@ -49,7 +51,8 @@ class Alignments:
     Fractions of the base's value; a gain is negative.
 
     ``run_id`` is the run that showed it; ``left_out`` says what is suspected and was not aligned,
-    ``untried`` which alignments have no result, and why.
+    ``untried`` which alignments have no result that counts, and why. ``unsteady`` says why none of
+    it counts, by the rules of verdicts, and is empty where it does.
     """
 
     metric: Metric
@@ -58,6 +61,7 @@ class Alignments:
     run_id: str = ""
     left_out: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
+    unsteady: str = ""
 
     @property
     def remaining(self) -> MeanEstimate | None:
@@ -67,7 +71,7 @@ class Alignments:
 
     def shows(self, name: str) -> bool:
         """Whether this alignment alone gave back some of the loss for certain."""
-        return any(
+        return not self.unsteady and any(
             each.name == name
             and is_certain(each.share)
             and (each.share.mean > 0) == (self.loss.mean > 0)
@@ -127,6 +131,8 @@ def given_back(stored: StoredRun) -> Alignments | None:
 
     loss = lost(candidate)
     left = {name: lost(values.get(each, {})) for name, each in test.aligned.items()}
+    unsteady, refused = _unsteady(stored, test, [name for name, of in left.items() if of])
+    left |= {name: {} for name in refused}
     shares = tuple(
         GivenBack(
             name,
@@ -144,8 +150,41 @@ def given_back(stored: StoredRun) -> Alignments | None:
         shares,
         run_id=stored.run.id,
         left_out=test.left_out,
-        untried=_untried(stored, {name: test.aligned[name] for name, of in left.items() if not of}),
+        untried=(
+            *(f"{name}: {reason}" for name, reason in refused.items()),
+            *_untried(
+                stored,
+                {
+                    name: test.aligned[name]
+                    for name, of in left.items()
+                    if not of and name not in refused
+                },
+            ),
+        ),
+        unsteady=unsteady,
     )
+
+
+def _unsteady(
+    stored: StoredRun, test: SuspectsTest, measured: Collection[str]
+) -> tuple[str, dict[str, str]]:
+    """Why nothing of a test counts, since A and B were not steady, or none of the alignments that
+    were ``measured``; else empty, and which of these do not count, and why."""
+    known = by_treatment(stored)
+
+    def sides(one: str, other: str, names: tuple[str, str]) -> str:
+        return unsteady_sides(known.get(one, ()), known.get(other, ()), names=names)
+
+    if of_loss := sides(test.base, test.candidate, ("A", "B")):
+        return of_loss, {}
+    refused = {
+        name: reason
+        for name in measured
+        if (reason := sides(test.candidate, test.aligned[name], ("B", f"B with {name} as in A")))
+    }
+    if len(refused) == len(measured):
+        return "; ".join(refused.values()), {}
+    return "", refused
 
 
 def _untried(stored: StoredRun, treatments: Mapping[str, str]) -> tuple[str, ...]:

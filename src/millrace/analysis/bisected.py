@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from millrace.analysis.metrics import Direction, Metric, read_metrics
-from millrace.stats import welch_p
+from millrace.analysis.steadiness import TrialSteadiness, by_treatment
+from millrace.analysis.unsteady import unsteady_sides
+from millrace.stats import FIRST_LOOK, welch_p
 from millrace.stats.bisection import (
     FIRST_RUNS,
     Found,
@@ -89,7 +91,9 @@ class Open:
 class Bisection:
     """A search as its trials have it so far. ``step`` is what comes next or what was found;
     ``open`` is a trial that comes before; ``lost_end`` says why an end could not be measured, and
-    is empty where both can."""
+    is empty where both can. ``unsteady`` says why levels are not compared for the sake of their
+    trials' steady states, by the rules of verdicts; it is empty where they are, and as long as more
+    trials are to come and there are fewer than verdicts wait for."""
 
     run: RunRecord
     bisects: Bisects
@@ -100,6 +104,7 @@ class Bisection:
     none: float | None
     open: Open | None
     lost_end: str
+    unsteady: str = ""
 
     @property
     def trials(self) -> int:
@@ -146,17 +151,45 @@ def bisection(stored: StoredRun) -> Bisection:
     lost = f"{asked.members[ends[0]]}: {reasons[ends[0]]}" if ends else ""
     kept = tuple(each for each in seen if isinstance(each, Measured) or each.index not in ends)
     where = posterior(asked.search, kept)
+    step = next_step(asked.search, kept)
+    n_measured = sum(isinstance(each, Measured) for each in kept)
+    may_be_told = not isinstance(step, Next) or n_measured >= 2 * FIRST_LOOK
     return Bisection(
         run=stored.run,
         bisects=asked,
         metric=metric,
         seen=kept,
         members=_members(asked, kept, reasons, where),
-        step=next_step(asked.search, kept),
+        step=step,
         none=None if where is None else where.none,
         open=waiting,
         lost_end=lost,
+        unsteady=_unsteady(stored, asked, _first_new(step, where)) if may_be_told else "",
     )
+
+
+def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | None:
+    """The first member of the new level, or the likeliest so far; None where there is none."""
+    if isinstance(step, Found):
+        return step.first
+    if isinstance(step, NoChange) or where is None:
+        return None
+    place = max(range(len(where.first)), key=lambda each: where.first[each])
+    return place if where.first[place] > where.none else None
+
+
+def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
+    """Why the members before ``first`` are not compared with the others, in words; empty where
+    nothing speaks against it. Without a change they are one side."""
+    known = by_treatment(stored)
+    sides: tuple[list[TrialSteadiness], list[TrialSteadiness]] = ([], [])
+    for each in stored.treatments:
+        place = asked.members.index(str(each.levels["server"]))
+        sides[first is not None and place >= first].extend(known.get(each.id, ()))
+    names = ("the servers", "")
+    if first is not None:
+        names = (f"the servers before {asked.members[first]}", "those from it on")
+    return unsteady_sides(*sides, names=names)
 
 
 def _by_trial(stored: StoredRun) -> dict[str, list[StoredAttempt]]:
@@ -174,7 +207,8 @@ def _value(tried: Sequence[StoredAttempt], metric: Metric) -> float | None:
 
 
 def _is_given_up(tried: Sequence[StoredAttempt]) -> bool:
-    """A trial that failed is tried once more: it may have been the host's fault."""
+    """A trial that failed is tried once more: it may have been the host's fault, though nothing
+    tells so."""
     ended = any(each.outcome == "finished" or each.failed_step == INSTALL for each in tried)
     return ended or len(tried) >= _TRIES
 

@@ -30,15 +30,20 @@ from millrace.stats import (
     sd_limits,
     summarise,
 )
-from millrace.store.records import CALIBRATES, RunRecord, StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import (
+    CALIBRATES,
+    SLOWED_S,
+    STOPPED_S,
+    RunRecord,
+    StoredAttempt,
+    StoredRun,
+    TrialRecord,
+)
 
 TABLE = (5, 10, 20, 40)
 """Numbers of blocks of which the smallest change is told."""
 
 FALSE: tuple[Verdict, ...] = ("regression", "improvement")
-
-# Measurements of a trial whose server was stopped, see millrace.runner.slowing.
-_STOPPED_S, _SLOWED_S = "slowdown_stopped_s", "slowdown_window_s"
 
 
 @dataclass(frozen=True)
@@ -274,8 +279,8 @@ class _Trials:
             ended_s = attempt.steps[-1].started_s + attempt.steps[-1].duration_s
             self.durations.setdefault(of, {})[trial.block] = ended_s
         measured = {each.name: each.value for each in attempt.measurements}
-        if measured.get(_SLOWED_S):
-            share = measured.get(_STOPPED_S, 0.0) / measured[_SLOWED_S]
+        if measured.get(SLOWED_S):
+            share = measured.get(STOPPED_S, 0.0) / measured[SLOWED_S]
             self.stopped.setdefault(of, []).append(share)
 
     def groups(self) -> Iterator[tuple[dict[str, Level], dict[Level, str]]]:

@@ -159,15 +159,35 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for number in seen if number))
 
 
+def made_again(stored: StoredRun) -> int:
+    """How many trials that had failed were made again, and finished, when all trials had ended:
+    what they showed may have decided that."""
+    first: dict[str, StoredAttempt] = {}
+    for attempt in sorted(stored.attempts, key=lambda each: each.number):
+        if attempt.ended_utc is not None and attempt.outcome in ("finished", "failed"):
+            first.setdefault(attempt.trial_id, attempt)
+    if any(trial.id not in first for trial in stored.trials):
+        return 0
+    over_utc = max((each.ended_utc or "" for each in first.values()), default="")
+    return sum(
+        attempt.outcome == "finished"
+        and attempt.number > first[trial_id].number
+        and attempt.started_utc >= over_utc
+        for trial_id, attempt in stored.last_attempts().items()
+    )
+
+
 def holds_for(stored: StoredRun) -> Looks:
     """Which looks the intervals of a run are to hold for, by its trials that measure: one, where
-    the number of blocks was fixed before the first result and all of them are over; else any,
-    since what was seen decided, or may yet decide, whether there are more."""
+    the number of blocks was fixed before the first result, all of them are over, and none was made
+    again after that; else any, since what was seen decided, or may yet decide, whether there are
+    more."""
     design = stored.run.design
     is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
     last = stored.last_attempts()
     is_over = all(trial.id in last for trial in stored.trials)
-    return "once" if is_as_fixed and is_over and not looks(stored) else "any"
+    looked_before = looks(stored) or made_again(stored)
+    return "once" if is_as_fixed and is_over and not looked_before else "any"
 
 
 def _fact(attempt: StoredAttempt, name: str) -> Any:

@@ -98,6 +98,7 @@ def judge(
         failures=find_failures(with_controls, labels),
         trials=tuple(sorted(with_controls.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
+        made_again=conditions.made_again(stored),
         holds_for=holds_for,
         controls=base_against_itself(
             every, groups, headline, confidence=CONFIDENCE, looks=holds_for

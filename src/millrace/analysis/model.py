@@ -256,7 +256,8 @@ class RunAnalysis:
     level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan,
     those that measure and controls, and so are ``failures``. ``looks`` is how many blocks had a
     result each time more were added; ``holds_for`` which looks the intervals hold for.
-    ``controls`` are the base against itself, ``spent_s`` how long all of ``trials`` took.
+    ``controls`` are the base against itself, ``spent_s`` how long all of ``trials`` took,
+    ``made_again`` how many had failed and were made again when all had ended.
     ``calibrations`` is the one of the host that is quoted, empty where there is none, None where
     nobody looked for one.
     """
@@ -279,6 +280,7 @@ class RunAnalysis:
     holds_for: Looks = "once"
     controls: Controls | None = None
     spent_s: float = 0.0
+    made_again: int = 0
     calibrations: tuple[QuotedCalibration, ...] | None = None
 
     @property

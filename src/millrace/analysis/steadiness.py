@@ -23,9 +23,10 @@ from typing import Any, Literal
 
 from millrace.analysis.gates import Gate, gates
 from millrace.analysis.plans import carried_out
+from millrace.analysis.work import operations_asked
 from millrace.stats.course import Course, course_of, seen_together
 from millrace.stats.steady import warm_up
-from millrace.store.records import StoredAttempt, TrialRecord
+from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 
 ALPHA = 0.02  # a steady trial is told to be unsteady
 ALIKE_ALPHA = 0.01  # steady trials of a treatment drift alike
@@ -87,6 +88,22 @@ def steadiness(
         for bare, (_, attempt), gate in zip(found, finished, plans, strict=True)
     ]
     return _together(judged, margin)
+
+
+def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
+    """The finished trials of a run that measure, by the id of their treatment, as verdicts on it
+    look at them."""
+    last = stored.last_attempts()
+    finished: dict[str, list[tuple[TrialRecord, StoredAttempt]]] = {}
+    for trial in stored.trials:
+        attempt = last.get(trial.id)
+        if attempt is not None and attempt.outcome == "finished" and trial.purpose == "measure":
+            finished.setdefault(trial.treatment_id, []).append((trial, attempt))
+    asked = operations_asked(stored.run.spec)
+    return {
+        treatment: steadiness(trials, margin=stored.run.margin, operations=asked)
+        for treatment, trials in finished.items()
+    }
 
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:

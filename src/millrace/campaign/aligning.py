@@ -21,13 +21,12 @@ from millrace.analysis.suspects.known import needed
 from millrace.analysis.suspects.model import Suspect
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, OPTION
-from millrace.experiment.model import Compare, Experiment, Factor, Plan
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import expand
 from millrace.levels import Level
 from millrace.store.records import StoredRun, TreatmentRecord
 
 _MOST = 3
-_MAX_NAME_LENGTH = 64
 
 _ELSEWHERE: Mapping[str, str] = {
     "build": "of the build, which no setting changes",
@@ -146,7 +145,7 @@ def aligned_plan(
             )
     every = [dict(base.levels), dict(candidate.levels), *levels.values()]
     experiment = Experiment(
-        name=f"{run.name[: _MAX_NAME_LENGTH - 9]}-suspects",
+        name=short_name(run.name, "-suspects"),
         title=f"{run.title}: suspects",
         scale=run.scale,
         workload=spec["workload"],

@@ -11,11 +11,9 @@ from millrace import workloads
 from millrace.analysis.bisected import Bisects
 from millrace.errors import UserError, nearest
 from millrace.experiment.levels import OPTION, SERVER
-from millrace.experiment.model import Compare, Experiment, Factor, Plan
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import expand
 from millrace.levels import Level
-
-_MAX_NAME_LENGTH = 64
 
 
 def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
@@ -63,7 +61,7 @@ def experiment_text(workload: str, servers: Sequence[str]) -> str:
             remedy=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
         )
     lines = [
-        f"name = {json.dumps(f'bisect-{workload}'[:_MAX_NAME_LENGTH])}",
+        f"name = {json.dumps(short_name(f'bisect-{workload}'))}",
         f"workload = {json.dumps(of_test or workload)}",
         "blocks = 1",
         "observers = []",
@@ -102,9 +100,7 @@ def bisecting(
     asked = Bisects(tuple(servers), workload, confidence, experiment.margin)
     return replace(
         experiment,
-        name=f"{'' if experiment.name.startswith('bisect-') else 'bisect-'}{experiment.name}"[
-            :_MAX_NAME_LENGTH
-        ],
+        name=short_name(f"bisect-{experiment.name.removeprefix('bisect-')}"),
         title=f"the change between {servers[0]} and {servers[-1]}",
         factors=(Factor(SERVER, tuple(servers)), *held.values()),
         compare=Compare(SERVER, servers[0]),

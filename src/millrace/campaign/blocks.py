@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+from millrace.analysis.treatments import trial_s
 from millrace.store.records import StoredRun
 
 
@@ -31,3 +33,20 @@ def open_block(stored: StoredRun | None) -> int | None:
         return None
     ended = stored.last_attempts()
     return next((trial.block for trial in stored.trials if trial.id not in ended), None)
+
+
+def usual_block_s(stored: StoredRun | None) -> float:
+    """How long a block takes, a mean over those that were begun; 0 where there is none."""
+    return _spent_s(stored) / n_blocks(stored) if stored is not None and n_blocks(stored) else 0.0
+
+
+def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
+    """Whether all trials of a run, and another block like those that it has, take more than
+    ``limit_s``, however often the run was continued; None: they may take any time."""
+    if stored is None or limit_s is None:
+        return False
+    return _spent_s(stored) + usual_block_s(stored) > limit_s
+
+
+def _spent_s(stored: StoredRun) -> float:
+    return math.fsum(trial_s(attempt) for attempt in stored.attempts)

@@ -21,7 +21,7 @@ from millrace.analysis.calibration import Calibrates, Calibration, GroupCalibrat
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment import slowdown
 from millrace.experiment.levels import resolved_level
-from millrace.experiment.model import Compare, Experiment, Factor, Plan
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
@@ -33,7 +33,6 @@ SIZE = 2.0
 """How large a planted slowdown is, in smallest changes that are seen: at one it would be missed in
 one of five calibrations, at one and a half in one of thirty."""
 
-_MAX_NAME_LENGTH = 64
 _MOST_STOPPED = 0.5
 _DELAY_US = 1000
 _MOST_FAILED = 4
@@ -72,7 +71,7 @@ def calibrating(experiment: Experiment) -> Experiment:
     )
     return replace(
         experiment,
-        name=f"{experiment.name[: _MAX_NAME_LENGTH - len(SUFFIX)]}{SUFFIX}",
+        name=short_name(experiment.name, SUFFIX),
         title=f"calibration: {experiment.title}",
         factors=(*held, Factor(slowdown.FACTOR, (NONE, AGAIN), {AGAIN: NONE})),
         compare=Compare(slowdown.FACTOR, NONE),
@@ -128,11 +127,9 @@ def next_block(
     *,
     verdicts: int,
     planting: str | None,
-    plantings: int = 1,
 ) -> Wanted | None:
     """What is to be measured next, so that there are ``verdicts`` A/A verdicts in all and as many
-    in each group, and then ``plantings`` verdicts on a planted slowdown in each group; None where
-    all is there.
+    in each group, and then a verdict on a planted slowdown in each group; None where all is there.
 
     ``planting`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none; one that
     can be sized is sized by the smallest change that the group's verdicts see.
@@ -149,7 +146,7 @@ def next_block(
         return None
     for group in found.groups:
         level = planted_level(group, found, planting)
-        if level is not None and _planted(group, level) < plantings:
+        if level is not None and not _is_planted(group, level):
             return Wanted(level, (group.held,))
     return None
 
@@ -190,8 +187,9 @@ def _verdicts(group: GroupCalibration | None) -> int:
     return 0 if group is None else len(group.verdicts)
 
 
-def _planted(group: GroupCalibration, level: str) -> int:
-    return sum(len(each.verdicts) for each in group.planted if each.level == level)
+def _is_planted(group: GroupCalibration, level: str) -> bool:
+    """Whether there is a verdict on this slowdown."""
+    return any(each.verdicts for each in group.planted if each.level == level)
 
 
 def _key(held: Held) -> frozenset[tuple[str, Level]]:
@@ -210,7 +208,8 @@ def _refuse_failing(found: Calibration) -> None:
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
                     f"{failed} trials of {what} failed",
-                    remedy=f"`millrace results show {found.run.id}` has each reason",
+                    remedy=f"`millrace results show {found.run.id}` has each reason; when it is "
+                    "mended, --new begins anew",
                 )
 
 

@@ -17,17 +17,16 @@ from millrace.analysis.histories import strands
 from millrace.analysis.remeasuring import Ends
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, SERVER
-from millrace.experiment.model import Compare, Experiment, Factor
+from millrace.experiment.model import Compare, Experiment, Factor, short_name
 from millrace.levels import Level, level_value
 from millrace.servers import install
 from millrace.servers.model import InstalledServer
 from millrace.stats import blocks_wanted
 from millrace.store.history_records import ChangeRecord, History, PointRecord, SeriesRecord
-from millrace.store.records import StoredRun
+from millrace.store.records import CONFIRMS, StoredRun
 from millrace.store.store import Store
 
-FEWEST_BLOCKS, MOST_BLOCKS = 6, 40  # unless the user says otherwise
-_MAX_NAME_LENGTH = 64
+FEWEST_TO_CONFIRM, MOST_TO_CONFIRM = 6, 40  # unless the user says otherwise
 
 WhyNot = Callable[[PointRecord], str]
 """Why the build of a point cannot be measured any more; empty where it can."""
@@ -89,7 +88,7 @@ def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
         before = 0 if change.remeasured is None else change.remeasured.n_blocks
         blocks = before + blocks_of(change, builds)
     runs = runs_of(store, history, builds)
-    return Planned(builds, confirming_experiment(runs, history.series, builds, blocks))
+    return Planned(builds, confirming_experiment(runs, history.series, change, builds, blocks))
 
 
 def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
@@ -187,16 +186,20 @@ def blocks_of(change: ChangeRecord, builds: Builds) -> int:
     spreads = [point.log_sd for point in (builds.before, builds.after) if point.log_sd]
     size = math.expm1(abs(math.log(change.ratio)))
     if not spreads or size <= 0:
-        return FEWEST_BLOCKS
-    wanted = blocks_wanted(max(spreads), size, looks="any") or MOST_BLOCKS
-    return min(max(wanted, FEWEST_BLOCKS), MOST_BLOCKS)
+        return FEWEST_TO_CONFIRM
+    wanted = blocks_wanted(max(spreads), size, looks="any") or MOST_TO_CONFIRM
+    return min(max(wanted, FEWEST_TO_CONFIRM), MOST_TO_CONFIRM)
 
 
 def confirming_experiment(
-    stored: Sequence[StoredRun], series: SeriesRecord, builds: Builds, blocks: int
+    stored: Sequence[StoredRun],
+    series: SeriesRecord,
+    change: ChangeRecord,
+    builds: Builds,
+    blocks: int,
 ) -> Experiment:
-    """The experiment of the newest of the runs ``stored``, with the build before as the base and
-    the build after as its candidate. Configurations are those of all of them.
+    """The experiment of the newest of the runs ``stored``, with the build before ``change`` as the
+    base and the build after it as its candidate. Configurations are those of all of them.
 
     Raises UserError where configurations are compared and one of them is not defined there.
     """
@@ -213,7 +216,7 @@ def confirming_experiment(
             remedy="keep the runs of a history of configurations",
         )
     return Experiment(
-        name=f"{newest.name[: _MAX_NAME_LENGTH - 8]}-confirm",
+        name=short_name(newest.name, "-confirm"),
         title=f"{newest.title}: {builds.after.label} against {builds.before.label}",
         scale=newest.scale,
         workload=spec["workload"],
@@ -229,6 +232,7 @@ def confirming_experiment(
         published=None,
         source=f"run {newest.id}",
         text=newest.experiment_text,
+        campaign={CONFIRMS: change.id},
     )
 
 

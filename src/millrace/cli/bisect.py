@@ -27,7 +27,7 @@ from millrace.campaign.bisecting import (
 )
 from millrace.campaign.blocks import n_blocks
 from millrace.cli import carrying_out
-from millrace.cli.block_by_block import BlockByBlock
+from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.cli.console import err
 from millrace.cli.experiment_options import surroundings
 from millrace.cli.number_options import Duration, Percent
@@ -35,9 +35,9 @@ from millrace.cli.quiet_host import quiet_host
 from millrace.cli.searched import print_found
 from millrace.cli.store_option import store_option
 from millrace.errors import (
-    HostProblem,
     Interrupted,
     InvalidInput,
+    LastingProblem,
     MillraceError,
     TrialFailed,
     UserError,
@@ -49,7 +49,7 @@ from millrace.levels import Level
 from millrace.report import bisections
 from millrace.report.formatting import counted, value_text
 from millrace.report.write import write_text
-from millrace.runner import continuing
+from millrace.runner.passing import may_pass
 from millrace.servers import install
 from millrace.stats.bisection import Next
 from millrace.store.store import Store
@@ -75,6 +75,8 @@ class Servers(click.ParamType[tuple[str, ...]]):
             names = [line.partition("#")[0].strip() for line in lines]
         else:
             names = [name.strip() for name in text.split(",")]
+            if "," not in text and text not in {row.name for row in install.list_servers()}:
+                self.fail(f"{text!r} is neither a file nor a server.", param, ctx)
         listed = tuple(name for name in names if name)
         if not listed:
             self.fail(f"{text!r} names no server.", param, ctx)
@@ -136,7 +138,12 @@ class OptionValue(click.ParamType[tuple[str, Level]]):
     metavar="PERCENT",
     help="How probable the answer is to be.",
 )
-@click.option("--max-time", type=Duration(), help="Begin no trial that would end later: 45min, 2h.")
+@click.option(
+    "--max-time",
+    type=Duration(),
+    metavar="DURATION",
+    help="The time that all trials of the search may take, such as 45min or 2h.",
+)
 @click.option("--new", "fresh", is_flag=True, help="Begin anew, whatever there is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @store_option
@@ -205,16 +212,7 @@ def _searched(
     stack: ExitStack, store: Store, experiment: Experiment, *, limit_s: float | None, fresh: bool
 ) -> Bisection:
     """Measure until the change is found, or the time is over."""
-    chosen = continuing.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command=carrying_out.command_line(),
-        fresh=fresh,
-    )
-    if chosen.told is not None:
-        err.print(chosen.told, markup=False)
+    chosen = carrying_out.choose(store, experiment, fresh=fresh)
     names = [str(level) for level in experiment.factors[0].levels]
     blocks = BlockByBlock(stack, store, chosen, limit_s=limit_s)
     err.print(f"run {chosen.run.id}: {counted(len(names), 'server')}", markup=False)
@@ -223,9 +221,9 @@ def _searched(
         if found is not None:
             _refuse(found)
         following = _following(found, n_blocks(blocks.stored))
-        if found is not None and (following is None or blocks.is_late):
-            if following is not None:
-                err.print("the time is over; the same command goes on", markup=False)
+        if found is not None and (following is None or found.unsteady or blocks.is_late):
+            if following is not None and not found.unsteady:
+                err.print(TIME_IS_OVER, markup=False)
             return found
         assert following is not None  # before anything was measured there is an end to begin with
         name = names[following.member]
@@ -265,22 +263,21 @@ def _refuse(found: Bisection) -> None:
 
 
 def _measure(blocks: BlockByBlock, plan: Plan) -> None:
-    """One trial; a server that cannot be had has a failed one, after a second try where that was
-    the host's fault."""
+    """One trial; a server that cannot be had has a failed one, after a second try where what came
+    may have been damaged. Raises HostProblem for what may pass, and the server is tried again when
+    the search goes on."""
     for last in (False, True):
         try:
             blocks.prepare(plan)
-        except Interrupted:
+            break
+        except (Interrupted, InvalidInput):
             raise
-        except HostProblem as problem:
-            if last:
+        except MillraceError as problem:
+            if may_pass(problem):
+                raise
+            if last or not isinstance(problem, LastingProblem):
                 blocks.record_failure(plan, INSTALL, str(problem))
                 return
-        except MillraceError as problem:
-            blocks.record_failure(plan, INSTALL, str(problem))
-            return
-        else:
-            break
     blocks.carry_out(plan, retry_failed=True)
 
 
@@ -289,7 +286,7 @@ def _tell(blocks: BlockByBlock, name: str) -> None:
     assert blocks.stored is not None
     found = bisection(blocks.stored)
     text = f"{counted(found.trials, 'trial')}, the last of {name}: {bisections.likeliest(found)}"
-    if isinstance(found.step, Next) and not found.lost_end:
+    if isinstance(found.step, Next) and not (found.lost_end or found.unsteady):
         text += f"; next {found.bisects.members[found.step.index]}"
         if to_go := trials_to_go(found):
             text += f", about {counted(to_go, 'trial')} to go"

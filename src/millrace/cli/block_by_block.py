@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from millrace.campaign.blocks import joined, n_blocks
-from millrace.cli.carrying_out import run_input, saying_how_to_continue
+from millrace.campaign.blocks import joined, n_blocks, usual_block_s, would_be_late
+from millrace.cli.carrying_out import CONTINUES, run_input, saying_how_to_continue
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
+from millrace.errors import HostProblem, LastingProblem
 from millrace.experiment.model import Plan
-from millrace.runner import ownership, prepare
+from millrace.runner import prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
-from millrace.store.records import AttemptResult, RunRecord, StoredRun
+from millrace.runner.work import DataFile
+from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
+
+TIME_IS_OVER = "no more time is allowed: a larger --max-time goes on"
 
 
 class BlockByBlock:
@@ -30,61 +34,64 @@ class BlockByBlock:
         self._stack = stack
         self._store = store
         self._given: dict[tuple[str, ...], runner.RunInput] = {}
-        self._deadline = None if limit_s is None else time.monotonic() + limit_s
-        self._longest_s = 0.0
+        self._data_file: DataFile | None = None
+        self._limit_s = limit_s
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is over before another block like the longest could end."""
-        if self._deadline is None:
-            return False
-        return time.monotonic() + self._longest_s > self._deadline
+        """Whether another block would go beyond the time that all trials of the run may take."""
+        return would_be_late(self.stored, self._limit_s)
 
     def carry_out(self, plan: Plan, *, retry_failed: bool = False) -> StoredRun:
         """Carry out the trials of ``plan``, which are of one block, and return the whole run."""
         block = plan.trials[0].block
         given = self.prepare(plan)
-        began = time.monotonic()
-        grown = replace(self.run, blocks=max(block + 1, n_blocks(self.stored)))
-        runner.begin(self._store, grown, plan)
+        runner.begin(self._store, self._grown(block), plan)
         waiting = {trial.id for trial in plan.trials}
-        guess_s = max(self._longest_s, 1.0)
-        with saying_how_to_continue(), RunProgress(plan, waiting, guess_s) as watch:
+        guess_s = max(usual_block_s(self.stored), 1.0)
+        watched = RunProgress(plan, waiting, guess_s)
+        with _to_be_tried_again(), saying_how_to_continue(), watched as watch:
             runner.carry_out(self._store, self.run, given, watch, retry_failed=retry_failed)
-        self._longest_s = max(self._longest_s, time.monotonic() - began)
         return self._join(block)
 
     def prepare(self, plan: Plan) -> runner.RunInput:
         """What the plan's treatments need, which is refused or made here and not when their turn
-        comes; what was prepared before is there."""
+        comes; what was prepared before is there. A trial that fails for the sake of the host, by
+        what may pass, would speak against its treatment for good, so that it ends the command."""
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._given:
             prepare.refuse_missing_cpus(plan.experiment)
             prepare.refuse_attached(plan)
-            estimate_or_refuse(plan, self._store)
-            self._given[key] = run_input(self._stack, plan, self.stored)
+            with _to_be_tried_again():
+                estimate_or_refuse(plan, self._store)
+                given = run_input(self._stack, plan, self.stored, self._data_file)
+            self._data_file = given.data_file
+            self._given[key] = replace(given, stop_at_host_problems=True)
         return replace(self._given[key], plan=plan)
 
     def record_failure(self, plan: Plan, step: str, reason: str) -> None:
         """Record that the trials of ``plan`` failed before they could be begun."""
         block = plan.trials[0].block
-        grown = replace(self.run, blocks=max(block + 1, n_blocks(self.stored)))
-        runner.begin(self._store, grown, plan)
-        owner = ownership.this_process(self.run.host.id)
-        for trial in plan.trials:
-            attempt = self._store.claim(
-                runner.stored_trial_id(self.run, trial),
-                owner,
-                runner.utc_now(),
-                is_alive=ownership.is_alive,
-                retry_failed=True,
-            )
-            if attempt is not None:
-                failed = AttemptResult("failed", failed_step=step, reason=reason)
-                self._store.finish(attempt, failed, runner.utc_now())
+        runner.record_failure(self._store, self._grown(block), plan, step, reason)
         self._join(block)
+
+    def _grown(self, block: int) -> RunRecord:
+        """The run with this block."""
+        return replace(self.run, blocks=max(block + 1, n_blocks(self.stored)))
 
     def _join(self, block: int) -> StoredRun:
         later = self._store.load_run(self.run.id, from_block=block)
         self.stored = joined(self.stored, later, from_block=block)
         return self.stored
+
+
+@contextmanager
+def _to_be_tried_again() -> Iterator[None]:
+    """What the host cannot do now is told with what goes on when it can."""
+    try:
+        yield
+    except LastingProblem:
+        raise
+    except HostProblem as problem:
+        remedy = f"{problem.remedy}; {CONTINUES}" if problem.remedy else CONTINUES
+        raise HostProblem(problem.message, remedy=remedy) from problem

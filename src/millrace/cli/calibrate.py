@@ -22,19 +22,18 @@ from millrace.campaign.calibrating import (
     wanted_again,
 )
 from millrace.cli import carrying_out
-from millrace.cli.block_by_block import BlockByBlock
+from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.cli.console import err, out, print_json
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.progress import duration_text
 from millrace.cli.quiet_host import quiet_host
 from millrace.cli.store_option import store_option
+from millrace.durations import in_words
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
 from millrace.report import calibrations
 from millrace.report.formatting import counted
 from millrace.report.terminal_table import show_table
-from millrace.runner import continuing
 from millrace.servers import install
 from millrace.servers.model import AttachedServer
 from millrace.store.store import Store
@@ -136,16 +135,7 @@ def _calibrated(
     fresh: bool,
 ) -> Calibration:
     """Measure until all that is asked for is there, or the time is over."""
-    chosen = continuing.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command=carrying_out.command_line(),
-        fresh=fresh,
-    )
-    if chosen.told is not None:
-        err.print(chosen.told, markup=False)
+    chosen = carrying_out.choose(store, experiment, fresh=fresh)
     blocks = BlockByBlock(stack, store, chosen, limit_s=limit_s)
     groups = groups_of(experiment)
     beforehand = None if planting is None else level_beforehand(planting)
@@ -164,7 +154,7 @@ def _calibrated(
             following = next_block(found, groups, verdicts=verdicts, planting=planting)
             if found is not None and (following is None or blocks.is_late):
                 if following is not None:
-                    err.print("the time is over; the same command goes on", markup=False)
+                    err.print(TIME_IS_OVER, markup=False)
                 return found
             assert following is not None  # without a block there is one to begin with
             wanted = following
@@ -180,7 +170,7 @@ def _tell(found: Calibration, verdicts: int, level: str) -> None:
     left = _left_s(found, wanting)
     text = f"{len(found.verdicts)} of {verdicts} verdicts, {found.false} false"
     if wanting and left is not None:
-        text += f"; about {duration_text(left)} left for the others"
+        text += f"; about {in_words(left)} left for the others"
     err.print(f"with slowdown {level}: {text}", markup=False)
 
 

@@ -15,15 +15,18 @@ from millrace.cli.progress import RunProgress
 from millrace.cli.servers import DownloadBar
 from millrace.errors import Interrupted
 from millrace.experiment.estimate import Estimate
-from millrace.experiment.model import Plan
+from millrace.experiment.model import Experiment, Plan
 from millrace.load import client as load
-from millrace.runner import cpu_wakeup, doctor, host, prepare
+from millrace.runner import continuing, cpu_wakeup, doctor, host, prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
 from millrace.runner.cpu_wakeup import Rule
+from millrace.runner.work import DataFile
 from millrace.servers.model import InstalledServer
 from millrace.store.records import HostRecord, RunRecord, StoredRun
 from millrace.store.store import Store
+
+CONTINUES = "the same command continues where it was stopped"
 
 
 def carry_out(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: bool) -> None:
@@ -79,8 +82,22 @@ def saying_how_to_continue() -> Iterator[None]:
     try:
         yield
     except Interrupted as stopped:
-        remedy = "the same command continues where it was stopped"
-        raise Interrupted(stopped.message, remedy=remedy) from None
+        raise Interrupted(stopped.message, remedy=CONTINUES) from None
+
+
+def choose(store: Store, experiment: Experiment, *, fresh: bool) -> Chosen:
+    """The run that this command continues, or a new one; it is told why an earlier one is not."""
+    chosen = continuing.choose(
+        store,
+        experiment,
+        host=host_record(),
+        versions=versions(),
+        command=command_line(),
+        fresh=fresh,
+    )
+    if chosen.told is not None:
+        err.print(chosen.told, markup=False)
+    return chosen
 
 
 def new_run(plan: Plan) -> Chosen:
@@ -106,9 +123,12 @@ def command_line() -> str:
     return shlex.join(["millrace", *sys.argv[1:]])
 
 
-def run_input(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner.RunInput:
+def run_input(
+    stack: ExitStack, plan: Plan, earlier: StoredRun | None, data_file: DataFile | None = None
+) -> runner.RunInput:
     """What the trials of a plan need, there until ``stack`` ends: servers that are installed, the
-    options that each can have, data."""
+    options that each can have, data. ``data_file`` is one that is there for the experiment
+    already."""
     work_dir = prepare.work_directory(paths.work_dir())
     with DownloadBar() as bar:
         servers = prepare.installed_servers(plan, bar)
@@ -116,12 +136,14 @@ def run_input(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner
     for told in prepare.indifferent_options(treatments.values()):
         err.print(told, markup=False)
     expected = prepare.expected_data(plan.experiment)
-    data_file = prepare.data_file(plan.experiment, treatments, work_dir)
+    if data_file is None:
+        made = prepare.data_file(plan.experiment, treatments, work_dir)
+        data_file = stack.enter_context(made)
     return runner.RunInput(
         plan,
         treatments,
         expected,
-        stack.enter_context(data_file),
+        data_file,
         _rule(plan, treatments.values(), earlier),
     )
 

@@ -87,7 +87,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--max-time",
         type=Duration(),
         metavar="DURATION",
-        help="No block is begun that would end later, such as 45min or 1h30min.",
+        help="The time that all trials of the run may take, such as 45min or 1h30min.",
     )
     @click.option(
         "--profile-blocks",

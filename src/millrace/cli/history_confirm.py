@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,10 +22,9 @@ from millrace.experiment.check import MAX_BLOCKS
 from millrace.experiment.model import Experiment
 from millrace.report.formatting import counted
 from millrace.report.history_tables import change_lines
-from millrace.runner import continuing
 from millrace.runner.run import utc_now
 from millrace.store.history_records import ChangeRecord
-from millrace.store.records import CONFIRMS, StoredRun
+from millrace.store.records import StoredRun
 from millrace.store.store import Store
 
 
@@ -56,7 +54,7 @@ def command(*, change: str, blocks: int | None, store: Path) -> None:
     with ExitStack() as stack:
         stack.enter_context(quiet_host(f"history confirm {wanted.id}"))
         opened = stack.enter_context(Store.open(store))
-        measured = _measure(stack, opened, wanted, plan.experiment)
+        measured = _measure(stack, opened, plan.experiment)
         found = outcomes(opened.histories, wanted, measured, plan.builds.ends, utc_now())
         opened.histories.keep([each.change for each in found])
         _tell(opened, found, measured.run.blocks)
@@ -71,23 +69,9 @@ def _refuse_settled(change: ChangeRecord) -> None:
         )
 
 
-def _measure(
-    stack: ExitStack, store: Store, change: ChangeRecord, experiment: Experiment
-) -> StoredRun:
-    """Carry the experiment out, or go on with it, as a run that is recorded with what it is for."""
-    chosen = continuing.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command=carrying_out.command_line(),
-        fresh=False,
-    )
-    if chosen.told is not None:
-        err.print(chosen.told, markup=False)
-    if chosen.is_new:
-        spec = {**chosen.run.spec, CONFIRMS: change.id}
-        chosen = replace(chosen, run=replace(chosen.run, spec=spec))
+def _measure(stack: ExitStack, store: Store, experiment: Experiment) -> StoredRun:
+    """Carry the experiment out, or go on with it."""
+    chosen = carrying_out.choose(store, experiment, fresh=False)
     try:
         carrying_out.carry_out(stack, store, chosen, retry_failed=True)
     except Interrupted as stopped:

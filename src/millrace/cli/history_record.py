@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +17,25 @@ from millrace.report.formatting import counted
 from millrace.store.history_records import HistoryPart, Recorded
 from millrace.store.store import Store
 
-_DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S %z"]
+_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S %z")
+
+
+class Date(click.ParamType[datetime]):
+    """A date, or a time as ISO 8601 and git write it."""
+
+    name = "date"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        found = None
+        for form in _DATES:
+            with suppress(ValueError):
+                found = datetime.strptime(str(value), form)  # noqa: DTZ007 (_utc knows the zone)
+        if found is None:
+            like = "2026-05-01 or 2026-05-01T02:00:00+02:00"
+            self.fail(f"{value!r} is no date such as {like}.", param, ctx)
+        return found
 
 
 @click.command("record")
@@ -25,7 +45,7 @@ _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%
 @click.option(
     "--date",
     "date",
-    type=click.DateTime(_DATES),
+    type=Date(),
     metavar="DATE",
     help="Its date (UTC unless it says otherwise); when the run began unless said.",
 )

@@ -9,7 +9,7 @@ import click
 
 from millrace.analysis.judge import judge
 from millrace.cli import carrying_out
-from millrace.cli.console import err, out
+from millrace.cli.console import out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.quiet_host import quiet_host
@@ -18,8 +18,6 @@ from millrace.cli.store_option import store_option
 from millrace.errors import TrialFailed
 from millrace.experiment.model import Experiment
 from millrace.report import html, terminal
-from millrace.runner import continuing
-from millrace.runner.continuing import Chosen
 from millrace.store.records import RunRecord
 from millrace.store.store import Store
 
@@ -40,23 +38,9 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bo
     with ExitStack() as stack:
         stack.enter_context(quiet_host(f"run {experiment.name}"))
         opened = stack.enter_context(Store.open(store))
-        chosen = _choose(opened, experiment, fresh)
+        chosen = carrying_out.choose(opened, experiment, fresh=fresh)
         carrying_out.carry_out(stack, opened, chosen, retry_failed=retry_failed)
         _report(opened, chosen.run, experiment)
-
-
-def _choose(store: Store, experiment: Experiment, fresh: bool) -> Chosen:
-    chosen = continuing.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command=carrying_out.command_line(),
-        fresh=fresh,
-    )
-    if chosen.told is not None:
-        err.print(chosen.told, markup=False)
-    return chosen
 
 
 def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:

@@ -22,7 +22,7 @@ from millrace.experiment.levels import (
     read_factors,
 )
 from millrace.experiment.mistakes import Mistakes
-from millrace.experiment.model import Factor
+from millrace.experiment.model import MAX_NAME_LENGTH, Factor
 from millrace.levels import Level
 from millrace.workloads import Workload
 
@@ -43,7 +43,6 @@ _SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base",
 # Run ids and names of files begin with it.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME_IN_WORDS = "A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
-_MAX_NAME_LENGTH = 64
 _NEWEST_RUN = "latest"  # what commands take for a run's id
 
 Definitions = Mapping[str, Mapping[str, Any]]
@@ -176,9 +175,9 @@ def _name(found: Mistakes, document: Mapping[str, Any]) -> str:
         found.add("name", "is missing", _NAME_IN_WORDS)
     elif not isinstance(name, str) or _NAME.fullmatch(name) is None:
         found.add("name", f"{door.shown(name)} is not a name", _NAME_IN_WORDS)
-    elif len(name) > _MAX_NAME_LENGTH:
+    elif len(name) > MAX_NAME_LENGTH:
         said = f"{door.shown(name)} has {len(name)} characters"
-        found.add("name", said, f"at most {_MAX_NAME_LENGTH}")
+        found.add("name", said, f"at most {MAX_NAME_LENGTH}")
     elif name == _NEWEST_RUN:
         found.add("name", f"{door.shown(name)} stands for the newest run", "another name")
     else:

@@ -25,6 +25,13 @@ MOST_FIXED_BLOCKS = 5
 # No comparison is decided with fewer: they say too little about their own spread.
 FEWEST_BLOCKS = 3
 
+MAX_NAME_LENGTH = 64
+
+
+def short_name(name: str, suffix: str = "") -> str:
+    """The name with ``suffix``, shortened before it to what a name may be."""
+    return f"{name[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
+
 
 @dataclass(frozen=True)
 class Factor:

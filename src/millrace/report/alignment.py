@@ -29,6 +29,8 @@ def experiment_sentences(explanation: Explanation) -> tuple[str, ...]:
 
 
 def _answer(found: Alignments, base: str, candidate: str) -> str:
+    if found.unsteady:
+        return f"no answer in {found.metric.title}: {found.unsteady}"
     is_loss = found.loss.mean >= 0
     alone = [each for each in found.given_back if each.name != ALL] or found.given_back
     parts = ", ".join(_part(each, is_loss=is_loss) for each in alone)

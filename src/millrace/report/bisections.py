@@ -31,6 +31,8 @@ def answer(found: Bisection) -> str:
     """What was found, or how far it has come, in a sentence."""
     names, metric, step = found.bisects.members, found.metric.title, found.step
     after = counted(found.trials, "trial")
+    if found.unsteady:
+        return f"no answer in {metric}, after {after}: {found.unsteady}"
     if isinstance(step, Found):
         return (
             f"the change is between {names[step.first - 1]} and {_one_of(found, step)}: "
@@ -110,9 +112,14 @@ def members_table(found: Bisection) -> Table:
     return Table(found.metric.title, columns, (Section("", rows),))
 
 
+def _change_found(found: Bisection) -> Found | None:
+    """The change, where there is one and nothing speaks against it."""
+    return found.step if isinstance(found.step, Found) and not found.unsteady else None
+
+
 def _mark(found: Bisection, place: int) -> str:
-    step = found.step
-    if isinstance(step, Found) and place == step.last:
+    step = _change_found(found)
+    if step is not None and place == step.last:
         return "◂ the change"
     return {0: "good", len(found.members) - 1: "bad"}.get(place, "")
 
@@ -128,7 +135,8 @@ def as_json(found: Bisection) -> dict[str, Any]:
         "bisects": asdict(found.bisects),
         "metric": found.metric.name,
         "direction": found.metric.direction,
-        "outcome": outcome,
+        "outcome": "not steady" if found.unsteady else outcome,
+        "not_steady": found.unsteady or None,
         "last_good": None,
         "first_bad": None,
         "probability": None,
@@ -148,10 +156,10 @@ def as_json(found: Bisection) -> dict[str, Any]:
             "low": step.low,
             "high": step.high,
         }
-    if isinstance(step, Found):
+    if (change := _change_found(found)) is not None:
         document |= {
-            "last_good": names[step.first - 1],
-            "first_bad": list(names[step.first : step.last + 1]),
+            "last_good": names[change.first - 1],
+            "first_bad": list(names[change.first : change.last + 1]),
         }
     return document
 
@@ -198,7 +206,8 @@ def chart(found: Bisection) -> Chart | None:
         return None
     ratios = [value / base for member in found.members for value in member.values]
     axis = LogAxis.around([_point(ratio) for ratio in ratios], found.bisects.margin)
-    first_new = found.step.last if isinstance(found.step, Found) else len(found.members)
+    step = _change_found(found)
+    first_new = len(found.members) if step is None else step.last
     return Chart(
         axis.ticks(),
         axis.at(1.0),

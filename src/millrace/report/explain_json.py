@@ -80,6 +80,7 @@ def _experiment(e: Explanation) -> ExperimentPart | None:
         remaining=found.remaining,
         untried=list(found.untried),
         left_out=list(found.left_out),
+        not_steady=found.unsteady or None,
     )
 
 

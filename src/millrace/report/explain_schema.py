@@ -70,8 +70,9 @@ class ProfilePart(_Part):
 class ExperimentPart(_Part):
     """What aligned settings gave back of a loss, as fractions of the base's value of `metric`, in
     the trials of the run `run`; `answer` says so in words. `remaining` is with all of them aligned,
-    and null where that has no result. `untried` are alignments without one, and `left_out` what is
-    suspected and was not aligned, each with its reason."""
+    and null where that has no result. `untried` are alignments without one that counts, and
+    `left_out` what is suspected and was not aligned, each with its reason. `not_steady` says why
+    none of it counts, and is null where it does."""
 
     run: str
     metric: str
@@ -81,6 +82,7 @@ class ExperimentPart(_Part):
     remaining: MeanEstimate | None
     untried: list[str]
     left_out: list[str]
+    not_steady: str | None
 
 
 class ExplanationPart(_Part):

@@ -86,6 +86,13 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
             f"blocks were added after a first look ({numbers}), so the interval is the wider one "
             f"that holds for any number of looks"
         )
+    elif analysis.made_again and analysis.run.design.kind == "fixed":
+        again = counted(analysis.made_again, "trial")
+        lines.append(
+            f"{again} that had failed {'was' if analysis.made_again == 1 else 'were'} made again "
+            f"after the run had been over, so the interval is the wider one that holds for any "
+            f"number of looks"
+        )
     return lines
 
 

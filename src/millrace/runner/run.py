@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from millrace.errors import HostProblem, Interrupted, MillraceError
+from millrace.errors import HostProblem, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.slowdown import Slowdown
 from millrace.load import client as load
@@ -24,6 +24,7 @@ from millrace.observe.registry import PROFILE
 from millrace.runner import ownership
 from millrace.runner.cpu_wakeup import Control, Rule
 from millrace.runner.measuring import TrialInput
+from millrace.runner.passing import FailedForNow
 from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import DataFile, Work
 from millrace.servers.model import FittedOptions, Server
@@ -60,13 +61,16 @@ class PreparedTreatment:
 @dataclass(frozen=True)
 class RunInput:
     """All that a run needs; ``treatments`` are by treatment id. ``rule`` decides what is
-    done about sleeping CPUs, None where no work has ``connections``."""
+    done about sleeping CPUs, None where no work has ``connections``. With
+    ``stop_at_host_problems`` a trial that fails for the sake of the host, by what may pass, has no
+    result, and the run stops there with a HostProblem."""
 
     plan: Plan
     treatments: Mapping[str, PreparedTreatment]
     expected: load.DataChecksum | None
     data_file: DataFile | None
     rule: Rule | None = None
+    stop_at_host_problems: bool = False
 
 
 def new_run_record(
@@ -138,6 +142,20 @@ def begin(
     )
 
 
+def record_failure(store: Store, run: RunRecord, plan: Plan, step: str, reason: str) -> None:
+    """Write the trials of a plan, and that they failed before they could be begun."""
+    begin(store, run, plan)
+    owner = ownership.this_process(run.host.id)
+    failed = AttemptResult("failed", failed_step=step, reason=reason)
+    for trial in plan.trials:
+        name = stored_trial_id(run, trial)
+        attempt = store.claim(
+            name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=True
+        )
+        if attempt is not None:
+            store.finish(attempt, failed, utc_now())
+
+
 def _treatment_record(position: int, treatment: Treatment) -> TreatmentRecord:
     return TreatmentRecord(treatment.id, position, dict(treatment.levels), dict(treatment.resolved))
 
@@ -202,7 +220,8 @@ def carry_out_trials(
     {"event": "trial" | "end", "trial", "treatment", "treatment_id", "block", "position", "purpose"}
     around it, the latter with "outcome", "failed_step" and "reason"; {"event": "waiting", "reason"}
     while a result cannot be written.
-    Raises Interrupted after the open attempt was recorded as interrupted.
+    Raises Interrupted, or the HostProblem at which ``given`` wants to stop, after the open attempt
+    was recorded as interrupted.
     """
     owner = ownership.this_process(run.host.id)
     for trial in trials:
@@ -211,7 +230,8 @@ def carry_out_trials(
             name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=retry_failed
         )
         if attempt is not None:
-            _attempt(store, attempt, _trial_input(name, trial, given), trial, announce)
+            stops = given.stop_at_host_problems
+            _attempt(store, attempt, _trial_input(name, trial, given), trial, announce, stops=stops)
 
 
 def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
@@ -242,7 +262,13 @@ def _control(rule: Rule | None, work: Work) -> Control | None:
 
 
 def _attempt(
-    store: Store, attempt: int, given: TrialInput, trial: PlannedTrial, announce: Watcher
+    store: Store,
+    attempt: int,
+    given: TrialInput,
+    trial: PlannedTrial,
+    announce: Watcher,
+    *,
+    stops: bool,
 ) -> None:
     about = {
         "trial": trial.id,
@@ -255,8 +281,13 @@ def _attempt(
     announce({"event": "trial", **about})
     try:
         result = carry_out_trial(given, announce)
+        if stops and isinstance(result, FailedForNow):
+            raise HostProblem(
+                f"{trial.treatment.label} could not be measured: failed at {result.failed_step}: "
+                f"{result.reason}"
+            )
     except BaseException as cause:
-        reason = str(cause) if isinstance(cause, Interrupted) else f"millrace stopped: {cause!r}"
+        reason = str(cause) if isinstance(cause, MillraceError) else f"millrace stopped: {cause!r}"
         with signals_held(), contextlib.suppress(MillraceError):
             store.finish(attempt, AttemptResult("interrupted", reason=reason), utc_now())
         raise

@@ -35,9 +35,7 @@ from millrace.servers.attached import AttachedInstance
 from millrace.servers.configurations.check import about
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Server
-from millrace.store.records import MeasurementRecord
-
-STOPPED_S, SLOWED_S = "slowdown_stopped_s", "slowdown_window_s"
+from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops

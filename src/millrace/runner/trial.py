@@ -23,6 +23,7 @@ from millrace.errors import MillraceError, TrialFailed
 from millrace.runner.attached_server import AttachedServerTrial
 from millrace.runner.measuring import Announce, Found, TrialInput
 from millrace.runner.own_server import OwnServerTrial
+from millrace.runner.passing import FailedForNow, may_pass
 from millrace.runner.steps import Step, carry_out
 from millrace.servers.model import AttachedServer
 from millrace.store.records import AttemptResult
@@ -46,7 +47,8 @@ def carry_out_trial(given: TrialInput, announce: Announce) -> AttemptResult:
         told = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
         log_tail = told or found.log_tail() if ended.cause is not None else None
         log = found.log()
-    return AttemptResult(
+    for_now = ended.cause is not None and may_pass(ended.cause, log_tail)
+    return (FailedForNow if for_now else AttemptResult)(
         outcome="finished" if ended.cause is None else "failed",
         steps=ended.steps,
         instances=tuple(found.instances),

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostProblem, LastingProblem, UserError
 from millrace.servers import catalogue, libraries, locate, manifest, provenance
 from millrace.servers.catalogue import Part
 from millrace.servers.locate import Located
@@ -238,7 +238,7 @@ def _from(place: Path, path: Path) -> str:
 
 
 def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
-    """Run the server program with ``--version``; HostProblem when it cannot be run on this host."""
+    """Run the server program with ``--version``; LastingProblem when it cannot be run here."""
     try:
         done = subprocess.run(
             [*argv, "--no-defaults", "--version"],
@@ -251,11 +251,11 @@ def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostProblem(f"{name}: {argv[-1]} cannot be run on this host: {error}") from error
+        raise LastingProblem(f"{name}: {argv[-1]} cannot be run on this host: {error}") from error
     match = _VERSION.search(done.stdout)
     if done.returncode != 0 or match is None:
         words = (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"
-        raise HostProblem(
+        raise LastingProblem(
             f"{name}: {argv[-1]} cannot be run on this host: {words}",
             remedy="if it names a library, install the package that has it and try again",
         )

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostProblem, LastingProblem, UserError
 from millrace.servers.progress import Progress
 from millrace.servers.provenance import file_sha256
 
@@ -24,11 +24,11 @@ _PAUSES_S = (1.0, 3.0, 9.0)
 _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
-class Refused(HostProblem):
+class Refused(LastingProblem):
     """The address does not give the file to us; to a client with keys and passwords it may."""
 
 
-class WrongChecksum(HostProblem):
+class WrongChecksum(LastingProblem):
     """A file is another one than was expected."""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
-from millrace.errors import HostProblem, MillraceError, UserError, nearest_names
+from millrace.errors import HostProblem, LastingProblem, UserError, nearest_names
 from millrace.servers import added, assemble, attached, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
@@ -46,8 +46,9 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
     """Install a server of the catalogue, unless it is installed already.
 
     Another process that installs the same server is waited for. Raises UserError for a name that
-    the catalogue does not have, HostProblem for what this host or its network cannot do now; then
-    nothing is left but what was downloaded, for the next attempt.
+    the catalogue does not have, HostProblem for what this host or its network cannot do now, and
+    LastingProblem for what no source has or cannot run here; then nothing is left but what was
+    downloaded, for the next attempt.
     """
     entry = catalogue.entries().get(name)
     if entry is None:
@@ -140,8 +141,9 @@ def _listing(entry: Entry) -> ServerListing:
 
 
 def _install(entry: Entry, progress: Progress) -> InstalledServer:
-    """Try the sources in order; the last one's failure is the installation's."""
-    failures: list[MillraceError] = []
+    """Try the sources in order; the installation's failure is the last one's, or the last one's of
+    those that may yet give it."""
+    failures: list[HostProblem] = []
     for source in entry.sources:
         try:
             return _install_from(entry, source, progress)
@@ -149,7 +151,8 @@ def _install(entry: Entry, progress: Progress) -> InstalledServer:
             failures.append(error)
             if source is not entry.sources[-1]:
                 progress.say(f"{entry.name}: {error.message}; trying the next source")
-    raise failures[-1]
+    passing = [each for each in failures if not isinstance(each, LastingProblem)]
+    raise (passing or failures)[-1]
 
 
 def _install_from(entry: Entry, source: Source, progress: Progress) -> InstalledServer:

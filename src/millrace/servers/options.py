@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import paths, whole_file
-from millrace.errors import HostProblem, UserError, nearest_names
+from millrace.errors import LastingProblem, UserError, nearest_names
 from millrace.servers import families, instances, option_names
 from millrace.servers.families.model import Family
 from millrace.servers.instances import Instance
@@ -38,7 +38,7 @@ _TABLE_ROW = re.compile(r"^([A-Za-z][\w-]*)(?:\s+(.*?))?\s*$")
 def known(server: InstalledServer) -> KnownOptions:
     """The options the server program itself lists, kept by the program's SHA-256.
 
-    Raises HostProblem when it does not list them, TrialFailed when it needs a data directory for
+    Raises LastingProblem when it does not list them, TrialFailed when it needs a data directory for
     that and cannot make one.
     """
     cache = paths.cache_dir() / "options" / f"{program_sha256(server.program)}.json"
@@ -190,7 +190,7 @@ def _ask(server: InstalledServer) -> KnownOptions:
         place, said = str(instance.directory), instance.log_tail(5)
     found = parse_help(text)
     if status != 0 or not found.defaults:
-        raise HostProblem(
+        raise LastingProblem(
             f"{server.name} does not list its options: --verbose --help ended with {status}\n"
             f"{said}",
             remedy=f"check the build with: millrace servers verify {server.name}",

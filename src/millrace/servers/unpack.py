@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from millrace.errors import HostProblem
+from millrace.errors import LastingProblem
 from millrace.servers.sources import clients
 
 Keep = Callable[[PurePosixPath], bool]
@@ -59,7 +59,7 @@ _DAMAGED_NAMES = frozenset(
 )
 
 
-class Unusable(HostProblem):
+class Unusable(LastingProblem):
     """An archive that is damaged, not safe to unpack, or of no kind that is known."""
 
 
@@ -100,7 +100,7 @@ def _damaged(archive: Path, error: Exception) -> Unusable:
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
-    """Bring one file of an archive into a directory; HostProblem when it has no such member."""
+    """Bring one file of an archive into a directory; LastingProblem when it has no such member."""
     name = PurePosixPath(member).name
     unpack(
         archive,
@@ -109,7 +109,7 @@ def extract_member(archive: Path, member: str, into: Path) -> Path:
         keep=lambda path: path == PurePosixPath(name),
     )
     if not (into / name).is_file():
-        raise HostProblem(f"{archive.name} has no member {member}")
+        raise LastingProblem(f"{archive.name} has no member {member}")
     return into / name
 
 

@@ -30,6 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from millrace.stats.proportions import proportion_limits
+
 NEGLIGIBLE = 0.001  # a twentieth of the usual margin
 GROSS = 0.01
 
@@ -97,7 +99,7 @@ def _sums(side: Side) -> tuple[int, int]:
 def _upper_bound(side: Side, alpha: float) -> float:
     """What the rate exceeds with a probability of ``alpha`` at most."""
     hits, tries = _sums(side)
-    drawn = 1.0 if hits == tries else float(stats.beta.ppf(1 - alpha, hits + 1, tries - hits))
+    drawn = proportion_limits(hits, tries, confidence=1 - 2 * alpha)[1] if tries else 1.0
     return max(drawn, _mean(side) + _half_width(_rates(side), 2 * alpha))
 
 

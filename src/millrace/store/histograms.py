@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
-from millrace.errors import HostProblem
 from millrace.store.artefacts import Artefacts
+from millrace.store.attempt_files import contents
 from millrace.store.records import AttemptResult, HistogramRecord, StoredAttempt, StoredRun
 
 KIND = "histograms"
@@ -48,13 +49,4 @@ def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
 
 
 def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> tuple[HistogramRecord, ...]:
-    found: list[HistogramRecord] = []
-    for artefact in attempt.artefacts:
-        if artefact.kind == KIND:
-            try:
-                found += parse(artefacts.read(artefact.sha256))
-            except ValueError as error:
-                raise HostProblem(
-                    f"{artefacts.path(artefact.sha256)}: holds no histograms ({error})"
-                ) from error
-    return tuple(found)
+    return tuple(chain.from_iterable(contents(attempt, KIND, artefacts, parse)))

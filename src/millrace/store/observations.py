@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.errors import HostProblem
 from millrace.store.artefacts import Artefacts
+from millrace.store.attempt_files import contents
 from millrace.store.records import AttemptResult, StoredAttempt, StoredRun
 
 KIND = "observations"
@@ -45,12 +45,4 @@ def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
 
 
 def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> Mapping[str, Any]:
-    for artefact in attempt.artefacts:
-        if artefact.kind == KIND:
-            try:
-                return parse(artefacts.read(artefact.sha256))
-            except ValueError as error:
-                raise HostProblem(
-                    f"{artefacts.path(artefact.sha256)}: holds no observations ({error})"
-                ) from error
-    return {}
+    return next(iter(contents(attempt, KIND, artefacts, parse)), {})

@@ -28,6 +28,12 @@ CALIBRATES = "calibrates"
 BISECTS = "bisects"
 """The key of a run's ``spec`` that says between which servers it searches a change."""
 
+STOPPED_S = "slowdown_stopped_s"
+"""The measurement of a trial that says for how many seconds its server was stopped on purpose."""
+
+SLOWED_S = "slowdown_window_s"
+"""The measurement that says in how many seconds it was stopped for so many."""
+
 _STATE = (
     "kernel.release",
     "libc",

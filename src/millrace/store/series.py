@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.errors import HostProblem
 from millrace.store.artefacts import Artefacts
+from millrace.store.attempt_files import contents
 from millrace.store.records import StoredAttempt, StoredRun
 
 KIND = "series"
@@ -34,12 +34,4 @@ def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
 
 
 def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> tuple[Mapping[str, Any], ...]:
-    for artefact in attempt.artefacts:
-        if artefact.kind == KIND:
-            try:
-                return parse(artefacts.read(artefact.sha256))
-            except ValueError as error:
-                raise HostProblem(
-                    f"{artefacts.path(artefact.sha256)}: holds no series ({error})"
-                ) from error
-    return ()
+    return next(iter(contents(attempt, KIND, artefacts, parse)), ())

@@ -18,6 +18,15 @@ from millrace.store.store import Store
 SOURCE = Path(__file__).parents[3] / "src"
 EVENT_LIMIT_S = 120.0
 
+SHORT_TRIALS = """\
+[parameters]
+table_size = 1_000
+time_s = 0.5
+warmup_s = 0.1
+settle_s = 0.3
+"""
+"""The end of an experiment file of sysbench's tests, whose trials are over in seconds."""
+
 
 def experiment(
     directory: Path,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runner.command import Place
+from tests.integration.runner.command import SHORT_TRIALS, Place
 
 pytestmark = pytest.mark.integration
 
@@ -26,11 +26,6 @@ clients = [1]
 factor = "server"
 base = "mysql-5.7.22"
 
-[parameters]
-table_size = 1_000
-time_s = 0.5
-warmup_s = 0.1
-settle_s = 0.3
 """
 
 
@@ -41,7 +36,7 @@ def place(tmp_path: Path) -> Place:
 
 def written(directory: Path, test: str) -> Path:
     file = directory / "short.toml"
-    file.write_text(FILE.format(test=test), encoding="utf-8")
+    file.write_text(FILE.format(test=test) + SHORT_TRIALS, encoding="utf-8")
     return file
 
 

@@ -1,4 +1,5 @@
-"""A disk that fills up while a server loads: the trial fails with that reason, the plan goes on."""
+"""A disk that fills up while a server loads: the trial fails with that reason, the plan goes on; a
+campaign ends there, and goes on when there is space again."""
 
 from __future__ import annotations
 
@@ -73,6 +74,35 @@ def test_a_full_disk_fails_the_trial_and_the_plan_goes_on(
     assert (failed.outcome, finished.outcome) == ("failed", "finished"), output
     text = f"{failed.reason} {failed.log_tail}".lower()
     assert "full" in text or "no space left" in text
+    assert processes.running() == []
+
+
+def test_a_full_disk_ends_a_search_and_counts_against_no_server(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    place = Place(tmp_path, {"MILLRACE_WORK": str(small_disk / "work")})
+    file = experiment(tmp_path, rows=3_000_000, factors={"engine": ["InnoDB"]})
+    servers = ["mysql-5.6.24", "mysql-5.7.22"]
+    command = (
+        "bisect", "--good", servers[0], "--bad", servers[1], "--among", ",".join(servers),
+        "--workload", file, "--max-time", "1s",
+    )  # fmt: skip
+    filler = small_disk / "filler"
+    with place.running(*command) as process:
+        place.wait_for_step("measure", process)
+        time.sleep(0.3)
+        fill(filler)
+        output, _ = process.communicate(timeout=240)
+    assert process.returncode == 3, output
+    assert "could not be measured: failed at" in output
+    assert "the same command continues" in output
+    filler.unlink()
+    again = place.millrace(*command)
+    assert again.returncode == 0, again.stderr
+    assert "not found yet, after 1 trial" in again.stdout
+    stored = place.latest()
+    assert [each.outcome for each in stored.attempts] == ["interrupted", "finished"]
+    assert len(stored.trials) == 1
     assert processes.running() == []
 
 

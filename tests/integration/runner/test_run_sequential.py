@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runner.command import Place
+from tests.integration.runner.command import SHORT_TRIALS, Place
 
 pytestmark = pytest.mark.integration
 
@@ -27,17 +27,12 @@ test = ["oltp_read_write", "point-query"]
 factor = "test"
 base = "oltp_read_write"
 
-[parameters]
-table_size = 1_000
-time_s = 0.5
-warmup_s = 0.1
-settle_s = 0.3
 """
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    (tmp_path / "tests.toml").write_text(FILE, encoding="utf-8")
+    (tmp_path / "tests.toml").write_text(FILE + SHORT_TRIALS, encoding="utf-8")
     return Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
 
 

@@ -332,6 +332,29 @@ def extended(stored: StoredRun, blocks: int, *, at_block: int) -> StoredRun:
     return replace(stored, run=run, attempts=attempts)
 
 
+def tried_again(stored: StoredRun, load_s: float | None, *, started_utc: str) -> StoredRun:
+    """``stored`` with another attempt of its first trial that failed; None: that fails too."""
+    failed = next(each for each in stored.attempts if each.outcome == "failed")
+    again = replace(
+        failed,
+        id=max(each.id for each in stored.attempts) + 1,
+        number=failed.number + 1,
+        started_utc=started_utc,
+        ended_utc=started_utc.replace(":00Z", ":30Z"),
+    )
+    if load_s is not None:
+        again = replace(
+            again,
+            outcome="finished",
+            failed_step=None,
+            reason=None,
+            log_tail=None,
+            steps=_steps(load_s),
+            measurements=_measurements(load_s, ROWS),
+        )
+    return replace(stored, attempts=(*stored.attempts, again))
+
+
 def keep(stored: StoredRun, path: Path) -> None:
     """Write ``stored`` to a results store at ``path``, the way the runner does."""
     with Store.open(path) as store:

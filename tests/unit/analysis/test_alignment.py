@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +20,10 @@ from millrace.analysis.alignment import (
     with_test,
 )
 from millrace.analysis.metrics import Direction, Metric
+from millrace.report.alignment import sentences
 from millrace.stats import MeanEstimate
 from millrace.store.records import MeasurementRecord, StoredAttempt, StoredRun, TrialRecord
+from tests.unit.analysis.seconds import events
 from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
 
 RATE = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)
@@ -184,3 +187,44 @@ def test_a_setting_is_shown_where_its_share_is_certain_and_of_the_losss_sign() -
     assert not shows(0.14, share(0.09, None))
     assert shows(-0.14, share(-0.09))
     assert not Alignments(RATE, share(0.1), ()).shows("binary log")
+
+
+def driven(blocks: Blocks, *, falling: Collection[str]) -> StoredRun:
+    """A run of driven clients, whose throughput falls in the trials of these treatments."""
+
+    def with_seconds(attempt: StoredAttempt) -> StoredAttempt:
+        slope = 0.01 if attempt.trial_id.partition("/")[0] in falling else 0.0
+        source = np.random.default_rng(attempt.id)
+        rates = 1000 * (1 - slope * np.arange(30)) * source.lognormal(0, 0.005, 30)
+        measurements = (*attempt.measurements, MeasurementRecord("transactions", 30_000.0))
+        return replace(attempt, series=events([*rates]), measurements=measurements)
+
+    stored = measured(blocks)
+    return replace(stored, attempts=tuple(map(with_seconds, stored.attempts)))
+
+
+def test_what_was_not_steady_does_not_count() -> None:
+    blocks = [WHOLE] * 4
+    steady = given_back(driven(blocks, falling=()))
+    assert steady is not None
+    assert (steady.unsteady, steady.untried, len(steady.given_back)) == ("", (), 3)
+
+    one = given_back(driven(blocks, falling=("one",)))
+    assert one is not None
+    assert (one.unsteady, [each.name for each in one.given_back]) == ("", ["checksums", ALL])
+    (untried,) = one.untried
+    assert untried.startswith("binary log: not steady: 4 of 4 trials of B with binary log as in A")
+
+    failing = [{**WHOLE, "two": 0.0, "all": 0.0}] * 4
+    only = given_back(driven(failing, falling=("one",)))
+    assert only is not None
+    assert only.unsteady.startswith("not steady: 4 of 4 trials of B with binary log as in A")
+    assert [each.partition(": ")[0] for each in only.untried] == [f"checksums, {ALL}"]
+
+    for falling in (("b",), ("a", "b", *ALIGNED.values()), tuple(ALIGNED.values())):
+        none = given_back(driven(blocks, falling=falling))
+        assert none is not None
+        assert len(none.given_back) == 3
+        assert not none.shows("binary log")
+        (answer, *_) = sentences(none, base="5.6", candidate="9.7")
+        assert answer.startswith("no answer in rate: not steady: 4 of 4 trials of ")

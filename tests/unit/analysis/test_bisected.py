@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,12 +22,14 @@ from millrace.analysis.metrics import read_metrics
 from millrace.report import bisections
 from millrace.stats.bisection import Found, Measured, Next, NoChange, Skipped
 from millrace.store.records import (
+    MeasurementRecord,
     StoredAttempt,
     StoredRun,
     TreatmentRecord,
     TrialRecord,
 )
 from tests.unit.analysis.builders import OWNER, study
+from tests.unit.analysis.seconds import events
 from tests.unit.campaign.measured import result_of
 
 NAMES = ("v1", "v2", "v3", "v4", "v5")
@@ -196,3 +198,54 @@ def test_the_page_shows_the_change() -> None:
 def test_metrics_are_those_of_the_workload() -> None:
     found = bisection(searched([]))
     assert found.metric == read_metrics(found.run.spec["workload"])[0]
+
+
+def driven(stored: StoredRun, *, falling: Collection[int]) -> StoredRun:
+    """The run as one of driven clients, whose throughput falls in the trials of these members."""
+
+    def with_seconds(attempt: StoredAttempt, member: int) -> StoredAttempt:
+        source = random.Random(attempt.id)
+        slope = 0.01 if member in falling else 0.0
+        rates = [1000 * (1 - slope * at) * source.lognormvariate(0, 0.005) for at in range(30)]
+        measurements = (*attempt.measurements, MeasurementRecord("transactions", 30_000.0))
+        return replace(attempt, series=events(rates), measurements=measurements)
+
+    members = {each.id: NAMES.index(each.treatment_id) for each in stored.trials}
+    attempts = tuple(with_seconds(each, members[each.trial_id]) for each in stored.attempts)
+    return replace(stored, attempts=attempts)
+
+
+CHANGE = [100, 100, 100, 90, 90]
+
+
+@pytest.mark.parametrize("falling", [(0, 1, 2, 3, 4), (3, 4)])
+def test_a_change_is_not_called_where_trials_were_not_steady(falling: tuple[int, ...]) -> None:
+    trials = going_on(CHANGE, 0.01)
+    found = bisection(driven(searched(trials), falling=falling))
+    assert isinstance(found.step, Found)
+    assert "those from it on" in found.unsteady
+    assert ("the servers before v4" in found.unsteady) == (0 in falling)
+    assert bisections.answer(found).startswith("no answer in rows loaded per second, after ")
+    document = bisections.as_json(found)
+    assert (document["outcome"], document["first_bad"]) == ("not steady", None)
+    assert document["not_steady"] == found.unsteady
+    assert "◂ the change" not in bisections.as_html(found)
+    # It need not go on until something is found; but a few trials are waited for, as by verdicts.
+    early = bisection(driven(searched(trials[:10]), falling=range(5)))
+    assert isinstance(early.step, Next)
+    assert early.unsteady
+    assert not bisection(driven(searched(trials[:9]), falling=range(5))).unsteady
+
+
+def test_steady_trials_and_few_others_speak_against_nothing() -> None:
+    stored = searched(going_on(CHANGE, 0.01))
+    assert not bisection(driven(stored, falling=())).unsteady
+    assert not bisection(driven(stored, falling=(1,))).unsteady
+    assert not bisection(stored).unsteady  # loads have no steady state
+
+
+def test_without_a_change_all_servers_are_one_side() -> None:
+    stored = searched(going_on([100.0] * 5, 0.002))
+    found = bisection(driven(stored, falling=range(5)))
+    assert isinstance(found.step, NoChange)
+    assert " trials of the servers (" in found.unsteady

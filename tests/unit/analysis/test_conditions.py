@@ -8,7 +8,8 @@ import pytest
 
 from millrace.analysis import conditions
 from millrace.analysis.judge import judge
-from tests.unit.analysis.builders import RunBuilder, extended, measured, noisy
+from millrace.report.notes import warnings
+from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
 from tests.unit.analysis.query_runs import TIME_S, Levels, QueryRun, Values
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
@@ -32,6 +33,34 @@ def test_looks_are_counted_from_what_had_ended() -> None:
     assert conditions.looks(run) == ()
     assert conditions.looks(extended(run, 10, at_block=5)) == (5,)
     assert conditions.looks(extended(run, 10, at_block=0)) == ()  # nothing was there to look at
+
+
+BEFORE, AFTER = "2026-01-05T10:00:00Z", "2026-01-05T10:01:00Z"
+
+
+@pytest.mark.parametrize(
+    ("load_s", "started_utc", "holds_for"),
+    [(2.0, AFTER, "any"), (2.0, BEFORE, "once"), (None, AFTER, "once")],
+)
+def test_a_result_made_again_when_all_had_ended_follows_a_look(
+    load_s: float | None, started_utc: str, holds_for: str
+) -> None:
+    run = RunBuilder({BASE: noisy(4, 6), OTHER: (Fails(), *noisy(2, 5))}).build()
+    assert judge(run).holds_for == "once"
+    analysis = judge(tried_again(run, load_s, started_utc=started_utc))
+    assert analysis.holds_for == holds_for
+    assert {c.estimate.looks for c in analysis.comparisons() if c.estimate} == {holds_for}
+    notes = [each for each in warnings(analysis) if "made again" in each]
+    told = (
+        "1 trial that had failed was made again after the run had been over, so the interval is "
+        "the wider one that holds for any number of looks"
+    )
+    assert notes == ([] if holds_for == "once" else [told])
+
+
+def test_a_run_that_is_not_over_was_never_looked_at_as_a_whole() -> None:
+    run = RunBuilder({BASE: (*noisy(4, 5), None), OTHER: (Fails(), *noisy(2, 5))}).build()
+    assert conditions.made_again(tried_again(run, 2.0, started_utc=AFTER)) == 0
 
 
 def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:

@@ -16,31 +16,12 @@ from millrace.stats import Looks, RatioEstimate
 from millrace.stats.effects import cell_of, factor_effects
 from millrace.stats.sequential import FIRST_LOOK, sides
 from tests.unit.analysis.builders import Fails
+from tests.unit.analysis.crossed import BASE, BINLOG, CANDIDATE, analysed
 from tests.unit.analysis.query_runs import Levels, QueryRun
-
-BASE, CANDIDATE = "mysql-5.6.24", "mysql-5.7.22"
-BINLOG = "options.sync_binlog"
 
 
 def found(ratio: Callable[[Levels], float], **also: Any) -> Dependence:
-    """Of one candidate with this ratio to the base, in two tests with 1 and 8 clients and the
-    binary log synced or not."""
-
-    def rate(levels: Levels) -> float:
-        return 1000.0 * (ratio(levels) if levels["server"] == CANDIDATE else 1.0)
-
-    run = QueryRun(
-        **{
-            "servers": (BASE, CANDIDATE),
-            "tests": ("reads", "writes"),
-            "clients": (1, 8),
-            "factors": {BINLOG: (0, 1)},
-            "blocks": 8,
-            "rate": rate,
-            **also,
-        }
-    )
-    (dependence,) = dependences(judge(run.build()))
+    (dependence,) = dependences(analysed(ratio, **also))
     return dependence
 
 

@@ -21,6 +21,7 @@ from millrace.store.records import (
     MeasurementRecord,
     RunRecord,
     StepRecord,
+    StoredRun,
 )
 from millrace.store.store import Store
 from tests.unit.analysis.builders import HOST_FACTS, OWNER
@@ -113,8 +114,20 @@ def carried(
     return stand_in
 
 
-def _given(_stack: Any, plan: Any, _earlier: Any) -> runner.RunInput:
+def _given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
     return runner.RunInput(plan, {}, None, None)
+
+
+def n_runs(store: Path) -> int:
+    """How many runs a store has."""
+    with Store.open(store, read_only=True) as opened:
+        return len(opened.list_runs())
+
+
+def newest(store: Path) -> StoredRun:
+    """Its newest run."""
+    with Store.open(store, read_only=True) as opened:
+        return opened.load_run(opened.find_run("latest").id)
 
 
 def alone(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:

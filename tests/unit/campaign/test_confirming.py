@@ -12,8 +12,8 @@ import pytest
 from millrace.analysis.remeasuring import Ends
 from millrace.campaign import confirming
 from millrace.campaign.confirming import (
-    FEWEST_BLOCKS,
-    MOST_BLOCKS,
+    FEWEST_TO_CONFIRM,
+    MOST_TO_CONFIRM,
     Builds,
     blocks_of,
     builds_of,
@@ -26,7 +26,7 @@ from millrace.campaign.settling import outcomes
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
 from millrace.store.history_records import ChangeRecord, History, HistoryPart, PointRecord
-from millrace.store.records import StoredRun
+from millrace.store.records import CONFIRMS, StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import keep
 from tests.unit.analysis.history_points import (
@@ -127,9 +127,9 @@ def test_a_server_that_is_another_build_or_gone_is_not_measured(
 @pytest.mark.parametrize(
     ("ratio", "log_sd", "least", "most"),
     [
-        (0.5, 0.01, FEWEST_BLOCKS, FEWEST_BLOCKS),
+        (0.5, 0.01, FEWEST_TO_CONFIRM, FEWEST_TO_CONFIRM),
         (0.95, 0.03, 8, 30),
-        (0.999, 0.05, 40, MOST_BLOCKS),
+        (0.999, 0.05, 40, MOST_TO_CONFIRM),
     ],
 )
 def test_small_changes_in_noise_want_more_blocks(
@@ -138,14 +138,14 @@ def test_small_changes_in_noise_want_more_blocks(
     builds = Builds(point(1, 1.0, log_sd=log_sd), point(2, ratio, log_sd=log_sd / 2))
     assert least <= blocks_of(change(2, ratio), builds) <= most
     unknown = Builds(point(1, 1.0, log_sd=None), point(2, ratio, log_sd=None))
-    assert blocks_of(change(2, ratio), unknown) == FEWEST_BLOCKS
+    assert blocks_of(change(2, ratio), unknown) == FEWEST_TO_CONFIRM
 
 
 def test_configurations_that_are_compared_have_to_be_defined() -> None:
     compared = replace(SPEED, factor="configuration")
     builds = Builds(point(1, 1.0, level="default"), point(2, 1.0, level="tuned"))
     with pytest.raises(UserError, match="default and tuned are not both defined"):
-        confirming_experiment([run_of("r1")], compared, builds, 5)
+        confirming_experiment([run_of("r1")], compared, change(2, 0.9), builds, 5)
 
 
 def ends_of(*runs: StoredRun) -> Builds:
@@ -160,7 +160,8 @@ def ends_of(*runs: StoredRun) -> Builds:
 
 def test_the_experiment_is_that_of_the_run_with_both_builds() -> None:
     runs = [run_of("r1"), run_of("r2", candidates=("mysql-8.0.12",))]
-    experiment = confirming_experiment(runs, SPEED, ends_of(*runs), 7)
+    found = change(1, 0.9)
+    experiment = confirming_experiment(runs, SPEED, found, ends_of(*runs), 7)
     plan = expand(experiment, seed=1)
     assert [each.levels["server"] for each in plan.treatments] == ["mysql-5.7.22", "mysql-8.0.12"]
     for treatment in plan.treatments:
@@ -169,9 +170,9 @@ def test_the_experiment_is_that_of_the_run_with_both_builds() -> None:
     assert (experiment.name, experiment.margin) == ("load-data-confirm", 0.02)
     assert len(plan.trials) == 2 * 7
     assert experiment.workload == runs[0].run.spec["workload"]
-    assert (
-        plan.digest == expand(confirming_experiment(runs, SPEED, ends_of(*runs), 9), seed=2).digest
-    )
+    assert experiment.campaign == {CONFIRMS: found.id}
+    more = confirming_experiment(runs, SPEED, found, ends_of(*runs), 9)
+    assert plan.digest == expand(more, seed=2).digest
 
 
 @pytest.fixture
@@ -201,11 +202,11 @@ def test_blocks_are_added_to_those_of_an_undecided_measurement(store: Path) -> N
     with Store.open(store) as opened:
         found = change(40, 0.9, series=SPEED)
         first = planned(opened, found, None)
-        assert first.experiment.blocks == FEWEST_BLOCKS
+        assert first.experiment.blocks == FEWEST_TO_CONFIRM
         assert planned(opened, found, 11).experiment.blocks == 11
         again = outcomes_of(opened, run_of("c1", ratio=0.98, blocks=4), found)[0]
         assert again.state == "candidate"
-        assert planned(opened, again, None).experiment.blocks == 4 + FEWEST_BLOCKS
+        assert planned(opened, again, None).experiment.blocks == 4 + FEWEST_TO_CONFIRM
 
 
 def test_without_any_of_the_runs_there_is_no_experiment(store: Path) -> None:

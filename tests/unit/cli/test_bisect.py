@@ -14,12 +14,19 @@ from click.testing import CliRunner, Result
 from millrace.analysis.bisected import bisection
 from millrace.cli import bisect, block_by_block
 from millrace.cli.main import cli
-from millrace.errors import HostProblem, Interrupted, TrialFailed, UserError
+from millrace.errors import HostProblem, Interrupted, LastingProblem, TrialFailed, UserError
 from millrace.levels import Level
 from millrace.runner import run as runner
-from millrace.store.records import StoredRun
-from millrace.store.store import Store
-from tests.unit.campaign.measured import Speed, alone, carried, experiment_file, noisy
+from millrace.runner.work import DataFile
+from tests.unit.campaign.measured import (
+    Speed,
+    alone,
+    carried,
+    experiment_file,
+    n_runs,
+    newest,
+    noisy,
+)
 
 SERVERS = ["mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"]
 SLOW = SERVERS[3:]
@@ -57,16 +64,6 @@ def search(store: Path, *arguments: str, **changes: str) -> Result:
     return CliRunner().invoke(
         cli, ["bisect", *given, *arguments, "--store", str(store)], catch_exceptions=False
     )
-
-
-def n_runs(store: Path) -> int:
-    with Store.open(store, read_only=True) as opened:
-        return len(opened.list_runs())
-
-
-def newest(store: Path) -> StoredRun:
-    with Store.open(store, read_only=True) as opened:
-        return opened.load_run(opened.find_run("latest").id)
 
 
 def test_the_change_is_told_with_levels_and_a_page(
@@ -136,14 +133,14 @@ def test_a_server_that_does_not_start_is_passed_over_after_a_second_try(
     assert len(set(tried)) == 1
 
 
-@pytest.mark.parametrize(("problem", "tries"), [(HostProblem, 2), (UserError, 1)])
+@pytest.mark.parametrize(("problem", "tries"), [(LastingProblem, 2), (UserError, 1)])
 def test_a_server_that_cannot_be_had_is_passed_over(
     problem: Any, tries: int, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, noisy(speed, 0.01))
     asked: list[str] = []
 
-    def given(_stack: Any, plan: Any, _earlier: Any) -> runner.RunInput:
+    def given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
         server = str(plan.treatments[0].resolved["server"])
         asked.append(server)
         if server == "mysql-5.7.22":
@@ -156,6 +153,47 @@ def test_a_server_that_cannot_be_had_is_passed_over(
     assert skipped["skipped"] == "failed at install: the download ended early"
     assert asked.count("mysql-5.7.22") == tries
     assert document["outcome"] == "found"
+
+
+def test_what_may_pass_ends_it_and_the_server_is_tried_again(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = carried(monkeypatch, noisy(speed, 0.01))
+    is_down = [True]
+
+    def given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
+        if is_down[0] and str(plan.treatments[0].resolved["server"]) == "mysql-5.7.22":
+            raise HostProblem("the download was cut off", remedy="try again")
+        return runner.RunInput(plan, {}, None, None)
+
+    monkeypatch.setattr(block_by_block, "run_input", given)
+    with pytest.raises(HostProblem, match="the download was cut off") as problem:
+        search(store)
+    assert problem.value.remedy == "try again; the same command continues where it was stopped"
+    measured = len(stand_in.trials)
+    assert len(newest(store).trials) == measured > 0
+    is_down[0] = False
+    document = json.loads(search(store, "--json").stdout)
+    assert (n_runs(store), document["last_good"]) == (1, "mysql-5.7.22")
+    assert not any(each["skipped"] for each in document["members"])
+    assert document["trials"] == len(stand_in.trials) > measured
+
+
+def test_a_data_file_that_servers_read_is_made_once(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(speed, 0.01))
+    seen: list[DataFile | None] = []
+    made = DataFile(store.parent / "nodes.tsv")
+
+    def given(_stack: Any, plan: Any, _earlier: Any, data_file: Any) -> runner.RunInput:
+        seen.append(data_file)
+        return runner.RunInput(plan, {}, None, data_file or made)
+
+    monkeypatch.setattr(block_by_block, "run_input", given)
+    search(store)
+    assert len(seen) > 2  # once a server
+    assert (seen[0], {*seen[1:]}) == (None, {made})
 
 
 def test_an_end_that_does_not_start_ends_it(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +250,13 @@ def test_mistakes_are_refused(
 )
 def test_options_are_levels(option: str, level: Level) -> None:
     assert bisect.OptionValue().convert(option, None, None) == ("a", level)
+
+
+@pytest.mark.parametrize("named", ["missing.txt", "mysql-5.6.2", ""])
+def test_a_list_that_is_neither_a_file_nor_a_server_is_refused(named: str, store: Path) -> None:
+    result = search(store, among=named)
+    assert result.exit_code == 2
+    assert f"{named!r} is neither a file nor a server" in result.output
 
 
 def test_an_option_without_a_value_is_refused(store: Path) -> None:

@@ -21,7 +21,15 @@ from millrace.report.render import render
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import keep, study
-from tests.unit.campaign.measured import alone, carried, experiment_file, noisy
+from tests.unit.campaign.measured import (
+    TRIAL_S,
+    alone,
+    carried,
+    experiment_file,
+    n_runs,
+    newest,
+    noisy,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,16 +52,6 @@ def slowed(levels: Mapping[str, Level], _block: int) -> float:
 def run(store: Path, *arguments: str | Path) -> Result:
     given = ["calibrate", *map(str, arguments), "--store", str(store)]
     return CliRunner().invoke(cli, given, catch_exceptions=False)
-
-
-def n_runs(store: Path) -> int:
-    with Store.open(store, read_only=True) as opened:
-        return len(opened.list_runs())
-
-
-def newest(store: Path) -> StoredRun:
-    with Store.open(store, read_only=True) as opened:
-        return opened.load_run(opened.find_run("latest").id)
 
 
 def test_verdicts_noise_and_what_was_planted_are_told(
@@ -113,16 +111,17 @@ def test_the_same_command_goes_on_and_more_verdicts_are_added(
     assert n_runs(store) == 2
 
 
-def test_time_that_is_over_ends_it_after_a_block(
+def test_the_time_of_all_trials_is_limited_however_often_it_goes_on(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in = carried(monkeypatch, noisy(slowed, 0.01))
-    ticks = iter(range(0, 100_000, 40))
-    monkeypatch.setattr("millrace.cli.block_by_block.time.monotonic", lambda: float(next(ticks)))
-    result = run(store, experiment_file(tmp_path), "--max-time", "1min")
-    assert "the time is over" in result.stderr
-    assert len(stand_in.trials) == 4
-    assert "no verdict yet" in result.stdout
+    file = experiment_file(tmp_path)
+    assert 4 * TRIAL_S == 12  # a block
+    for blocks, limit in ((1, "1s"), (2, "30s"), (2, "35s"), (3, "36s")):
+        result = run(store, file, "--max-time", limit)
+        assert "a larger --max-time goes on" in result.stderr
+        assert len(stand_in.trials) == 4 * blocks
+        assert "no verdict yet" in result.stdout
 
 
 def test_servers_that_do_not_start_end_it(

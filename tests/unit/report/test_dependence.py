@@ -24,30 +24,14 @@ from millrace.report.dependence import (
     where,
 )
 from millrace.report.render import render
+from tests.unit.analysis import crossed
 from tests.unit.analysis.builders import Fails
+from tests.unit.analysis.crossed import BINLOG, CANDIDATE
 from tests.unit.analysis.query_runs import SERVERS, Levels, QueryRun
-
-BASE, CANDIDATE = "mysql-5.6.24", "mysql-5.7.22"
-BINLOG = "options.sync_binlog"
 
 
 def analysed(ratio: Callable[[Levels], float], **also: Any) -> RunAnalysis:
-    def rate(levels: Levels) -> float:
-        return 1000.0 * (ratio(levels) if levels["server"] == CANDIDATE else 1.0)
-
-    run = QueryRun(
-        **{
-            "servers": (BASE, CANDIDATE),
-            "tests": ("reads", "writes"),
-            "clients": (1, 8),
-            "factors": {BINLOG: (0, 1)},
-            "blocks": 8,
-            "rate": rate,
-            "noise": 0.001,
-            **also,
-        }
-    )
-    return judge(run.build())
+    return crossed.analysed(ratio, **{"noise": 0.001, **also})
 
 
 def said(ratio: Callable[[Levels], float], **also: Any) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostProblem, LastingProblem, UserError
 from millrace.servers.progress import Silent
 from millrace.servers.sources import clients, coordinates, deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Directory, Maven, Npm, Tarball
@@ -110,6 +110,26 @@ def test_a_failing_client_is_quoted(tmp_path: Path) -> None:
     script.chmod(0o755)
     with pytest.raises(HostProblem, match=r"to test \(exit status 100\): E: no such package$"):
         clients.run([str(script)], purpose="to test")
+
+
+@pytest.mark.parametrize(
+    ("said", "lasts"),
+    [
+        ("npm error code E404", True),
+        ("[ERROR] Could not find artifact g:a:zip:1 in central (http://mirror.test)", True),
+        ("E: Failed to fetch http://mirror.test/a.deb  404  Not Found", True),
+        ("npm error code ENOTFOUND", False),
+        ("[ERROR] Could not transfer artifact g:a:zip:1: Connect timed out", False),
+        ("E: Failed to fetch http://mirror.test/a.deb  Temporary failure resolving", False),
+    ],
+)
+def test_what_is_not_there_lasts(tmp_path: Path, said: str, lasts: bool) -> None:
+    script = tmp_path / "client"
+    script.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    script.chmod(0o755)
+    with pytest.raises(HostProblem) as caught:
+        clients.run([str(script)], purpose="to test")
+    assert isinstance(caught.value, LastingProblem) == lasts
 
 
 def test_growth_is_told_while_a_client_works(tmp_path: Path) -> None:

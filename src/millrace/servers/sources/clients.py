@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from millrace.errors import HostProblem
+from millrace.errors import HostProblem, LastingProblem
 from millrace.servers.progress import Progress
 from millrace.servers.signals import signals_held
 
@@ -24,6 +24,8 @@ _PACKAGE_OF = {
 }
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MARK = re.compile(r"\[ERROR\] \S|npm (ERR!|error) |E: ")
+# How npm, mvn and apt say that the registry answered and has no such thing.
+_NOT_THERE = re.compile(r"E404|404 +Not Found|Could not find artifact|was not found in http", re.I)
 _POLL_S = 0.2
 _GRACE_S = 10
 
@@ -47,8 +49,8 @@ def run(
 ) -> str:
     """Run a client to its end and return its stdout; ``watch`` is called a few times a second.
 
-    Raises HostProblem with the client's own words when it is missing or fails. The client is ended
-    when this process is interrupted.
+    Raises HostProblem with the client's own words when it is missing or fails, LastingProblem where
+    they say that there is no such thing. The client is ended when this process is interrupted.
     """
     program = require(command[0], purpose)
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
@@ -71,7 +73,8 @@ def run(
         output, complaints = stdout.read(), stderr.read()
     if client.returncode != 0:
         words = _words(complaints + "\n" + output)
-        raise HostProblem(
+        problem = LastingProblem if _NOT_THERE.search(words) else HostProblem
+        raise problem(
             f"{command[0]} failed {purpose} (exit status {client.returncode}): {words}",
             remedy=f"check that {command[0]} works on this host (network, proxy, mirror settings)",
         )

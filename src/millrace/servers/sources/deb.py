@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.errors import HostProblem
+from millrace.errors import HostProblem, LastingProblem
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Deb
@@ -103,7 +103,7 @@ def _sources_list(suite: str, root: Path) -> str:
     host_suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     mirror = main_mirror(mirrors, host_suite)
     if mirror is None:
-        raise HostProblem(
+        raise LastingProblem(
             f"packages of the Debian suite {suite} cannot be had: "
             "the apt sources of this host name no Debian mirror",
             remedy="use a Debian host, or add the vendor's tarball: "
@@ -158,7 +158,7 @@ def _choose(coordinate: Deb, configuration: Path) -> tuple[Deb, str | None]:
     version = choose_version(coordinate.version, versions)
     if version is None:
         has = f"it has {', '.join(versions)}" if versions else "it has no package of that name"
-        raise HostProblem(
+        raise LastingProblem(
             f"{coordinate} is not in the Debian suite {coordinate.suite} any more; {has}",
             remedy="add a build you have: millrace servers add NAME --family FAMILY --tarball PATH",
         )
