@@ -124,6 +124,10 @@ def test_trials_that_drift_alike_are_told_from_those_that_do_not() -> None:
     assert drifts(-0.03, -0.03, -0.03, -0.03) == 0
     assert drifts(-0.2, 0.1, -0.15, 0.12, -0.1) == 0
     assert drifts() == 0
+    for looks, found in (("once", 3), ("any", 0)):  # wider where there may have been others
+        alike = [Course("steady", rise=rise) for rise in (0.06, 0.08, 0.07)]
+        assert [c.kind for c in seen_together(alike, looks=looks)].count("drift") == found
+    assert [c.kind for c in seen_together([*alike] * 3, looks="any")].count("drift") == 9
     others = (Course("wave", 0.2, rise=0.07), Course("too short to tell"), Course("steady", rise=1))
     assert seen_together(others) == others
 
