@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
+from millrace.analysis.refusal import Refused
 from millrace.analysis.stopping import Outlook, ending, outlook
 from millrace.stats import Looks
 from millrace.store.records import Design, StoredRun
@@ -88,14 +89,17 @@ def test_a_base_that_fails_ends_its_group() -> None:
     assert (states(found), dict(found.needed)) == ({SLOW: "failing"}, {})
 
 
-def unequal(stored: StoredRun, why: str) -> RunAnalysis:
-    """The analysis as if the work of the comparisons had not been the same."""
+def refused(stored: StoredRun, for_good: Refused | None) -> RunAnalysis:
+    """The analysis as if the comparisons had been refused."""
     analysis = judge(stored)
     groups = tuple(
         replace(
             group,
             comparisons=tuple(
-                replace(each, verdict="inconclusive", unequal=why) for each in group.comparisons
+                replace(
+                    each, verdict="inconclusive", unequal="unequal work", refused_for_good=for_good
+                )
+                for each in group.comparisons
             ),
         )
         for group in analysis.groups
@@ -104,19 +108,15 @@ def unequal(stored: StoredRun, why: str) -> RunAnalysis:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "why", "state"),
-    [
-        (5, "unequal work: 3 % of the transactions ended in an error", "unequal"),
-        (4, "unequal work: 3 % of the transactions ended in an error", "open"),
-        (9, "work not shown to be equal: 3 %", "open"),
-    ],
+    ("for_good", "state"), [("unequal", "unequal"), ("unsteady", "unsteady"), (None, "open")]
 )
-def test_work_that_differs_for_certain_does_not_burn_the_limit(
-    blocks: int, why: str, state: str
+def test_what_is_refused_for_good_does_not_burn_the_limit(
+    for_good: Refused | None, state: str
 ) -> None:
-    stored = run_of({BASE: noisy(4, blocks), SLOW: noisy(8, blocks, seed=2)})
-    found = outlook(unequal(stored, why), SEQUENTIAL)
+    stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2)})
+    found = outlook(refused(stored, for_good), SEQUENTIAL)
     assert states(found) == {SLOW: state}
+    assert bool(found.needed) == (state == "open")
     assert all(number >= 1 for number in found.needed.values())
 
 
