@@ -232,9 +232,9 @@ class Controls:
 class QuotedCalibration:
     """A calibration in a line. ``age_s`` is from the end of its last trial to when the report is
     made. ``false`` of ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without
-    a verdict). ``smallest`` is the smallest change seen in ``blocks`` blocks, a fraction, in the
-    quietest and in the noisiest group; None where it cannot be told. ``stale`` says why it tells
-    little about the run, a clause each."""
+    a verdict), and ``refused`` of them were none on speed. ``smallest`` is the smallest change seen
+    in ``blocks`` blocks, a fraction, in the quietest and in the noisiest group; None where it
+    cannot be told. ``stale`` says why it tells little about the run, a clause each."""
 
     run: str
     experiment: str
@@ -243,6 +243,7 @@ class QuotedCalibration:
     age_s: float
     verdicts: int
     false: int
+    refused: int
     low: float | None
     high: float | None
     smallest: tuple[float, float] | None
