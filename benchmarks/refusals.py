@@ -4,9 +4,10 @@ after every block? And after how many blocks is one given up that is not to be c
 Trials that are unsteady with a given probability, trials of simulated seconds, and trials whose
 clients did work with noise, are judged by the functions that judge a run. A comparison is *refused*
 after a number of blocks where it would have no verdict then, and *given up* at the first look that
-closes it. How many are refused at some look shows what giving up at once would cost. Looks are from
-block 5, as before that nothing is given up. Intervals are binomial (Clopper and Pearson, Biometrika
-26, 1934).
+closes it. How many are refused at some look shows what giving up at once would cost; how many are
+not, at some look before they are given up, how many would have a verdict if their difference was
+plain. Looks are from block 5, as before that nothing is given up. Intervals are binomial (Clopper
+and Pearson, Biometrika 26, 1934).
 """
 
 from __future__ import annotations
@@ -57,11 +58,12 @@ class Rate:
 @dataclass(frozen=True)
 class Watched:
     """What became of comparisons that were looked at after every block: whether each is refused
-    after so many blocks, after how many it was for the first time, and after how many it was given
-    up (infinite: not at all)."""
+    after so many blocks, after how many it was for the first time, after how many it was not, and
+    after how many it was given up (infinite: not at all)."""
 
     refused: dict[int, Flags]
     first: NDArray[np.float64]
+    passed: NDArray[np.float64]
     after: NDArray[np.float64]
 
 
@@ -112,6 +114,9 @@ def _told(name: str, watched: Watched, *, at_most: float | None = None) -> Itera
     for limit in LIMITS:
         yield _rate(f"{name}: refused at some look in {limit}", watched.first <= limit)
     for limit in LIMITS:
+        passed = watched.passed <= np.minimum(watched.after, limit)
+        yield _rate(f"{name}: not refused at some look in {limit}", passed)
+    for limit in LIMITS:
         given_up = watched.after <= limit
         middle = ""
         if limit == MOST and given_up.mean() >= 0.5:
@@ -125,20 +130,21 @@ def watch(
 ) -> Watched:
     """``begin`` draws a comparison, ``judged`` tells what is said of it after so many blocks."""
     refused: dict[int, list[bool]] = {blocks: [] for blocks in SHOWN if blocks <= most}
-    first, after = np.full((2, runs), np.inf)
+    first, passed, after = np.full((3, runs), np.inf)
     for run in range(runs):
         begin()
         for blocks in range(FIRST_LOOK, most + 1):
             if np.isfinite(after[run]) and blocks not in refused:
                 continue
             found = judged(blocks)
-            if found.reason:
-                first[run] = min(first[run], blocks)
+            seen = first if found.reason else passed
+            seen[run] = min(seen[run], blocks)
             if found.for_good and not np.isfinite(after[run]):
                 after[run] = blocks
             if blocks in refused:
                 refused[blocks].append(bool(found.reason))
-    return Watched({blocks: np.asarray(flags) for blocks, flags in refused.items()}, first, after)
+    flags_of = {blocks: np.asarray(flags) for blocks, flags in refused.items()}
+    return Watched(flags_of, first, passed, after)
 
 
 def trial(block: int, course: Course) -> TrialSteadiness:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,8 @@ from millrace.analysis.stopping import Outlook, ending, outlook
 from millrace.stats import Looks
 from millrace.store.records import Design, StoredRun
 from tests.unit.analysis.builders import Fails, noisy
+from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.unit.analysis.seconds import events
 from tests.unit.analysis.sequential_runs import (
     BASE,
     SEQUENTIAL,
@@ -118,6 +122,25 @@ def test_what_is_refused_for_good_does_not_burn_the_limit(
     assert states(found) == {SLOW: state}
     assert bool(found.needed) == (state == "open")
     assert all(number >= 1 for number in found.needed.values())
+
+
+def unsteady_run(blocks: int) -> StoredRun:
+    """Two servers of which the throughput of one falls in all of its trials."""
+
+    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+        noise = 0.01 * np.random.default_rng(block).standard_normal(30)
+        fall = 0.2 * np.arange(30) / 30 * (levels["server"] == SLOW)
+        return events(list(14_000 * (1 - fall + noise)), warmup=[14_000.0] * 5)
+
+    run = QueryRun((BASE, SLOW), ("point-query",), (8,), blocks, series=series)
+    return designed(run.build(), SEQUENTIAL)
+
+
+def test_too_many_unsteady_trials_refuse_a_verdict_at_once_and_end_it_later() -> None:
+    for blocks, state in ((5, "open"), (6, "open"), (7, "unsteady")):
+        stored = unsteady_run(blocks)
+        assert {c.verdict for c in judge(stored).comparisons()} == {"inconclusive"}
+        assert states(seen(stored)) == {SLOW: state}
 
 
 def test_the_limit_of_blocks_ends_a_run() -> None:
