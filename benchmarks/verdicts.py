@@ -222,10 +222,15 @@ def _looking(known: Sequence[Pool], runs: int) -> list[Judged]:
 def _stopped(found: NDArray[np.int8]) -> tuple[NDArray[np.int8], float]:
     """What is said at the first look that says anything, 0 if none does, and the mean number of
     blocks until then."""
-    says = found != 0
-    stops = np.where(says.any(axis=1), says.argmax(axis=1), MOST - 1)
+    stops = _stops(found)
     said: NDArray[np.int8] = found[np.arange(len(found)), stops]
     return said, float(stops.mean() + 1)
+
+
+def _stops(found: NDArray[np.int8]) -> NDArray[np.intp]:
+    """At which look something is said for the first time, or the last one."""
+    says = found != 0
+    return np.where(says.any(axis=1), says.argmax(axis=1), MOST - 1)
 
 
 def _three_ways(known: Sequence[Pool], runs: int) -> list[Judged]:
@@ -233,6 +238,7 @@ def _three_ways(known: Sequence[Pool], runs: int) -> list[Judged]:
     the estimate is the mean even where outliers move it out of the interval."""
     noise = _noise(known, runs, QUIET, 4)
     rates = []
+    noise_means, widths = _t_widths(noise)
     for size in (0, *SIZES):
         ratios = noise + np.log1p(size / 100)
         means = np.cumsum(ratios, axis=1) / np.arange(1, MOST + 1)
@@ -245,6 +251,9 @@ def _three_ways(known: Sequence[Pool], runs: int) -> list[Judged]:
             _rate(f"{word} at {size} %", said == what, mean_blocks=blocks)
             for what, word in ((1, "regression or improvement"), (2, "equivalent"))
         ]
+        at = (np.arange(len(found)), _stops(found))
+        covered = np.abs(noise_means[at]) <= widths[at]
+        rates.append(_rate(f"coverage of an interval of one look there, at {size} %", covered))
     return rates
 
 

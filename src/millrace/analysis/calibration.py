@@ -6,19 +6,23 @@ beside the server as it is. The verdicts are cut from the stream of blocks of a 
 stops a run is applied to consecutive blocks, and when it has decided, or its budget of blocks is
 spent, the next verdict begins with the next block. So each is one that the product would have
 given, no block is in two of them, and what is counted is the rate of the whole procedure, its looks
-included. All of it is computed anew from the trials.
+included. What a run would not compare, since work was not equal or trials were not steady, is
+refused here as well. All of it is computed anew from the trials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
 from millrace.analysis.metrics import Direction, Metric, read_metrics
 from millrace.analysis.model import Verdict
+from millrace.analysis.refusal import Refusal, Side, refusal
+from millrace.analysis.steadiness import TrialSteadiness, alone, together
 from millrace.analysis.verdict import decide
+from millrace.analysis.work import TrialWork, operations_asked, trial_work
 from millrace.levels import Level, level_text
 from millrace.stats import (
     FEWEST_BLOCKS,
@@ -44,6 +48,9 @@ TABLE = (5, 10, 20, 40)
 """Numbers of blocks of which the smallest change is told."""
 
 FALSE: tuple[Verdict, ...] = ("regression", "improvement")
+
+# Whether the two trials of such blocks are compared.
+Judged = Callable[[Sequence[int]], Refusal]
 
 
 @dataclass(frozen=True)
@@ -75,11 +82,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class SequentialVerdict:
-    """A verdict on consecutive blocks, the last look's; ``blocks`` are their numbers, from 0."""
+    """A verdict on consecutive blocks, the last look's; ``blocks`` are their numbers, from 0.
+    ``refused`` says why it is none on speed, empty where it is one."""
 
     verdict: Verdict
     estimate: RatioEstimate
     blocks: tuple[int, ...]
+    refused: str = ""
 
     @property
     def excludes_1(self) -> bool:
@@ -115,9 +124,11 @@ class Planted:
 
     def found(self, direction: Direction) -> int:
         """How many of its verdicts saw the server to be slower: the interval excludes 1 on that
-        side."""
+        side, and nothing refuses it."""
         return sum(
-            each.excludes_1 and (each.estimate.ratio < 1) == (direction == "higher")
+            each.excludes_1
+            and not each.refused
+            and (each.estimate.ratio < 1) == (direction == "higher")
             for each in self.verdicts
         )
 
@@ -149,6 +160,11 @@ class GroupCalibration:
         """A/A verdicts that call a difference."""
         return sum(each.verdict in FALSE for each in self.verdicts)
 
+    @property
+    def refused(self) -> int:
+        """A/A verdicts that were refused."""
+        return sum(bool(each.refused) for each in self.verdicts)
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -168,6 +184,10 @@ class Calibration:
     @property
     def false(self) -> int:
         return sum(group.false for group in self.groups)
+
+    @property
+    def refused(self) -> int:
+        return sum(group.refused for group in self.groups)
 
     @property
     def excluding(self) -> int:
@@ -204,7 +224,7 @@ def calibration(stored: StoredRun) -> Calibration:
     if asked is None:
         raise ValueError(f"run {stored.run.id} calibrates nothing")
     metric = read_metrics(stored.run.spec["workload"])[0]
-    trials = _Trials(stored, metric)
+    trials = _Trials(stored, metric, asked)
     return Calibration(
         stored.run,
         asked,
@@ -214,12 +234,22 @@ def calibration(stored: StoredRun) -> Calibration:
     )
 
 
+def _none_refused(_blocks: Sequence[int]) -> Refusal:
+    return Refusal("", "", None)
+
+
 def in_sequence(
-    pairs: Iterable[Pair], *, direction: Direction, margin: float, most: int
+    pairs: Iterable[Pair],
+    *,
+    direction: Direction,
+    margin: float,
+    most: int,
+    judged: Judged = _none_refused,
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
     """The verdicts that consecutive blocks give, one after another, and the blocks of the one that
     is not decided yet. Each is looked at after every block, as a run is, and has ``most`` blocks at
-    most. Raises ValueError for a budget in which nothing can be decided."""
+    most; what is refused for good ends as well. Raises ValueError for a budget in which nothing can
+    be decided."""
     if most < FEWEST_BLOCKS:
         raise ValueError(f"a verdict wants {FEWEST_BLOCKS} blocks")
     found: list[SequentialVerdict] = []
@@ -228,12 +258,14 @@ def in_sequence(
         current.append(pair)
         if len(current) < FEWEST_BLOCKS:
             continue
-        estimate = ratio_of(current)
+        estimate, blocks = ratio_of(current), tuple(each.block for each in current)
         verdict, _ = decide(estimate, direction, margin)
         assert verdict is not None  # there are enough blocks
-        if verdict != "inconclusive" or len(current) == most:
-            blocks = tuple(each.block for each in current)
-            found.append(SequentialVerdict(verdict, estimate, blocks))
+        refused = judged(blocks)
+        if refused.reason:
+            verdict = "inconclusive"
+        if verdict != "inconclusive" or refused.for_good or len(current) == most:
+            found.append(SequentialVerdict(verdict, estimate, blocks, refused.reason))
             current = []
     return tuple(found), tuple(current)
 
@@ -246,9 +278,10 @@ def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
 class _Trials:
     """The finished trials of a run, by treatment and block."""
 
-    def __init__(self, stored: StoredRun, metric: Metric) -> None:
+    def __init__(self, stored: StoredRun, metric: Metric, asked: Calibrates) -> None:
         spec = stored.run.spec
         self.metric = metric
+        self.asked = asked
         self.factor = str(spec["compare"]["factor"])
         self.base: Level = spec["compare"]["base"]
         self._varied = [
@@ -261,6 +294,9 @@ class _Trials:
         self.durations: dict[str, dict[int, float]] = {}
         self.failed: dict[str, int] = {}
         self.stopped: dict[str, list[float]] = {}
+        self._operations = operations_asked(spec)
+        self._work: dict[str, dict[int, TrialWork]] = {}
+        self._steadiness: dict[str, dict[int, TrialSteadiness]] = {}
         last = stored.last_attempts()
         for trial in stored.trials:
             if (attempt := last.get(trial.id)) is not None:
@@ -278,6 +314,11 @@ class _Trials:
         if attempt.steps:
             ended_s = attempt.steps[-1].started_s + attempt.steps[-1].duration_s
             self.durations.setdefault(of, {})[trial.block] = ended_s
+        if (work := trial_work(trial, attempt)) is not None:
+            self._work.setdefault(of, {})[trial.block] = work
+        self._steadiness.setdefault(of, {})[trial.block] = alone(
+            trial, attempt, margin=self.asked.margin, operations=self._operations
+        )
         measured = {each.name: each.value for each in attempt.measurements}
         if measured.get(SLOWED_S):
             share = measured.get(STOPPED_S, 0.0) / measured[SLOWED_S]
@@ -306,6 +347,32 @@ class _Trials:
         ours, theirs = self.values.get(base, {}), self.values.get(other, {})
         return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
 
+    def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
+        """Whether a run would compare these two treatments by such blocks alone."""
+
+        def of(blocks: Sequence[int]) -> Refusal:
+            sides = [
+                Side(
+                    name,
+                    [work for n in blocks if (work := self._work.get(treatment, {}).get(n))],
+                    together(
+                        [self._steadiness[treatment][n] for n in blocks],
+                        margin=self.asked.margin,
+                        looks="any",
+                    ),
+                )
+                for name, treatment in zip(names, (base, other), strict=True)
+            ]
+            return refusal(
+                *sides,
+                operations=self._operations,
+                same_statements=True,
+                margin=self.asked.margin,
+                looks="any",
+            )
+
+        return of
+
     def label(self, held: Mapping[str, Level]) -> str:
         """The levels that tell a group from the others."""
         return " · ".join(level_text(name, held[name]) for name in self._varied)
@@ -316,10 +383,7 @@ def _group(
 ) -> GroupCalibration:
     base, again = of[trials.base], trials.again(of)
     pairs = trials.pairs(base, again)
-    direction = trials.metric.direction
-    verdicts, under_way = in_sequence(
-        pairs, direction=direction, margin=asked.margin, most=asked.blocks
-    )
+    verdicts, under_way = _verdicts(trials, base, again, "again")
     noise = noise_of(pairs)
     return GroupCalibration(
         held=held,
@@ -331,7 +395,7 @@ def _group(
         detectable={} if noise is None else detectable(noise.log_sd, (*TABLE, asked.blocks)),
         block_s=_block_s(trials, base, again),
         planted=tuple(
-            _planted(trials, str(level), base, treatment, asked)
+            _planted(trials, str(level), base, treatment)
             for level, treatment in of.items()
             if treatment not in (base, again)
         ),
@@ -339,11 +403,23 @@ def _group(
     )
 
 
-def _planted(trials: _Trials, level: str, base: str, slowed: str, asked: Calibrates) -> Planted:
-    pairs = trials.pairs(base, slowed)
-    verdicts, under_way = in_sequence(
-        pairs, direction=trials.metric.direction, margin=asked.margin, most=asked.blocks
+def _verdicts(
+    trials: _Trials, base: str, other: str, level: str
+) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
+    """Those on a treatment that differs from the base in its ``level`` of the slowdown."""
+    name = level_text(trials.asked.factor, trials.asked.base)
+    return in_sequence(
+        trials.pairs(base, other),
+        direction=trials.metric.direction,
+        margin=trials.asked.margin,
+        most=trials.asked.blocks,
+        judged=trials.judged(base, other, (name, f"{name} {level}")),
     )
+
+
+def _planted(trials: _Trials, level: str, base: str, slowed: str) -> Planted:
+    pairs = trials.pairs(base, slowed)
+    verdicts, under_way = _verdicts(trials, base, slowed, level)
     stopped = trials.stopped.get(slowed)
     return Planted(
         level,

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import Comparison, Failure, TreatmentAnalysis, Verdict
-from millrace.analysis.steadiness import TrialSteadiness
-from millrace.analysis.unsteady import unsteady_sides
+from millrace.analysis.refusal import Refusal, Side, refusal
 from millrace.analysis.verdict import decide
-from millrace.analysis.work import unequal_work
 from millrace.levels import level_text
 from millrace.stats import (
     Looks,
@@ -39,23 +37,20 @@ def compare_with_base(
     ``factor`` is what they differ in; ``first_failures`` holds the first failed trial by treatment
     id, for the reason of a verdict; ``operations`` is how many transactions each trial was to carry
     out, 0 if it ended by time; ``same_statements`` says whether all were asked the same;
-    ``looks`` which looks intervals, and what is said of power, are to hold for.
+    ``looks`` which looks intervals, refusals, and what is said of power, are to hold for.
     """
     names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
-    unequal = {
-        candidate.id: unequal_work(
-            base.work,
-            candidate.work,
-            names=(names[base.id], names[candidate.id]),
+    sides = {
+        each.id: Side(names[each.id], each.work, each.steadiness) for each in (base, *candidates)
+    }
+    refused = {
+        candidate.id: refusal(
+            sides[base.id],
+            sides[candidate.id],
             operations=operations,
             same_statements=same_statements,
             margin=margin,
-        )
-        for candidate in candidates
-    }
-    unsteady = {
-        candidate.id: unsteady_sides(
-            *_of_the_same_blocks(base, candidate), names=(names[base.id], names[candidate.id])
+            looks=looks,
         )
         for candidate in candidates
     }
@@ -68,24 +63,12 @@ def compare_with_base(
             margin=margin,
             confidence=confidence,
             first_failures=first_failures,
-            unequal=unequal[candidate.id],
-            unsteady=unsteady[candidate.id],
+            refused=refused[candidate.id],
             looks=looks,
         )
         for candidate in candidates
         for metric in metrics
     )
-
-
-def _of_the_same_blocks(
-    base: TreatmentAnalysis, candidate: TreatmentAnalysis
-) -> tuple[list[TrialSteadiness], list[TrialSteadiness]]:
-    """What is known of the trials of both; those of blocks that one has dropped out of say nothing
-    of the other."""
-    sides = (base.steadiness, candidate.steadiness)
-    blocks = set.intersection(*({trial.block for trial in side} for side in sides))
-    first, second = ([trial for trial in side if trial.block in blocks] for side in sides)
-    return first, second
 
 
 def _compare(
@@ -97,8 +80,7 @@ def _compare(
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
-    unequal: str,
-    unsteady: str,
+    refused: Refusal,
     looks: Looks,
 ) -> Comparison:
     base_values, candidate_values = _pairs(base, candidate, metric)
@@ -114,9 +96,8 @@ def _compare(
         verdict, reason = "failed", failure
     else:
         verdict, reason = _verdict(estimate, metric, margin)
-        refused = "; ".join(filter(None, (unequal, unsteady)))
-        if refused and verdict is not None:
-            verdict, reason = "inconclusive", refused
+        if refused.reason and verdict is not None:
+            verdict, reason = "inconclusive", refused.reason
     lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
     return Comparison(
@@ -133,8 +114,9 @@ def _compare(
         base_failed=base.failed,
         candidate_failed=candidate.failed,
         lost=lost,
-        unequal=unequal,
-        unsteady=unsteady,
+        unequal=refused.unequal,
+        unsteady=refused.unsteady,
+        refused_for_good=refused.for_good,
         only_base_failed=own_failure is None and base_failure is not None,
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,

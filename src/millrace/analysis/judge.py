@@ -41,8 +41,8 @@ def judge(
 
     ``margin`` is a fraction, that of the experiment unless given; ``metric`` names the headline,
     the workload's primary one unless given; ``base`` is another level of the compared factor to
-    compare with; ``looks`` says which looks intervals are to hold for, as the design of the run
-    wants it unless given. Raises UserError for a margin, metric or base that cannot be.
+    compare with; ``looks`` says which looks intervals and refusals are to hold for, as the design
+    of the run wants it unless given. Raises UserError for a margin, metric or base that cannot be.
     """
     run = stored.run
     margin = run.margin if margin is None else margin
@@ -58,6 +58,7 @@ def judge(
     every, stored = stored, _of(stored, "measure")
     levels = {f["name"]: tuple(f["levels"]) for f in run.spec["factors"]}
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
+    holds_for = looks or conditions.holds_for(stored)
     treatments = analyse_treatments(
         stored,
         metrics,
@@ -66,10 +67,10 @@ def judge(
         label_factors=varied,
         confidence=CONFIDENCE,
         margin=margin,
+        looks=holds_for,
     )
     labels = {t.id: t.label for t in treatments}
     failures = find_failures(stored, labels)
-    holds_for = looks or conditions.holds_for(stored)
     groups = _groups(
         treatments,
         metrics,

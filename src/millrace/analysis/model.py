@@ -9,6 +9,7 @@ from typing import Any, Literal
 from millrace.analysis.conditions import DriveConditions
 from millrace.analysis.latencies import Latency
 from millrace.analysis.metrics import Metric
+from millrace.analysis.refusal import Refused
 from millrace.analysis.steadiness import TrialSteadiness
 from millrace.analysis.variables import Mismatch, VariablesDiff
 from millrace.analysis.work import TrialWork
@@ -133,7 +134,8 @@ class Comparison:
     also end the first line of ``reason``, and is empty without any. ``only_base_failed`` tells a
     verdict of failed that is the base's alone. ``unequal`` says in which way the two did not do the
     same work, or are not shown to have done, in any metric, ``unsteady`` that trials were not in a
-    steady state, and what to do; both are empty where nothing speaks against the verdict.
+    steady state, and what to do; both are empty where nothing speaks against the verdict;
+    ``refused_for_good`` is the one which more blocks would not change, by what holds at any look.
     ``adjusted_p`` is the p-value among all comparisons of the metric that the run makes, None for
     one that makes no claim (``discoveries``).
     """
@@ -153,6 +155,7 @@ class Comparison:
     lost: str
     unequal: str
     unsteady: str
+    refused_for_good: Refused | None
     only_base_failed: bool
     minimum_detectable: float | None
     blocks_wanted: int | None
@@ -229,9 +232,9 @@ class Controls:
 class QuotedCalibration:
     """A calibration in a line. ``age_s`` is from the end of its last trial to when the report is
     made. ``false`` of ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without
-    a verdict). ``smallest`` is the smallest change seen in ``blocks`` blocks, a fraction, in the
-    quietest and in the noisiest group; None where it cannot be told. ``stale`` says why it tells
-    little about the run, a clause each."""
+    a verdict), and ``refused`` of them were none on speed. ``smallest`` is the smallest change seen
+    in ``blocks`` blocks, a fraction, in the quietest and in the noisiest group; None where it
+    cannot be told. ``stale`` says why it tells little about the run, a clause each."""
 
     run: str
     experiment: str
@@ -240,6 +243,7 @@ class QuotedCalibration:
     age_s: float
     verdicts: int
     false: int
+    refused: int
     low: float | None
     high: float | None
     smallest: tuple[float, float] | None

@@ -47,6 +47,7 @@ def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibrati
         age_s=max((now - ended).total_seconds(), 0.0),
         verdicts=len(found.verdicts),
         false=found.false,
+        refused=found.refused,
         low=None if limits is None else limits[0],
         high=None if limits is None else limits[1],
         smallest=found.smallest(found.calibrates.blocks),

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from millrace.analysis.gates import Gate, gates
 from millrace.analysis.plans import carried_out
 from millrace.analysis.work import operations_asked
+from millrace.stats import Looks
 from millrace.stats.course import Course, course_of, seen_together
 from millrace.stats.steady import warm_up
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
@@ -47,7 +48,8 @@ class TrialSteadiness:
     ``warmup_s`` and ``measured_s`` are the lengths of the trial's parts, ``seconds`` the number of
     points in the measured one. ``found_s`` is where its warm-up ended, from the begin of the
     warm-up on, ``enough_s`` the warm-up that would have been enough where it was not, as far as
-    that can be told. None: not recorded, or does not apply.
+    that can be told. None: not recorded, or does not apply. ``plans`` are the ways in which its
+    statements were carried out, by their names.
     """
 
     trial_id: str
@@ -62,11 +64,17 @@ class TrialSteadiness:
     found_s: float | None
     enough_s: float | None
     transactions: float
+    plans: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_judged(self) -> bool:
         """Whether it was long enough to be told steady or not."""
         return self.state in ("steady", "unsteady")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it was to be steady, and its seconds are known."""
+        return self.state not in ("not recorded", "does not apply")
 
     @property
     def failed(self) -> tuple[Gate, ...]:
@@ -75,19 +83,45 @@ class TrialSteadiness:
 
 
 def steadiness(
-    finished: Sequence[tuple[TrialRecord, StoredAttempt]], *, margin: float, operations: int
+    finished: Sequence[tuple[TrialRecord, StoredAttempt]],
+    *,
+    margin: float,
+    operations: int,
+    looks: Looks = "once",
 ) -> tuple[TrialSteadiness, ...]:
     """The finished trials of one treatment.
 
-    ``operations`` is how many transactions each was to carry out, 0 if it ended by time.
+    ``operations`` is how many transactions each was to carry out, 0 if it ended by time;
+    ``looks`` which looks the answer is to hold for.
     """
-    found = [_bare(trial, attempt, operations) for trial, attempt in finished]
-    plans = _same_plans([attempt for _, attempt in finished])
-    judged = [
-        _judged(bare, attempt, margin, gate)
-        for bare, (_, attempt), gate in zip(found, finished, plans, strict=True)
+    found = [
+        alone(trial, attempt, margin=margin, operations=operations) for trial, attempt in finished
     ]
-    return _together(judged, margin)
+    return together(found, margin=margin, looks=looks)
+
+
+def alone(
+    trial: TrialRecord, attempt: StoredAttempt, *, margin: float, operations: int
+) -> TrialSteadiness:
+    """What a finished trial shows by itself; the arguments are those of ``steadiness``."""
+    return _judged(_bare(trial, attempt, operations), attempt, margin)
+
+
+def together(
+    trials: Sequence[TrialSteadiness], *, margin: float, looks: Looks = "once"
+) -> tuple[TrialSteadiness, ...]:
+    """Trials of one treatment, which ``alone`` has told of, with what only several of them show:
+    which rise or fall alike, and which carried statements out otherwise than most."""
+    courses = seen_together(
+        [trial.course for trial in trials], margin=margin, alpha=ALIKE_ALPHA, looks=looks
+    )
+    gates_of_plans = _same_plans([trial.plans for trial in trials])
+    return tuple(
+        _with_state(replace(trial, course=course, gates=(*trial.gates, gate)))
+        if trial.is_asked
+        else trial
+        for trial, course, gate in zip(trials, courses, gates_of_plans, strict=True)
+    )
 
 
 def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
@@ -126,12 +160,11 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         found_s=None,
         enough_s=None,
         transactions=measured.get("transactions", 0.0),
+        plans=carried_out(attempt.observations.get("plans")),
     )
 
 
-def _judged(
-    bare: TrialSteadiness, attempt: StoredAttempt, margin: float, plans: Gate
-) -> TrialSteadiness:
+def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> TrialSteadiness:
     """With what its seconds did, what its gates say, and the state that follows; as it is where
     that does not apply or was not recorded."""
     warmup_s, measured_s = bare.warmup_s, bare.measured_s
@@ -142,7 +175,7 @@ def _judged(
     found_s = min(warm_up([*before, *within]) / len(before), 1.0) * warmup_s if before else 0.0
     if told.kind == "warm-up" and told.at is not None:
         found_s = warmup_s + told.at * measured_s / len(within)
-    passed = (*_gates(attempt, warmup_s, measured_s), plans)
+    passed = _gates(attempt, warmup_s, measured_s)
     return _with_state(replace(bare, course=told, gates=passed, found_s=found_s))
 
 
@@ -156,15 +189,6 @@ def _with_state(trial: TrialSteadiness) -> TrialSteadiness:
     if trial.course.kind != "warm-up" or trial.failed:
         enough_s = (trial.warmup_s or 0.0) + (trial.measured_s or 0.0)
     return replace(trial, state="unsteady", enough_s=enough_s)
-
-
-def _together(trials: Sequence[TrialSteadiness], margin: float) -> tuple[TrialSteadiness, ...]:
-    """The trials of a treatment, with what only several of them show."""
-    courses = seen_together([trial.course for trial in trials], margin=margin, alpha=ALIKE_ALPHA)
-    return tuple(
-        _with_state(replace(trial, course=course)) if trial.is_judged else trial
-        for trial, course in zip(trials, courses, strict=True)
-    )
 
 
 def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[Gate, ...]:
@@ -202,9 +226,8 @@ def _points(attempt: StoredAttempt, part: str) -> list[float]:
     return [each["transactions"] / each["duration_s"] for each in seconds]
 
 
-def _same_plans(attempts: Sequence[StoredAttempt]) -> list[Gate]:
+def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[Gate]:
     """For each trial of a treatment whether its statements were carried out as in most of them."""
-    known = [carried_out(attempt.observations.get("plans")) for attempt in attempts]
     ways: dict[str, Counter[Any]] = {}
     for plans in known:
         for name, way in plans.items():

@@ -8,7 +8,11 @@ A comparison of the headline metric is closed when
 * a side is *failing*: its three newest trials failed, one after the other;
 * its work was *unequal*: what its clients did was told apart in five blocks or more. Speeds are not
   compared then, and more blocks do not make the work equal;
-* its trials were *unsteady*, too many of them in five blocks or more: longer trials would help.
+* its trials were *unsteady*, too many of them for good: longer trials would help, not more.
+
+The last two are by evidence that holds for any number of looks, too, so that like with like is
+given up for nothing no more often than is said (``refusal``). What refuses a verdict on the trials
+there are, but may yet change, closes nothing.
 
 All others are open: no number of blocks is out of reach for certain, since the estimate may move,
 so that they go on until the run's limit. A candidate that is closed needs no more blocks. The base
@@ -25,7 +29,6 @@ from typing import Literal
 
 from millrace.analysis.model import Comparison, RunAnalysis, TreatmentAnalysis
 from millrace.analysis.verdict import reach
-from millrace.analysis.work import was_different
 from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.store.records import Design
 
@@ -135,11 +138,7 @@ def _state(
         return "decided"
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
         return "failing"
-    if was_different(comparison.unequal) and comparison.n_blocks >= FIRST_LOOK:
-        return "unequal"
-    if comparison.unsteady and comparison.n_blocks >= FIRST_LOOK:
-        return "unsteady"
-    return "open"
+    return comparison.refused_for_good or "open"
 
 
 def _last_block(analysis: RunAnalysis, candidate: TreatmentAnalysis) -> int:

@@ -19,7 +19,7 @@ from millrace.analysis.steadiness import steadiness
 from millrace.analysis.variables import asked_against_effective
 from millrace.analysis.work import operations_asked, trial_work
 from millrace.levels import Level, level_text
-from millrace.stats import summarise
+from millrace.stats import Looks, summarise
 from millrace.store.records import (
     InstanceRecord,
     StoredAttempt,
@@ -40,11 +40,12 @@ def analyse_treatments(
     label_factors: Sequence[str],
     confidence: float,
     margin: float,
+    looks: Looks = "once",
 ) -> tuple[TreatmentAnalysis, ...]:
     """Every treatment in the experiment's order, from the newest ended attempt of its trials.
 
     A treatment's label is its levels of ``label_factors``; ``margin`` is the smallest relative
-    difference that matters.
+    difference that matters, ``looks`` which looks what is said of steadiness is to hold for.
     """
     trials = _by_treatment(stored)
     last = stored.last_attempts()
@@ -61,6 +62,7 @@ def analyse_treatments(
             cpus=conditions.host_cpus(stored.run.host),
             margin=margin,
             operations=operations_asked(stored.run.spec),
+            looks=looks,
         )
         for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)
     )
@@ -114,6 +116,7 @@ def _analyse(
     cpus: int | None,
     margin: float,
     operations: int,
+    looks: Looks,
 ) -> TreatmentAnalysis:
     ended: list[Ended] = [(trial, last[trial.id]) for trial in planned if trial.id in last]
     finished = [(trial, attempt) for trial, attempt in ended if attempt.outcome == "finished"]
@@ -144,7 +147,7 @@ def _analyse(
         ),
         driven=conditions.drive_conditions(measured, cpus=cpus),
         latencies=latencies.by_name(measured),
-        steadiness=steadiness(finished, margin=margin, operations=operations),
+        steadiness=steadiness(finished, margin=margin, operations=operations, looks=looks),
         instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
         failed_last=_failed_last(ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,

@@ -6,6 +6,13 @@ them than the other by Fisher's exact test (*The Design of Experiments*, 1935), 
 then compares a state with the way to it. Only trials that were long enough to be told steady or not
 count. These are told to be unsteady with a probability of about 0.02 where they are steady
 (``steadiness.ALPHA``), so that more than half of three are by chance in one of 800 treatments.
+
+That is about the trials there are, and more of them may look better: where a fifth of all trials is
+unsteady on both sides, it is so at some of 40 looks in one of five comparisons. So a run goes on
+with what is refused, until evidence that holds at any look shows that it will stay so (``lasts``).
+That is half by the blocks of which one trial was steady and the other not: as many on either side
+where the two are alike, whatever made a block unsteady (McNemar, Psychometrika 12, 1947). The rest
+is by the unsteady trials of each side against a half. Bets are by ``stats.proportions``.
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from millrace.analysis.steadiness import PLANS, TrialSteadiness
-from millrace.stats import fisher
+from millrace.stats import against_at_most_half, against_even, fisher
 
 FREQUENT = 0.5  # of the trials of a side that were long enough
 _FEWEST = 2  # unsteady trials: a single one is no rule
@@ -98,6 +105,24 @@ def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
     ):
         return True
     return bool(base[1] and candidate[1]) and fisher(base, candidate) < _ALPHA
+
+
+def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]) -> bool:
+    """Whether two treatments, by trials of the same blocks, will not be compared however many
+    blocks there are: unsteady trials are more frequent on one side, or than a half. Said of others
+    at any look with a probability of 5 % at most."""
+    sides = [
+        {trial.block: trial.state == "unsteady" for trial in side if trial.is_judged}
+        for side in (base, candidate)
+    ]
+    of_base, of_candidate = sides
+    pairs = [(of_base[block], of_candidate[block]) for block in of_base if block in of_candidate]
+    other = [candidate for base, candidate in pairs if base != candidate]
+    evidence = [
+        against_even(sum(other), len(other)) / 2,
+        *(against_at_most_half(sum(side.values()), len(side)) / 4 for side in sides),
+    ]
+    return sum(evidence) >= 1 / _ALPHA
 
 
 def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:

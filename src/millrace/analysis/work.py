@@ -7,15 +7,19 @@ rows (deletes of rows that are gone, reads of a table that grew faster), are not
 verdict is inconclusive, whichever the metric. Equal is within half of the margin, so that no
 difference of speed that matters can be made of work that was not done, and within 1 percentage
 point at most.
+
+Chance makes work of like with like unequal with a probability of ``_ALPHA`` at most, over all that
+is compared together; in a run that is looked at after every block, over all looks as well.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.stats import compare_rates, paired_ratio
+from millrace.stats import Looks, compare_rates, log_ratios, mean_limits
 from millrace.stats.rates import NEGLIGIBLE
 from millrace.store.records import StoredAttempt, TrialRecord
 
@@ -28,7 +32,8 @@ _ERROR_CODE = "errors_"
 _DIFFERENT = "unequal work"
 
 _ALPHA = 0.05
-_FEWEST_PAIRS = 2  # a single one says nothing about chance
+# Of a trial: fewer on both sides are no work to speak of, and that there are none may be chance.
+_FEWEST_ROWS = 20
 
 # Whichever level of these: clients send the same statements, to another server or otherwise.
 _OF_HOW = frozenset(
@@ -75,12 +80,28 @@ class _Kind:
     said: str
 
 
-_KINDS = (
+@dataclass(frozen=True)
+class _By:
+    """How work is compared: what is tolerated, the error rate of each test, and its looks."""
+
+    tolerance: float
+    alpha: float
+    looks: Looks
+
+
+_Pair = tuple[TrialWork, TrialWork]  # the base's and the candidate's trial of a block
+
+_RATES = (
     _Kind(lambda w: w.errors, lambda w: w.tried, "of the transactions ended in an error"),
     _Kind(
         lambda w: w.retries, lambda w: w.tried + w.retries, "of the transactions begun were retries"
     ),
     _Kind(lambda w: w.skipped, lambda w: w.scheduled, "of the scheduled transactions were skipped"),
+)
+
+_ROWS: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
+    ("read", lambda work: work.rows_read),
+    ("changed", lambda work: work.rows_affected),
 )
 
 
@@ -126,22 +147,27 @@ def unequal_work(
     operations: int,
     same_statements: bool,
     margin: float,
+    looks: Looks = "once",
 ) -> str:
     """Why two treatments' work was not the same, or cannot be shown to be, in words with numbers;
     empty where it was.
 
     Only blocks of which both have a trial count. ``names`` are the base's and the candidate's;
-    ``same_statements`` says whether both were asked the same, and so have to give as many rows.
+    ``same_statements`` says whether both were asked the same, and so have to give as many rows;
+    ``looks`` which looks the answer is to hold for.
     """
     pairs = _pairs(base, candidate)
     if not pairs:
         return ""
-    of_base, of_candidate = ([pair[side] for pair in pairs] for side in (0, 1))
     tolerance = max(NEGLIGIBLE, min(margin / 2, MOST_TOLERATED))
-    different, unknown = _rates(of_base, of_candidate, names, tolerance)
-    different += _different_counts(of_base, of_candidate, names, operations)
-    if same_statements:
-        different += _different_rows(of_base, of_candidate, names, tolerance)
+    rates = [kind for kind in _RATES if any(kind.hits(work) for pair in pairs for work in pair)]
+    rows = [kind for kind in _ROWS if same_statements and _vary(kind[1], pairs)]
+    # Bonferroni: all of them together are wrong that rarely.
+    alpha = _ALPHA / max(len(rates) + len(rows), 1)
+    by = _By(tolerance, alpha, looks)
+    different, unknown = _compared_rates(rates, pairs, names, by)
+    different += _different_counts(pairs, names, operations)
+    different += _different_rows(rows, pairs, names, by)
     if different:
         return f"{_DIFFERENT}: {'; '.join([*different, *unknown])}"
     if unknown:
@@ -159,29 +185,27 @@ def was_different(unequal: str) -> bool:
     return unequal.startswith(_DIFFERENT)
 
 
-def _pairs(
-    base: Collection[TrialWork], candidate: Collection[TrialWork]
-) -> list[tuple[TrialWork, TrialWork]]:
+def _pairs(base: Collection[TrialWork], candidate: Collection[TrialWork]) -> list[_Pair]:
     by_block = {work.block: work for work in candidate}
     return [(work, by_block[work.block]) for work in base if work.block in by_block]
 
 
-def _rates(
-    base: Sequence[TrialWork],
-    candidate: Sequence[TrialWork],
+def _compared_rates(
+    kinds: Sequence[_Kind],
+    pairs: Sequence[_Pair],
     names: tuple[str, str],
-    tolerance: float,
+    by: _By,
 ) -> tuple[list[str], list[str]]:
     """The rates that differ, and those that are not shown to be equal."""
     different: list[str] = []
     unknown: list[str] = []
-    happened = [kind for kind in _KINDS if any(kind.hits(work) for work in (*base, *candidate))]
-    for kind in happened:
+    for kind in kinds:
         compared = compare_rates(
-            [(kind.hits(work), kind.tries(work)) for work in base],
-            [(kind.hits(work), kind.tries(work)) for work in candidate],
-            tolerance=tolerance,
-            alpha=_ALPHA / len(happened),  # Bonferroni: all of them together are wrong that rarely
+            [(kind.hits(base), kind.tries(base)) for base, _ in pairs],
+            [(kind.hits(candidate), kind.tries(candidate)) for _, candidate in pairs],
+            tolerance=by.tolerance,
+            alpha=by.alpha,
+            looks=by.looks,
         )
         if compared.shown != "equal":
             (different if compared.shown == "different" else unknown).append(
@@ -192,56 +216,57 @@ def _rates(
 
 
 def _different_counts(
-    base: Sequence[TrialWork],
-    candidate: Sequence[TrialWork],
-    names: tuple[str, str],
-    operations: int,
+    pairs: Sequence[_Pair], names: tuple[str, str], operations: int
 ) -> Iterator[str]:
     """The first block in which a fixed number of transactions was not the same number."""
-    for one, other in zip(base, candidate, strict=True):
-        if operations and abs(one.tried - other.tried) > COUNT_TOLERANCE * operations:
+    for base, candidate in pairs:
+        if operations and abs(base.tried - candidate.tried) > COUNT_TOLERANCE * operations:
             yield (
-                f"{other.tried:,} of {operations:,} transactions were carried out with {names[1]} "
-                f"in block {one.block + 1}, {one.tried:,} with {names[0]}"
+                f"{candidate.tried:,} of {operations:,} transactions were carried out with "
+                f"{names[1]} in block {base.block + 1}, {base.tried:,} with {names[0]}"
             )
             return
 
 
 def _different_rows(
-    base: Sequence[TrialWork],
-    candidate: Sequence[TrialWork],
+    kinds: Sequence[tuple[str, Callable[[TrialWork], int]]],
+    pairs: Sequence[_Pair],
     names: tuple[str, str],
-    tolerance: float,
+    by: _By,
 ) -> Iterator[str]:
     """The rows of a transaction that are not as many, by more than chance makes of drawn ranges."""
-    kinds: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
-        ("read", lambda work: work.rows_read),
-        ("changed", lambda work: work.rows_affected),
-    )
     for said, rows in kinds:
-        of_base, of_candidate = (
-            [rows(work) / max(work.transactions, 1) for work in side] for side in (base, candidate)
-        )
-        pairs = list(zip(of_base, of_candidate, strict=True))
-        have_rows = [pair for pair in pairs if any(pair)]
-        if all(all(pair) for pair in have_rows) and not _is_other(have_rows, tolerance):
+        a_transaction = [_of_a_transaction(rows, pair) for pair in pairs]
+        with_rows = [_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair)]
+        if all(all(pair) for pair in with_rows) and not _is_other(with_rows, by):
             continue
-        means = [sum(side) / len(side) for side in (of_candidate, of_base)]
+        base, candidate = (sum(side) / len(pairs) for side in zip(*a_transaction, strict=True))
         yield (
-            f"a transaction {said} {means[0]:.4g} rows with {names[1]}, "
-            f"{means[1]:.4g} with {names[0]}"
+            f"a transaction {said} {candidate:.4g} rows with {names[1]}, {base:.4g} with {names[0]}"
         )
 
 
-def _is_other(pairs: Sequence[tuple[float, float]], tolerance: float) -> bool:
+def _vary(rows: Callable[[TrialWork], int], pairs: Sequence[_Pair]) -> bool:
+    """Whether the rows of a transaction are not quite as many in any block."""
+    each = (_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair))
+    return any(base != candidate for base, candidate in each)
+
+
+def _has_rows(rows: Callable[[TrialWork], int], pair: _Pair) -> bool:
+    return max(rows(work) for work in pair) >= _FEWEST_ROWS
+
+
+def _of_a_transaction(rows: Callable[[TrialWork], int], pair: _Pair) -> tuple[float, float]:
+    base, candidate = (rows(work) / max(work.transactions, 1) for work in pair)
+    return base, candidate
+
+
+def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
     """Whether the second figures are others than the first, by more than chance and tolerance."""
-    if len(pairs) < _FEWEST_PAIRS:
-        return False
-    ratio = paired_ratio(*zip(*pairs, strict=True), confidence=1 - _ALPHA)
-    assert ratio.low is not None
-    assert ratio.high is not None
-    is_chance = ratio.low <= 1 <= ratio.high
-    return not is_chance and abs(ratio.ratio - 1) > tolerance
+    ratios = log_ratios(*zip(*pairs, strict=True))
+    low, high = mean_limits(ratios, by.alpha, by.looks)
+    is_chance = low <= 0 <= high
+    return not is_chance and abs(math.expm1(float(ratios.mean()))) > by.tolerance
 
 
 def _percent(rate: float) -> str:

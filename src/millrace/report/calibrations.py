@@ -40,6 +40,9 @@ def sentences(found: Calibration) -> Iterator[str]:
             f"{verdicts_text(found.false, verdicts, limits)}; each on {asked.blocks} blocks at "
             f"most, margin {margin_text(asked.margin)}"
         )
+        if found.refused:
+            first = next(each.refused for each in found.verdicts if each.refused)
+            yield f"{found.refused} of {verdicts} refused, as a run would; the first: {first}"
     else:
         yield "no verdict yet: more blocks are wanted"
     if limits := found.limits(found.excluding):
@@ -132,6 +135,7 @@ def groups_table(found: Calibration) -> Table:
         Column("group", numeric=False),
         Column("verdicts"),
         Column("false"),
+        Column("refused", drop=2),
         Column("noise of a block"),
         Column("95 % interval", drop=2),
         Column("CV of trials", drop=1),
@@ -149,6 +153,7 @@ def _row(group: GroupCalibration) -> Row:
             group.label or "the base",
             str(len(group.verdicts)),
             str(group.false),
+            str(group.refused),
             MISSING if noise is None else _percent(noise.log_sd),
             MISSING if noise is None else f"{_percent(noise.low)} to {_percent(noise.high)}",
             MISSING if noise is None else _percent(noise.trials_cv),
@@ -179,6 +184,7 @@ def as_json(found: Calibration) -> dict[str, Any]:
         "false_verdicts": found.false,
         "false_rate_low": None if limits is None else limits[0],
         "false_rate_high": None if limits is None else limits[1],
+        "refused_verdicts": found.refused,
         "excluding": found.excluding,
         "excluding_rate_low": None if excluding is None else excluding[0],
         "excluding_rate_high": None if excluding is None else excluding[1],
@@ -196,6 +202,7 @@ def _group_json(found: Calibration, group: GroupCalibration) -> dict[str, Any]:
         "label": group.label,
         "verdicts": [_verdict_json(each) for each in group.verdicts],
         "false_verdicts": group.false,
+        "refused_verdicts": group.refused,
         "blocks_under_way": len(group.under_way),
         "noise": None if group.noise is None else asdict(group.noise),
         "minimum_detectable": {str(n): change for n, change in group.detectable.items()},
@@ -224,6 +231,7 @@ def _verdict_json(verdict: SequentialVerdict) -> dict[str, Any]:
         "low": verdict.estimate.low,
         "high": verdict.estimate.high,
         "blocks": list(verdict.blocks),
+        "refused": verdict.refused or None,
     }
 
 
@@ -244,6 +252,8 @@ def _figures(quoted: QuotedCalibration) -> str:
         said = "no verdict yet"
     else:
         said = verdicts_text(quoted.false, quoted.verdicts, (quoted.low, quoted.high))
+        if quoted.refused:
+            said += f", {quoted.refused} refused"
     if quoted.smallest is not None:
         said += f", {smallest_text(quoted.smallest, quoted.blocks)}"
     return said

@@ -419,6 +419,7 @@ class CalibrationPart(_Part):
     age_s: float
     verdicts: int
     false: int
+    refused: int
     low: float | None
     high: float | None
     smallest: tuple[float, float] | None

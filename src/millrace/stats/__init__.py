@@ -6,9 +6,20 @@ from millrace.stats.course import Course, course_of, seen_together
 from millrace.stats.discoveries import benjamini_yekutieli
 from millrace.stats.histogram import Histogram
 from millrace.stats.holm import HolmMark, holm, holm_marks
-from millrace.stats.mean import MeanEstimate, OwnError, mean_estimate, mean_estimates
+from millrace.stats.mean import (
+    MeanEstimate,
+    OwnError,
+    mean_estimate,
+    mean_estimates,
+    mean_limits,
+)
 from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
-from millrace.stats.proportions import even_odds, proportion_limits
+from millrace.stats.proportions import (
+    against_at_most_half,
+    against_even,
+    even_odds,
+    proportion_limits,
+)
 from millrace.stats.rates import RateComparison, compare_rates, fisher
 from millrace.stats.ratio import Looks, RatioEstimate, log_ratios, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
@@ -31,6 +42,8 @@ __all__ = [
     "RatioEstimate",
     "Steady",
     "Summary",
+    "against_at_most_half",
+    "against_even",
     "benjamini_yekutieli",
     "blocks_to_decide",
     "blocks_wanted",
@@ -46,6 +59,7 @@ __all__ = [
     "log_ratios",
     "mean_estimate",
     "mean_estimates",
+    "mean_limits",
     "minimum_detectable_ratio",
     "paired_ratio",
     "proportion_limits",

@@ -37,6 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from millrace.stats.mean import mean_limits
+from millrace.stats.ratio import Looks
 from millrace.stats.steady import Steady, steady_state
 
 Kind = Literal["steady", "warm-up", "drift", "shift", "wave", "too short to tell"]
@@ -93,21 +95,26 @@ def course_of(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0
 
 
 def seen_together(
-    courses: Sequence[Course], *, margin: float = 0.02, alpha: float = 0.01
+    courses: Sequence[Course],
+    *,
+    margin: float = 0.02,
+    alpha: float = 0.01,
+    looks: Looks = "once",
 ) -> tuple[Course, ...]:
     """The courses of series that were measured one by one, where those that rise (or fall) alike
     are drifts though each by itself may be chance.
 
-    They do by Student's t on what each rises by, whose mean is more than twice the margin. Seconds
-    that depend on each other do not matter here: the series is the unit. Fewer than three say
-    nothing about their spread.
+    They do by Student's t on what each rises by, whose mean is more than twice the margin; for any
+    number of ``looks`` at more and more series, by the interval of ``sequential``. Seconds that
+    depend on each other do not matter here: the series is the unit. Fewer than three say nothing
+    about their spread.
     """
     rises = np.asarray([course.rise for course in courses if course.rise is not None])
     mean = float(rises.mean()) if len(rises) else 0.0
     if len(rises) < _FEWEST_ALIKE or abs(mean) <= 2 * margin:
         return tuple(courses)
-    error = float(rises.std(ddof=1)) / len(rises) ** 0.5
-    if abs(mean) <= float(stats.t.ppf(1 - alpha / 2, len(rises) - 1)) * error:
+    low, high = mean_limits(rises, alpha, looks)
+    if low <= 0 <= high:
         return tuple(courses)
     return tuple(
         replace(course, kind="drift", change=course.rise)

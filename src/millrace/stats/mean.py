@@ -20,6 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from millrace.stats import sequential
+from millrace.stats.ratio import Looks
+
 
 @dataclass(frozen=True)
 class MeanEstimate:
@@ -46,6 +49,23 @@ def mean_estimate(
     Raises ValueError for no value, or one that is not finite.
     """
     return mean_estimates([values], confidence=confidence, least_errors=[least_error])[0]
+
+
+def mean_limits(
+    values: ArrayLike, alpha: float, looks: Looks, *, least_error: float = 0.0
+) -> tuple[float, float]:
+    """The interval of the mean of ``values``, shape (n,) and in their unit, that is wrong with a
+    probability of ``alpha``: Student's for one look, that of ``sequential`` at more and more values
+    for any number of them. Infinite for fewer values than tell their own spread; ``least_error`` is
+    a standard error of the mean that theirs is not below."""
+    if looks == "any":
+        return sequential.mean_interval(values, alpha, least_error=least_error)
+    each = np.asarray(values, dtype=np.float64)
+    if len(each) < 2:
+        return -math.inf, math.inf
+    mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
+    half_width = float(special.stdtrit(len(each) - 1, 1 - alpha / 2)) * max(error, least_error)
+    return mean - half_width, mean + half_width
 
 
 @dataclass(frozen=True)

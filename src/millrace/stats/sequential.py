@@ -64,6 +64,25 @@ def interval(log_ratios: ArrayLike, alpha: float) -> tuple[float, float]:
     return low, high
 
 
+def mean_interval(
+    values: ArrayLike, alpha: float, *, least_error: float = 0.0
+) -> tuple[float, float]:
+    """The limits of the mean of ``values``, shape (n,), by the mixture of the mean alone, which has
+    all of ``alpha``; infinite below 3 of them.
+
+    It is for what is summed, whose mean matters however rare the values are that make it: by ranks
+    a few large values among many that are 0 are next to nothing. ``least_error`` is a standard
+    error of the mean that theirs is not below.
+    """
+    of_blocks = np.asarray(values, dtype=np.float64)
+    n_blocks = len(of_blocks)
+    if n_blocks < FEWEST_BLOCKS:
+        return -math.inf, math.inf
+    mean, error = float(of_blocks.mean()), float(of_blocks.std(ddof=1)) / math.sqrt(n_blocks)
+    half_width = _mean_critical(n_blocks, alpha / (_MEAN + _EARLY)) * max(error, least_error)
+    return mean - half_width, mean + half_width
+
+
 def p_value(log_ratios: ArrayLike) -> float | None:
     """The least ``alpha`` at which the interval of these values, shape (n,), excludes 0; None below
     3 blocks.
@@ -147,7 +166,10 @@ def _rank_limits(values: _Array, alpha: float) -> tuple[float, float]:
 
 def _least_shift(values: _Array, critical: float) -> float:
     """The least shift of ``values`` at which the statistic is not above ``critical``. It falls as
-    the shift grows, in steps, so that the range in which that is can be divided again and again."""
+    the shift grows, in steps, so that the range in which that is can be divided again and again.
+    What is left of it lies above the last shift that is known to be too small, so that values which
+    are this shift themselves, such as ratios of 1 among few others, are not excluded by rounding.
+    """
     above, below = float(values.min()) - max(float(np.ptp(values)), 1.0), float(values.max())
     if float(_t(_signed_scores(values - above))) <= critical:
         return -math.inf
@@ -156,7 +178,7 @@ def _least_shift(values: _Array, critical: float) -> float:
         is_above = _t(_signed_scores(values - shifts[:, np.newaxis])) > critical
         place = int(is_above.argmin())
         above, below = float(shifts[place - 1]), float(shifts[place])
-    return below
+    return above
 
 
 def _boundary(n_blocks: int, first: int, alpha: float) -> float:

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.calibration import (
     FALSE,
+    Calibrates,
+    Calibration,
     Pair,
+    calibration,
     detectable,
     in_sequence,
     noise_of,
 )
-from millrace.report.calibrations import age_text, smallest_text, verdicts_text
+from millrace.analysis.refusal import Refusal
+from millrace.report.calibrations import (
+    age_text,
+    as_json,
+    sentences,
+    smallest_text,
+    verdicts_text,
+)
 from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK, paired_ratio
+from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else
+from tests.unit.analysis.seconds import events
 
 MARGIN = 0.02
 
@@ -163,3 +179,79 @@ def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
     ]
     wrong, _ = in_sequence(apart, direction="higher", margin=MARGIN, most=16)
     assert sum(each.verdict in FALSE for each in wrong) > len(wrong) / 2
+
+
+def test_what_is_refused_is_neither_false_nor_found_and_ends_when_it_is_for_good() -> None:
+    def judged(blocks: Sequence[int]) -> Refusal:
+        return Refusal("unequal work", "", "unequal" if len(blocks) == 7 else None)
+
+    pairs = stream(40, sd=0.002, change=-0.10)
+    verdicts, rest = in_sequence(pairs, direction="higher", margin=MARGIN, most=10, judged=judged)
+    assert [len(each.blocks) for each in verdicts] == [7] * 5
+    assert {(each.verdict, each.refused) for each in verdicts} == {("inconclusive", "unequal work")}
+    assert len(rest) == 5
+
+
+A, AGAIN, SLOWED = "none", "again", "cpu=9.00%"
+
+
+def calibrated(
+    falls: Mapping[str, float], *, errors: Mapping[str, float] | None = None, blocks: int = 24
+) -> Calibration:
+    """Of trials whose throughput falls by so much, and which have errors in such a share of their
+    transactions, by the level of the slowdown."""
+
+    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+        level = str(levels["slowdown"])
+        noise = 0.01 * np.random.default_rng([*level.encode(), block]).standard_normal(30)
+        fall = falls.get(level, 0.0) * (np.arange(30) / 30)
+        return events(list(14_000 * (1 - fall + noise)), warmup=[14_000.0] * 5)
+
+    def also(levels: Levels, block: int) -> Values:
+        share = (errors or {}).get(str(levels["slowdown"]))
+        return nothing_else(levels, block) if share is None else {"errors": share * 420_000}
+
+    def rate(levels: Levels) -> float:
+        return 14_000.0 * (0.9 if levels["slowdown"] == SLOWED else 1.0)
+
+    run = QueryRun(
+        ("mysql-5.6.24",), ("point-query",), (8,), blocks, base=A, noise=0.002, rate=rate,
+        also=also, series=series, compare="slowdown",
+        factors={"slowdown": [A, AGAIN, SLOWED]},
+    ).build()  # fmt: skip
+    treatments = tuple(
+        replace(each, resolved={**each.resolved, "slowdown": A})
+        if each.levels["slowdown"] == AGAIN
+        else each
+        for each in run.treatments
+    )
+    asked = Calibrates("d1ge57", "sysbench", "server", "mysql-5.6.24", blocks=8, margin=MARGIN)
+    record = replace(run.run, spec={**run.run.spec, **asked.as_spec()})
+    return calibration(replace(run, run=record, treatments=treatments))
+
+
+def test_verdicts_are_refused_as_those_of_a_run() -> None:
+    steady = calibrated({})
+    assert (steady.refused, steady.false) == (0, 0)
+    assert {each.verdict for each in steady.verdicts} == {"equivalent"}
+    (planted,) = steady.groups[0].planted
+    assert planted.found("higher") == len(planted.verdicts) > 0
+
+    falling = calibrated({A: 0.2})
+    assert falling.refused == len(falling.verdicts) == 3
+    assert [len(each.blocks) for each in falling.verdicts] == [7, 7, 7]
+    assert falling.verdicts[0].refused.startswith("not steady: 7 of 7 trials of mysql-5.6.24 (")
+    (planted,) = falling.groups[0].planted
+    assert planted.found("higher") == 0
+    assert as_json(falling)["refused_verdicts"] == 3
+    assert any(
+        said.startswith("3 of 3 refused, as a run would; the first: not steady: 7 of 7 trials")
+        for said in sentences(falling)
+    )
+
+
+def test_work_that_is_not_the_same_is_refused_too() -> None:
+    found = calibrated({}, errors={AGAIN: 0.05})
+    assert found.refused == len(found.verdicts)
+    assert found.verdicts[0].refused.startswith("unequal work: 4.76 % of the transactions")
+    assert [len(each.blocks) for each in found.verdicts] == [5] * 4

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
+from millrace.analysis.refusal import Refused
 from millrace.analysis.stopping import Outlook, ending, outlook
 from millrace.stats import Looks
 from millrace.store.records import Design, StoredRun
 from tests.unit.analysis.builders import Fails, noisy
+from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.unit.analysis.seconds import events
 from tests.unit.analysis.sequential_runs import (
     BASE,
     SEQUENTIAL,
@@ -88,14 +93,17 @@ def test_a_base_that_fails_ends_its_group() -> None:
     assert (states(found), dict(found.needed)) == ({SLOW: "failing"}, {})
 
 
-def unequal(stored: StoredRun, why: str) -> RunAnalysis:
-    """The analysis as if the work of the comparisons had not been the same."""
+def refused(stored: StoredRun, for_good: Refused | None) -> RunAnalysis:
+    """The analysis as if the comparisons had been refused."""
     analysis = judge(stored)
     groups = tuple(
         replace(
             group,
             comparisons=tuple(
-                replace(each, verdict="inconclusive", unequal=why) for each in group.comparisons
+                replace(
+                    each, verdict="inconclusive", unequal="unequal work", refused_for_good=for_good
+                )
+                for each in group.comparisons
             ),
         )
         for group in analysis.groups
@@ -104,20 +112,35 @@ def unequal(stored: StoredRun, why: str) -> RunAnalysis:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "why", "state"),
-    [
-        (5, "unequal work: 3 % of the transactions ended in an error", "unequal"),
-        (4, "unequal work: 3 % of the transactions ended in an error", "open"),
-        (9, "work not shown to be equal: 3 %", "open"),
-    ],
+    ("for_good", "state"), [("unequal", "unequal"), ("unsteady", "unsteady"), (None, "open")]
 )
-def test_work_that_differs_for_certain_does_not_burn_the_limit(
-    blocks: int, why: str, state: str
+def test_what_is_refused_for_good_does_not_burn_the_limit(
+    for_good: Refused | None, state: str
 ) -> None:
-    stored = run_of({BASE: noisy(4, blocks), SLOW: noisy(8, blocks, seed=2)})
-    found = outlook(unequal(stored, why), SEQUENTIAL)
+    stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2)})
+    found = outlook(refused(stored, for_good), SEQUENTIAL)
     assert states(found) == {SLOW: state}
+    assert bool(found.needed) == (state == "open")
     assert all(number >= 1 for number in found.needed.values())
+
+
+def unsteady_run(blocks: int) -> StoredRun:
+    """Two servers of which the throughput of one falls in all of its trials."""
+
+    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+        noise = 0.01 * np.random.default_rng(block).standard_normal(30)
+        fall = 0.2 * np.arange(30) / 30 * (levels["server"] == SLOW)
+        return events(list(14_000 * (1 - fall + noise)), warmup=[14_000.0] * 5)
+
+    run = QueryRun((BASE, SLOW), ("point-query",), (8,), blocks, series=series)
+    return designed(run.build(), SEQUENTIAL)
+
+
+def test_too_many_unsteady_trials_refuse_a_verdict_at_once_and_end_it_later() -> None:
+    for blocks, state in ((5, "open"), (6, "open"), (7, "unsteady")):
+        stored = unsteady_run(blocks)
+        assert {c.verdict for c in judge(stored).comparisons()} == {"inconclusive"}
+        assert states(seen(stored)) == {SLOW: state}
 
 
 def test_the_limit_of_blocks_ends_a_run() -> None:

@@ -103,6 +103,13 @@ def test_a_short_warm_up_is_found_where_it_matters() -> None:
         assert at_least <= share(n_points, 0.0, cold, sd=0.02, n_series=100) <= at_most
 
 
+def test_more_of_them_are_wanted_where_there_are_many_looks() -> None:
+    alike = [Course("steady", rise=rise) for rise in (0.06, 0.08, 0.07)]
+    assert {course.kind for course in seen_together(alike)} == {"drift"}
+    assert {course.kind for course in seen_together(alike, looks="any")} == {"steady"}
+    assert {course.kind for course in seen_together(alike * 3, looks="any")} == {"drift"}
+
+
 @pytest.mark.parametrize(("before", "kind"), [(3, "warm-up"), (4, "warm-up"), (7, "shift")])
 def test_a_gross_step_is_found_in_ten_seconds(before: int, kind: Kind) -> None:
     found = course_of(series(10, 1 - 0.3 * (np.arange(10) < before), sd=0.01))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from millrace.stats import even_odds, proportion_limits, sd_limits
+from millrace.stats import (
+    against_at_most_half,
+    against_even,
+    even_odds,
+    proportion_limits,
+    sd_limits,
+)
 
 
 def test_the_limits_are_those_of_clopper_and_pearson() -> None:
@@ -64,3 +72,49 @@ def test_the_limits_of_a_deviation_hold_it() -> None:
     assert 460 < held < 490
     with pytest.raises(ValueError, match="one value"):
         sd_limits(1.0, 1)
+
+
+EVIDENCE = {"even": against_even, "at most half": against_at_most_half}
+
+
+def ever_reached(evidence: Callable[[int, int], float], probability: float, level: float) -> float:
+    """The probability that the evidence reaches the level in 200 tosses, exactly."""
+    below, reached = {0: 1.0}, 0.0
+    for tosses in range(1, 201):
+        after: dict[int, float] = {}
+        for heads, share in below.items():
+            after[heads] = after.get(heads, 0.0) + share * (1 - probability)
+            after[heads + 1] = after.get(heads + 1, 0.0) + share * probability
+        stopped = {heads for heads in after if evidence(heads, tosses) >= level}
+        reached += sum(after[heads] for heads in stopped)
+        below = {heads: share for heads, share in after.items() if heads not in stopped}
+    return reached
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_evidence_against_what_is_true_is_rare_at_all_looks_together(name: str) -> None:
+    assert 0.02 < ever_reached(EVIDENCE[name], 0.5, 20) <= 0.05
+    assert ever_reached(against_at_most_half, 0.3, 20) < 0.001
+    assert ever_reached(EVIDENCE[name], 0.8, 20) > 0.99
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+@given(st.integers(0, 300), st.data())
+def test_no_bet_on_the_next_toss_is_to_be_won(name: str, tosses: int, data: st.DataObject) -> None:
+    heads = data.draw(st.integers(0, tosses))
+    now, head, tail = (
+        EVIDENCE[name](heads + more, tosses + n) for more, n in ((0, 0), (1, 1), (0, 1))
+    )
+    assert (head + tail) / 2 == pytest.approx(now)
+    # The rarer heads are, the less there is to be won by the claim that they are frequent.
+    assert name == "even" or 0.3 * head + 0.7 * tail <= now * (1 + 1e-9)
+
+
+def test_evidence_is_as_strong_for_tails_and_says_nothing_without_a_toss() -> None:
+    assert against_even(0, 0) == pytest.approx(1) == against_at_most_half(0, 0)
+    assert against_even(2, 9) == pytest.approx(against_even(7, 9))
+    firsts = [next(n for n in range(k, 60) if against_even(n - k, n) >= 20) for k in range(3)]
+    assert firsts == [7, 12, 16]
+    assert against_even(5000, 5000) > 1e300
+    with pytest.raises(ValueError, match="heads"):
+        against_even(3, 2)

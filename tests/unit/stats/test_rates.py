@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats import compare_rates
+from millrace.stats import Looks, compare_rates
 
 Side = list[tuple[int, int]]
 
 TOLERANCE = 0.01
 
 
-def shown(base: Side, candidate: Side, tolerance: float = TOLERANCE) -> str:
-    return compare_rates(base, candidate, tolerance=tolerance).shown
+def shown(base: Side, candidate: Side, tolerance: float = TOLERANCE, looks: Looks = "once") -> str:
+    return compare_rates(base, candidate, tolerance=tolerance, looks=looks).shown
 
 
 def drawn(
@@ -134,9 +134,44 @@ def test_unlike_rates_are_told_apart(blocks: int, other: float, tries: int, leas
     assert told_apart / repeats >= least
 
 
-def test_one_wild_block_is_enough() -> None:
+def ever(
+    rates: tuple[float, float], bursts: float, said: str, looks: Looks, *, most: int = 16
+) -> float:
+    """How often such rates are shown to be so at any look, after every block from the fifth on."""
+    source = np.random.default_rng(20_260_801)
+    repeats, count = 150, 0
+    for _ in range(repeats):
+        one, other = (drawn(source, most, rate, 100_000, bursts) for rate in rates)
+        seen = (shown(one[:n], other[:n], looks=looks) for n in range(5, most + 1))
+        count += said in seen
+    return count / repeats
+
+
+@pytest.mark.parametrize(
+    ("rates", "bursts", "said"),
+    [((0.05, 0.05), 1.0, "different"), ((0.005, 0.005), 0.5, "different"),
+     ((0.02, 0.03), 0.2, "equal")],
+)  # fmt: skip
+def test_what_is_shown_at_any_of_many_looks_is_rarely_wrong(
+    rates: tuple[float, float], bursts: float, said: str
+) -> None:
+    assert ever(rates, bursts, said, "any") <= at_most(0.05, 150)
+
+
+def test_looks_by_what_holds_for_one_would_be_wrong_far_more_often() -> None:
+    assert ever((0.05, 0.05), 1.0, "different", "once") > 0.5
+
+
+def test_what_is_to_be_seen_is_seen_by_looks() -> None:
+    assert ever((0.01, 0.03), 0.5, "different", "any") >= 0.9
+    assert ever((0.005, 0.005), 0.3, "equal", "any") >= 0.95
+
+
+def test_one_wild_block_is_enough_unless_there_may_be_more() -> None:
     base = [(0, 100_000)] * 5
-    assert shown(base, [(0, 100_000)] * 4 + [(20_000, 100_000)]) == "different"
+    wild = [(0, 100_000)] * 4 + [(20_000, 100_000)]
+    assert shown(base, wild) == "different"
+    assert shown(base, wild, looks="any") == "neither"
 
 
 def test_a_difference_that_cannot_be_proved_is_not_equality() -> None:
@@ -168,16 +203,16 @@ sides = st.lists(
 )
 
 
-@given(sides)
-def test_a_treatment_does_not_differ_from_itself(side: Side) -> None:
-    assert shown(side, side) != "different"
+@given(sides, st.sampled_from(["once", "any"]))
+def test_a_treatment_does_not_differ_from_itself(side: Side, looks: Looks) -> None:
+    assert shown(side, side, looks=looks) != "different"
 
 
-@given(sides, sides)
-def test_it_does_not_matter_which_side_is_the_base(one: Side, other: Side) -> None:
+@given(sides, sides, st.sampled_from(["once", "any"]))
+def test_it_does_not_matter_which_side_is_the_base(one: Side, other: Side, looks: Looks) -> None:
     blocks = min(len(one), len(other))
-    found = compare_rates(one[:blocks], other[:blocks], tolerance=TOLERANCE)
-    swapped = compare_rates(other[:blocks], one[:blocks], tolerance=TOLERANCE)
+    found = compare_rates(one[:blocks], other[:blocks], tolerance=TOLERANCE, looks=looks)
+    swapped = compare_rates(other[:blocks], one[:blocks], tolerance=TOLERANCE, looks=looks)
     assert found.shown == swapped.shown
     assert (found.base, found.candidate) == (swapped.candidate, swapped.base)
 

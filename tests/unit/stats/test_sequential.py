@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from millrace.stats import paired_ratio, sequential
-from millrace.stats.sequential import critical_t, interval, p_value, sides
+from millrace.stats.sequential import critical_t, interval, mean_interval, p_value, sides
 
 ALPHA = 0.05
 BLOCKS = 40
@@ -182,3 +182,29 @@ def test_two_blocks_say_nothing_and_equal_ones_all() -> None:
     assert p_value([0.125] * 3) == 0.0
     assert interval([0.125] * 9, ALPHA) == pytest.approx((0.125, 0.125))
     assert p_value([0.0] * 9) == 1.0
+
+
+@pytest.mark.parametrize("blocks", [8, 12, 19, 20, 40])
+def test_one_other_value_among_equal_ones_is_no_difference(blocks: int) -> None:
+    """As of a percentile that is the same number in all blocks but one."""
+    for other in (0.2, -0.2):
+        low, high = interval([0.0] * (blocks - 1) + [other], ALPHA)
+        assert low <= 0 <= high
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy tails", "outliers"])
+def test_the_interval_of_the_mean_alone_holds_at_all_looks(noise: str) -> None:
+    drawn = NOISE[noise](np.random.default_rng(31), (200, 25))
+    ever = 0
+    for of_blocks in drawn:
+        limits = (mean_interval(of_blocks[:n], ALPHA) for n in range(1, 26))
+        ever += any(low > 0 or high < 0 for low, high in limits)
+    assert ever <= stats.binom.ppf(0.99, 200, ALPHA)
+
+
+def test_the_interval_of_the_mean_alone_does_not_pass_over_what_is_rare() -> None:
+    once = [0.0] * 19 + [0.2]
+    assert mean_interval(once, ALPHA)[1] > 0.04 > 1e-9 > interval(once, ALPHA)[1]
+    assert mean_interval(once[:2], ALPHA) == (-math.inf, math.inf)
+    low, high = mean_interval([0.0] * 5, ALPHA, least_error=0.01)
+    assert -low == high > 0.02
