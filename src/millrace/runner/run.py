@@ -118,7 +118,7 @@ def experiment_spec(experiment: Experiment) -> dict[str, Any]:
 def design_of(experiment: Experiment) -> Design:
     """How many blocks a run of the experiment is to have."""
     kind: Literal["fixed", "sequential"] = "sequential" if experiment.sequential else "fixed"
-    return Design(kind, experiment.blocks, experiment.max_time_s)
+    return Design(kind, experiment.blocks, experiment.max_time_s, experiment.side_by_side)
 
 
 def utc_now() -> str:

@@ -66,11 +66,18 @@ class HostRecord:
 @dataclass(frozen=True)
 class Design:
     """How many blocks a run is to have: exactly ``blocks``, or as many as it takes to decide each
-    comparison, but no more than that and than fit into ``max_time_s`` of trials."""
+    comparison, but no more than that and than fit into ``max_time_s`` of trials. Trials take turns,
+    or the two of a pair are measured ``side_by_side``, each on half of the CPUs."""
 
     kind: Literal["fixed", "sequential"]
     blocks: int
     max_time_s: float | None = None
+    side_by_side: bool = False
+
+    @property
+    def abreast(self) -> int:
+        """How many trials are measured at a time."""
+        return 2 if self.side_by_side else 1
 
 
 @dataclass(frozen=True)
