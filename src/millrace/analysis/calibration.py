@@ -246,6 +246,7 @@ class _Trials:
         self.metric = metric
         self.factor = str(spec["compare"]["factor"])
         self.base: Level = spec["compare"]["base"]
+        self.abreast = stored.run.design.abreast
         self._varied = [
             each["name"]
             for each in spec["factors"]
@@ -371,4 +372,6 @@ def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
 def _block_s(trials: _Trials, base: str, again: str) -> float | None:
     ours, theirs = trials.durations.get(base, {}), trials.durations.get(again, {})
     both = ours.keys() & theirs.keys()
-    return fmean(ours[block] + theirs[block] for block in both) if both else None
+    if not both:
+        return None
+    return fmean(ours[block] + theirs[block] for block in both) / trials.abreast

@@ -102,7 +102,7 @@ def judge(
         controls=base_against_itself(
             every, groups, headline, confidence=CONFIDENCE, looks=holds_for
         ),
-        spent_s=math.fsum(trial_s(attempt) for attempt in with_controls.attempts),
+        spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
     )
 
 

@@ -17,7 +17,7 @@ from millrace.errors import Interrupted
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Plan
 from millrace.load import client as load
-from millrace.runner import cpu_wakeup, doctor, host, prepare
+from millrace.runner import cpu_wakeup, doctor, halves, host, prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
 from millrace.runner.cpu_wakeup import Rule
@@ -53,7 +53,7 @@ def _go_on(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: bool
     if now.is_over:
         return
     given, estimate = _ready(stack, store, chosen)
-    trial_s = estimate.time_s / estimate.n_trials
+    trial_s = estimate.time_s / sum(trial.hosts for trial in chosen.plan.trials)
     ended = {trial.id for trial in now.begun} - {trial.id for trial in now.waiting}
     open_trials = {trial.id for trial in chosen.plan.trials} - ended
     watched = RunProgress(chosen.plan, open_trials, estimate.time_s)
@@ -123,6 +123,7 @@ def run_input(stack: ExitStack, plan: Plan, earlier: StoredRun | None) -> runner
         expected,
         stack.enter_context(data_file),
         _rule(plan, treatments.values(), earlier),
+        halves.of_this_host() if plan.experiment.side_by_side else None,
     )
 
 

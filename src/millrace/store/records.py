@@ -25,6 +25,10 @@ CONFIRMS = "confirms"
 CALIBRATES = "calibrates"
 """The key of a run's ``spec`` that says which experiment it calibrates this host for."""
 
+BESIDE = "beside"
+"""The step at which a trial is left out because the other one of its pair, which was measured at
+the same time, failed."""
+
 BISECTS = "bisects"
 """The key of a run's ``spec`` that says between which servers it searches a change."""
 
