@@ -159,10 +159,11 @@ def _pairs(
 def _failure(
     treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
 ) -> str | None:
-    """Why the treatment has no result at all, if every trial of it failed so far."""
-    if treatment.finished or not treatment.failed:
+    """Why the treatment has no result at all, if every trial of it failed so far, and not only the
+    ones beside them."""
+    failure = first_failures.get(treatment.id)
+    if treatment.finished or failure is None:
         return None
-    failure = first_failures[treatment.id]
     return f"{name} failed at step {failure.step}: {failure.reason}"
 
 

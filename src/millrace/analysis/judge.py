@@ -24,7 +24,7 @@ from millrace.analysis.work import asks_the_same, operations_asked
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
 from millrace.stats import Looks
-from millrace.store.records import Purpose, ServerRecord, StoredRun
+from millrace.store.records import BESIDE, Purpose, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 
@@ -155,7 +155,9 @@ def _groups(
     looks: Looks,
 ) -> tuple[Group, ...]:
     """Treatments by the levels of their held factors, each group against its base."""
-    first_failures = {failure.treatment_id: failure for failure in reversed(failures)}
+    # A trial that was left out for the sake of the one beside it did not fail itself.
+    own = [failure for failure in failures if failure.step != BESIDE]
+    first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:
         by_held.setdefault(tuple(treatment.held.items()), []).append(treatment)

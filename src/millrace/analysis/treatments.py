@@ -58,7 +58,7 @@ def analyse_treatments(
             base=base,
             label=label_of(treatment, label_factors),
             confidence=confidence,
-            cpus=conditions.host_cpus(stored.run.host),
+            cpus=conditions.trial_cpus(stored.run),
             margin=margin,
             operations=operations_asked(stored.run.spec),
         )
@@ -111,7 +111,7 @@ def _analyse(
     base: Level,
     label: str,
     confidence: float,
-    cpus: int | None,
+    cpus: float | None,
     margin: float,
     operations: int,
 ) -> TreatmentAnalysis:

@@ -13,6 +13,7 @@ from millrace.cli.console import err
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
 from millrace.cli.servers import DownloadBar
+from millrace.cli.side_by_side import refuse_uncalibrated
 from millrace.errors import Interrupted
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Plan
@@ -68,6 +69,7 @@ def _ready(stack: ExitStack, store: Store, chosen: Chosen) -> tuple[runner.RunIn
     plan = chosen.plan
     prepare.refuse_missing_cpus(plan.experiment)
     prepare.refuse_attached(plan)
+    refuse_uncalibrated(store, chosen.run, plan)
     estimate = estimate_or_refuse(plan, store)
     earlier = None if chosen.is_new else store.load_run(chosen.run.id)
     return run_input(stack, plan, earlier), estimate

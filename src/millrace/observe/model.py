@@ -5,8 +5,9 @@ What it found is plain data, a section or more of the document that ``collecting
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -29,7 +30,8 @@ class Target:
 
     ``pid`` and ``data_dir`` are None where they cannot be seen from here. ``statements`` are those
     of the test by name, with values, as a client would send them. ``limit_s`` is for one question.
-    ``board`` is where clients show their statements, None where they do not.
+    ``board`` is where clients show their statements, None where they do not. ``own_pid`` is the
+    millrace whose processes, all that it started, do not count as others of the host.
     """
 
     instance: Instance | AttachedInstance
@@ -39,6 +41,7 @@ class Target:
     statements: Mapping[str, str]
     limit_s: float
     board: Board | None = None
+    own_pid: int = field(default_factory=os.getpid)
 
 
 class Observer(Protocol):

@@ -202,7 +202,15 @@ def measure(
         if driving is not None:
             counters = opened.enter_context(counters_of(driving.instance))
         collector = opened.enter_context(
-            observed(given.observers, work, instance, database, run_spec, shown=shown)
+            observed(
+                given.observers,
+                work,
+                instance,
+                database,
+                run_spec,
+                shown=shown,
+                is_side=given.half is not None,
+            )
         )
         placed = _placed(given.control, instance, database)
         slowed = opened.enter_context(slowing.in_force(given.slowdown, instance, window(work)))

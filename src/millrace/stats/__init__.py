@@ -8,7 +8,7 @@ from millrace.stats.histogram import Histogram
 from millrace.stats.holm import HolmMark, holm, holm_marks
 from millrace.stats.mean import MeanEstimate, OwnError, mean_estimate, mean_estimates
 from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
-from millrace.stats.proportions import even_odds, proportion_limits
+from millrace.stats.proportions import as_many_or_more, even_odds, proportion_limits
 from millrace.stats.rates import RateComparison, compare_rates, fisher
 from millrace.stats.ratio import Looks, RatioEstimate, log_ratios, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
@@ -31,6 +31,7 @@ __all__ = [
     "RatioEstimate",
     "Steady",
     "Summary",
+    "as_many_or_more",
     "benjamini_yekutieli",
     "blocks_to_decide",
     "blocks_wanted",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from millrace.stats import even_odds, proportion_limits, sd_limits
+from millrace.stats import as_many_or_more, even_odds, proportion_limits, sd_limits
 
 
 def test_the_limits_are_those_of_clopper_and_pearson() -> None:
@@ -64,3 +64,14 @@ def test_the_limits_of_a_deviation_hold_it() -> None:
     assert 460 < held < 490
     with pytest.raises(ValueError, match="one value"):
         sd_limits(1.0, 1)
+
+
+@given(st.integers(0, 60), st.sampled_from([0.01, 0.05, 0.5]), st.data())
+def test_as_many_or_more_is_the_one_sided_binomial_test(
+    trials: int, rate: float, data: st.DataObject
+) -> None:
+    events = data.draw(st.integers(0, trials))
+    known = sum(float(binom.pmf(each, trials, rate)) for each in range(events, trials + 1))
+    assert as_many_or_more(events, trials, rate) == pytest.approx(known, abs=1e-12)
+    with pytest.raises(ValueError, match="events"):
+        as_many_or_more(trials + 1, trials, rate)
