@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from millrace import workloads
 from millrace.errors import InvalidInput, UserError
 from millrace.experiment.controls import with_controls
+from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Experiment, PlannedTrial
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.read import Overrides
@@ -191,3 +192,18 @@ def test_the_plan_command_shows_halves_and_refuses(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "small.toml: 1 mistake" in refused.stderr
     assert "--in-turns" in refused.stderr
+
+
+def test_a_pair_takes_half_the_time_and_the_disk_of_two(tmp_path: Path) -> None:
+    def at(**overrides: Any) -> Estimate:
+        plan = expand(read_text(tmp_path, FILE, overrides=Overrides(**overrides)), seed=1)
+        needs = {each.id: Needs(1_000_000, binary_log=False) for each in plan.treatments}
+        return estimate(plan, needs=needs, host_free_bytes=0)
+
+    beside, in_turns = at(), at(side_by_side=False)
+    assert beside.n_trials == in_turns.n_trials
+    assert beside.time_s == pytest.approx(in_turns.time_s / 2)
+    assert beside.least_time_s == pytest.approx(in_turns.least_time_s / 2)
+    assert beside.peak_disk_bytes == 2 * in_turns.peak_disk_bytes
+    assert " beside " in beside.peak_treatment
+    assert " beside " not in in_turns.peak_treatment
