@@ -19,6 +19,7 @@ from millrace.analysis.model import (
     TreatmentAnalysis,
     VariablesComparison,
 )
+from millrace.analysis.together import least_together
 from millrace.analysis.treatments import analyse_treatments, find_failures, trial_s
 from millrace.analysis.work import asks_the_same, operations_asked
 from millrace.errors import UserError
@@ -103,6 +104,7 @@ def judge(
             every, groups, headline, confidence=CONFIDENCE, looks=holds_for
         ),
         spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
+        together=least_together(stored),
     )
 
 

@@ -258,7 +258,8 @@ class RunAnalysis:
     result each time more were added; ``holds_for`` which looks the intervals hold for.
     ``controls`` are the base against itself, ``spent_s`` how long all of ``trials`` took.
     ``calibrations`` is the one of the host that is quoted, empty where there is none, None where
-    nobody looked for one.
+    nobody looked for one. ``together`` is the least share of a pair's measured time in which both
+    were measured, None where trials took turns.
     """
 
     run: RunRecord
@@ -280,6 +281,7 @@ class RunAnalysis:
     controls: Controls | None = None
     spent_s: float = 0.0
     calibrations: tuple[QuotedCalibration, ...] | None = None
+    together: float | None = None
 
     @property
     def base_text(self) -> str:
