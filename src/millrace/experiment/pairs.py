@@ -45,7 +45,7 @@ def block_order(
         pairs.setdefault(held(treatment, compare.factor), []).append(treatment)
     keyed = [(_base(pair, compare), pair) for pair in pairs.values()]
     keyed.sort(key=lambda each: drawn(f"{seed}:{block}:{each[0].id}:pair"))
-    ordered = []
+    ordered: list[tuple[Treatment, int]] = []
     for base, pair in keyed:
         first = (drawn(f"{seed}:{block // 2}:{base.id}:side")[0] + block) % 2
         sides = [(each, first if each is base else 1 - first) for each in pair]

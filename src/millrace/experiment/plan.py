@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -54,11 +54,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
     ordered = [
         (block, purpose, treatment, side)
         for block, of_purpose, purpose in (*blocks, *profiled)
-        for treatment, side in (
-            pairs.block_order(treatments, experiment.compare, of_purpose, block)
-            if experiment.side_by_side and purpose == _MEASURE
-            else _block_order(treatments, of_purpose, block)
-        )
+        for treatment, side in _block_order(experiment, treatments, purpose, of_purpose, block)
     ]
     trials = tuple(
         PlannedTrial(
@@ -132,8 +128,15 @@ def _definitions(
 
 
 def _block_order(
-    treatments: tuple[Treatment, ...], seed: str, block: int
-) -> list[tuple[Treatment, None]]:
+    experiment: Experiment,
+    treatments: tuple[Treatment, ...],
+    purpose: Purpose,
+    seed: str,
+    block: int,
+) -> Sequence[tuple[Treatment, int | None]]:
+    """The treatments of a block, each with its half of the CPUs, None where it has all."""
+    if experiment.side_by_side and purpose == _MEASURE:
+        return pairs.block_order(treatments, experiment.compare, seed, block)
     ordered = sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))
     return [(treatment, None) for treatment in ordered]
 
