@@ -30,7 +30,14 @@ from millrace.stats import (
     sd_limits,
     summarise,
 )
-from millrace.store.records import CALIBRATES, RunRecord, StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import (
+    BESIDE,
+    CALIBRATES,
+    RunRecord,
+    StoredAttempt,
+    StoredRun,
+    TrialRecord,
+)
 
 TABLE = (5, 10, 20, 40)
 """Numbers of blocks of which the smallest change is told."""
@@ -265,7 +272,8 @@ class _Trials:
     def _take(self, trial: TrialRecord, attempt: StoredAttempt) -> None:
         of = trial.treatment_id
         if attempt.outcome == "failed":
-            self.failed[of] = self.failed.get(of, 0) + 1
+            failed_itself = attempt.failed_step != BESIDE
+            self.failed[of] = self.failed.get(of, 0) + failed_itself
             return
         value = self.metric.value(attempt)
         if value is None:

@@ -176,11 +176,11 @@ def _verdict(
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
-    """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any."""
+    """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any by itself."""
     return " and ".join(
-        f"{t.failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
+        f"{failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
         for t, name in zip(treatments, names, strict=True)
-        if t.failed
+        if (failed := t.failed - t.left_out)
     )
 
 

@@ -72,6 +72,7 @@ class TreatmentAnalysis:
     state; empty or None where no clients were driven.
     ``instances`` are as its last finished (or failed) trial recorded them. ``failed_last`` is how
     many of its newest trials failed, one after the other; ``trial_s`` how long a trial takes.
+    ``left_out`` of the ``failed`` trials did not fail themselves, but the one beside them.
     """
 
     id: str
@@ -94,6 +95,7 @@ class TreatmentAnalysis:
     steadiness: tuple[TrialSteadiness, ...]
     instances: tuple[InstanceAnalysis, ...]
     failed_last: int = 0
+    left_out: int = 0
     trial_s: float | None = None
 
     @property

@@ -21,6 +21,7 @@ from millrace.analysis.work import operations_asked, trial_work
 from millrace.levels import Level, level_text
 from millrace.stats import summarise
 from millrace.store.records import (
+    BESIDE,
     InstanceRecord,
     StoredAttempt,
     StoredRun,
@@ -147,6 +148,7 @@ def _analyse(
         steadiness=steadiness(finished, margin=margin, operations=operations),
         instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
         failed_last=_failed_last(ended),
+        left_out=sum(attempt.failed_step == BESIDE for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
     )
 

@@ -112,8 +112,10 @@ def test_a_trial_that_was_left_out_did_not_fail_itself() -> None:
     assert comparison.verdict == "failed"
     assert comparison.reason.startswith(f"{OTHER_SERVER} failed at step start: no such option")
     assert not comparison.only_base_failed
+    assert comparison.lost == f"3 of 3 trials of {OTHER_SERVER} failed"
     of_base = RunBuilder({BASE: (broken,) * 3, OTHER_SERVER: (LEFT_OUT,) * 3}).build()
     (comparison, *_) = judge(of_base).comparisons()
     assert comparison.verdict == "failed"
     assert comparison.reason.startswith(f"the base {BASE} failed at step start")
     assert comparison.only_base_failed
+    assert comparison.lost == f"3 of 3 trials of {BASE} failed"
