@@ -105,9 +105,9 @@ class Watch:
             if account.server == self._kill:
                 for process in account.live_processes():
                     os.kill(process.pid, signal.SIGKILL)
-        for process in psutil.Process().children(recursive=True):
-            if process.name() == "millrace-load" and "run" in process.cmdline():
-                self.clients.add(frozenset(os.sched_getaffinity(process.pid)))
+        for child in psutil.Process().children(recursive=True):
+            if child.name() == "millrace-load" and "run" in child.cmdline():
+                self.clients.add(frozenset(os.sched_getaffinity(child.pid)))
 
 
 def pair(
