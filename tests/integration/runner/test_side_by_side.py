@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +102,15 @@ class Watch:
         if event["event"] != "interval":
             return
         for account in processes.running():
-            self.servers[account.server] = affinities(account)
-            if account.server == self._kill:
+            if self._kill is None:
+                self.servers[account.server] = affinities(account)
+            elif account.server == self._kill:
                 for process in account.live_processes():
-                    os.kill(process.pid, signal.SIGKILL)
+                    processes.end(process, signal.SIGKILL, limit_s=LIMIT_S)
         for child in psutil.Process().children(recursive=True):
-            if child.name() == "millrace-load" and "run" in child.cmdline():
-                self.clients.add(frozenset(os.sched_getaffinity(child.pid)))
+            with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                if child.name() == "millrace-load" and "run" in child.cmdline():
+                    self.clients.add(frozenset(os.sched_getaffinity(child.pid)))
 
 
 def pair(
@@ -187,9 +190,9 @@ def test_two_of_the_same_server_start_from_the_same_template(server_of: ServerOf
 def test_where_a_server_does_not_start_the_other_is_left_out(server_of: ServerOf) -> None:
     wrong = Option("no_such_option", "1", False, "test")
     left_out, failed = pair(server_of, Watch(), second_options=(wrong,))
-    assert (failed.outcome, failed.failed_step) == ("failed", "initialise")
+    assert (failed.outcome, failed.failed_step) == ("failed", "start")
     assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
-    assert f"{SERVERS[1]}, beside it, failed at step initialise" in str(left_out.reason)
+    assert f"{SERVERS[1]}, beside it, failed at step start" in str(left_out.reason)
     assert processes.running() == []
 
 
@@ -243,7 +246,7 @@ def calibrated(place: Place, file: Path) -> None:
     host, versions = carrying_out.host_record(), carrying_out.versions()
     with Store.open(place.store) as store:
         run = None
-        for block in range(60):
+        for block in range(100):
             wanted = Wanted(AGAIN, groups)
             plan = block_plan(experiment, wanted, seed=1, block=block, position=2 * block)
             run = run or runner.new_run_record(plan, host, versions, "millrace calibrate")
