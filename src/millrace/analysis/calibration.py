@@ -35,6 +35,7 @@ from millrace.stats import (
     summarise,
 )
 from millrace.store.records import (
+    BESIDE,
     CALIBRATES,
     SLOWED_S,
     STOPPED_S,
@@ -284,6 +285,7 @@ class _Trials:
         self.asked = asked
         self.factor = str(spec["compare"]["factor"])
         self.base: Level = spec["compare"]["base"]
+        self.abreast = stored.run.design.abreast
         self._varied = [
             each["name"]
             for each in spec["factors"]
@@ -305,7 +307,8 @@ class _Trials:
     def _take(self, trial: TrialRecord, attempt: StoredAttempt) -> None:
         of = trial.treatment_id
         if attempt.outcome == "failed":
-            self.failed[of] = self.failed.get(of, 0) + 1
+            failed_itself = attempt.failed_step != BESIDE
+            self.failed[of] = self.failed.get(of, 0) + failed_itself
             return
         value = self.metric.value(attempt)
         if value is None:
@@ -452,4 +455,6 @@ def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
 def _block_s(trials: _Trials, base: str, again: str) -> float | None:
     ours, theirs = trials.durations.get(base, {}), trials.durations.get(again, {})
     both = ours.keys() & theirs.keys()
-    return fmean(ours[block] + theirs[block] for block in both) if both else None
+    if not both:
+        return None
+    return fmean(ours[block] + theirs[block] for block in both) / trials.abreast

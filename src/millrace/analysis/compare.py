@@ -141,10 +141,11 @@ def _pairs(
 def _failure(
     treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
 ) -> str | None:
-    """Why the treatment has no result at all, if every trial of it failed so far."""
-    if treatment.finished or not treatment.failed:
+    """Why the treatment has no result at all, if every trial of it failed so far, and not only the
+    ones beside them."""
+    failure = first_failures.get(treatment.id)
+    if treatment.finished or failure is None:
         return None
-    failure = first_failures[treatment.id]
     return f"{name} failed at step {failure.step}: {failure.reason}"
 
 
@@ -157,11 +158,11 @@ def _verdict(
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
-    """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any."""
+    """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any by itself."""
     return " and ".join(
-        f"{t.failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
+        f"{failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
         for t, name in zip(treatments, names, strict=True)
-        if t.failed
+        if (failed := t.failed - t.left_out)
     )
 
 

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from millrace.stats import Looks
-from millrace.store.records import HostRecord, StoredAttempt, StoredRun
+from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class DriveConditions:
     they were to warm up until throughput was steady. ``not_kept`` trials loaded their tables
     themselves, since no template could be kept, as ``not_kept_why`` says. ``templates_saved_s`` is
     what restoring instead of loading saved in all. CPU times are of the measured part, a
-    transaction; ``client_share`` is the load generator's share of the host's CPUs. None where it
-    was not measured.
+    transaction; ``client_share`` is the load generator's share of the CPUs that the trials had.
+    None where it was not measured.
     """
 
     trials: int
@@ -47,7 +47,7 @@ class DriveConditions:
 
 
 def drive_conditions(
-    finished: Sequence[StoredAttempt], *, cpus: int | None
+    finished: Sequence[StoredAttempt], *, cpus: float | None
 ) -> DriveConditions | None:
     """The conditions in words' reach; None where no trial drove clients."""
     driven = [a for a in finished if _measured(a, "transactions") is not None]
@@ -86,11 +86,12 @@ def drive_conditions(
     )
 
 
-def host_cpus(host: HostRecord) -> int | None:
-    """Logical CPUs of the host; None where its facts do not tell."""
-    cpu = host.facts.get("cpu")
+def trial_cpus(run: RunRecord) -> float | None:
+    """Logical CPUs that a trial of a run had: those of the host, or half of them where pairs were
+    measured side by side; None where the host's facts do not tell."""
+    cpu = run.host.facts.get("cpu")
     threads = cpu.get("threads") if isinstance(cpu, dict) else None
-    return threads if isinstance(threads, int) and threads > 0 else None
+    return threads / run.design.abreast if isinstance(threads, int) and threads > 0 else None
 
 
 def _saved(driven: Sequence[StoredAttempt]) -> float | None:

@@ -19,12 +19,13 @@ from millrace.analysis.model import (
     TreatmentAnalysis,
     VariablesComparison,
 )
+from millrace.analysis.together import least_together
 from millrace.analysis.treatments import analyse_treatments, find_failures, trial_s
 from millrace.analysis.work import asks_the_same, operations_asked
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
 from millrace.stats import Looks
-from millrace.store.records import Purpose, ServerRecord, StoredRun
+from millrace.store.records import BESIDE, Purpose, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 
@@ -104,7 +105,8 @@ def judge(
         controls=base_against_itself(
             every, groups, headline, confidence=CONFIDENCE, looks=holds_for
         ),
-        spent_s=math.fsum(trial_s(attempt) for attempt in with_controls.attempts),
+        spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
+        together=least_together(stored),
     )
 
 
@@ -157,7 +159,9 @@ def _groups(
     looks: Looks,
 ) -> tuple[Group, ...]:
     """Treatments by the levels of their held factors, each group against its base."""
-    first_failures = {failure.treatment_id: failure for failure in reversed(failures)}
+    # A trial that was left out for the sake of the one beside it did not fail itself.
+    own = [failure for failure in failures if failure.step != BESIDE]
+    first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:
         by_held.setdefault(tuple(treatment.held.items()), []).append(treatment)

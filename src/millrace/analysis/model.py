@@ -73,6 +73,7 @@ class TreatmentAnalysis:
     state; empty or None where no clients were driven.
     ``instances`` are as its last finished (or failed) trial recorded them. ``failed_last`` is how
     many of its newest trials failed, one after the other; ``trial_s`` how long a trial takes.
+    ``left_out`` of the ``failed`` trials did not fail themselves, but the one beside them.
     """
 
     id: str
@@ -95,6 +96,7 @@ class TreatmentAnalysis:
     steadiness: tuple[TrialSteadiness, ...]
     instances: tuple[InstanceAnalysis, ...]
     failed_last: int = 0
+    left_out: int = 0
     trial_s: float | None = None
 
     @property
@@ -263,7 +265,8 @@ class RunAnalysis:
     ``controls`` are the base against itself, ``spent_s`` how long all of ``trials`` took,
     ``made_again`` how many had failed and were made again when all had ended.
     ``calibrations`` is the one of the host that is quoted, empty where there is none, None where
-    nobody looked for one.
+    nobody looked for one. ``together`` is the least share of a pair's measured time in which both
+    were measured, None where trials took turns.
     """
 
     run: RunRecord
@@ -286,6 +289,7 @@ class RunAnalysis:
     spent_s: float = 0.0
     made_again: int = 0
     calibrations: tuple[QuotedCalibration, ...] | None = None
+    together: float | None = None
 
     @property
     def base_text(self) -> str:

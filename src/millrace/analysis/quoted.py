@@ -8,12 +8,12 @@ machine, a filling disk, a package that was updated) changes within weeks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from millrace.analysis.calibration import Calibrates, Calibration, calibrates
 from millrace.analysis.model import QuotedCalibration
-from millrace.store.records import RunRecord
+from millrace.store.records import HostRecord, RunRecord
 from millrace.store.same_host import changes
 
 MOST_DAYS = 14
@@ -21,9 +21,20 @@ MOST_DAYS = 14
 
 def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
     """Those that calibrate the host, the newest first, in the order in which a report of ``run``
-    would quote them: those of its experiment and its base go before all others."""
-    of_experiment = [each for each in calibrations if _is_of(run, calibrates(each))]
-    return [*of_experiment, *(each for each in calibrations if each not in of_experiment)]
+    would quote them: those of its experiment and its base go before all others. What was measured
+    in turns says nothing of pairs side by side, nor the other way round."""
+    alike = [each for each in calibrations if _is_like(run, each)]
+    first = of_experiment(run, alike)
+    return [*first, *(each for each in alike if each not in first)]
+
+
+def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those for the experiment of ``run`` and its base, measured as it is."""
+    return [each for each in calibrations if _is_like(run, each) and _is_of(run, calibrates(each))]
+
+
+def _is_like(run: RunRecord, other: RunRecord) -> bool:
+    return run.design.side_by_side == other.design.side_by_side
 
 
 def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
@@ -39,6 +50,7 @@ def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibrati
     """A calibration as the report of ``run`` quotes it, ``now``."""
     limits = found.limits(found.false)
     ended = datetime.fromisoformat(found.ended_utc)
+    created = datetime.fromisoformat(run.created_utc)
     return QuotedCalibration(
         run=found.run.id,
         experiment=found.calibrates.name,
@@ -52,14 +64,17 @@ def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibrati
         high=None if limits is None else limits[1],
         smallest=found.smallest(found.calibrates.blocks),
         blocks=found.calibrates.blocks,
-        stale=_stale(run, found, ended),
+        stale=stale(found, run.host, run.versions, created),
     )
 
 
-def _stale(run: RunRecord, found: Calibration, ended: datetime) -> tuple[str, ...]:
-    apart = abs(datetime.fromisoformat(run.created_utc) - ended)
+def stale(
+    found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
+) -> tuple[str, ...]:
+    """Why a calibration tells little of what was ``begun`` then, on ``host``, a clause each."""
+    apart = abs(begun - datetime.fromisoformat(found.ended_utc))
     old = (f"it and this run are {apart.days} days apart",)
     return (
-        *changes(found.run, run.host, run.versions),
+        *changes(found.run, host, versions),
         *(old if apart > timedelta(days=MOST_DAYS) else ()),
     )

@@ -106,7 +106,8 @@ def ending(analysis: RunAnalysis, found: Outlook, design: Design) -> Ending | No
 def next_block_s(analysis: RunAnalysis, found: Outlook) -> float:
     """How long a block of those that need one takes, by the trials so far. A control, which few
     blocks have, is not counted."""
-    return sum(trial_times(analysis)[treatment_id] for treatment_id in found.needed)
+    times = trial_times(analysis)
+    return sum(times[each] for each in found.needed) / analysis.run.design.abreast
 
 
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:

@@ -21,6 +21,7 @@ from millrace.analysis.work import operations_asked, trial_work
 from millrace.levels import Level, level_text
 from millrace.stats import Looks, summarise
 from millrace.store.records import (
+    BESIDE,
     InstanceRecord,
     StoredAttempt,
     StoredRun,
@@ -59,7 +60,7 @@ def analyse_treatments(
             base=base,
             label=label_of(treatment, label_factors),
             confidence=confidence,
-            cpus=conditions.host_cpus(stored.run.host),
+            cpus=conditions.trial_cpus(stored.run),
             margin=margin,
             operations=operations_asked(stored.run.spec),
             looks=looks,
@@ -113,7 +114,7 @@ def _analyse(
     base: Level,
     label: str,
     confidence: float,
-    cpus: int | None,
+    cpus: float | None,
     margin: float,
     operations: int,
     looks: Looks,
@@ -150,6 +151,7 @@ def _analyse(
         steadiness=steadiness(finished, margin=margin, operations=operations, looks=looks),
         instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
         failed_last=_failed_last(ended),
+        left_out=sum(attempt.failed_step == BESIDE for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
     )
 

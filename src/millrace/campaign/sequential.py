@@ -116,10 +116,11 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
     profile = tuple(trial for trial in plan.trials if trial.purpose == "profile")
     first = [trial for trial in blocks if trial.block < FIRST_LOOK]
     limit_s = plan.experiment.max_time_s
-    at_most_s = unknown_s * len(blocks)
+    times = dict.fromkeys((each.id for each in plan.treatments), unknown_s)
+    at_most_s = _time_s(blocks, times)
     if limit_s is not None:
         at_most_s = min(at_most_s, limit_s)
-    profile_s = unknown_s * len(profile)
+    profile_s = _time_s(profile, times)
     return Progress(
         outlook=None,
         begun=(),
@@ -127,7 +128,7 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
         block=tuple(trial for trial in blocks if trial.block == 0),
         profile=profile,
         ending=None,
-        about_s=min(unknown_s * len(first), at_most_s) + profile_s,
+        about_s=min(_time_s(first, times), at_most_s) + profile_s,
         at_most_s=at_most_s + profile_s,
         at_most_trials=len(plan.trials),
     )
@@ -192,7 +193,7 @@ def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, .
 
 
 def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
-    return sum(times[trial.treatment.id] for trial in trials)
+    return sum(times[trial.treatment.id] * trial.hosts for trial in trials)
 
 
 def _look(now: Progress, seen: Sequence[Standing]) -> Mapping[str, Any]:

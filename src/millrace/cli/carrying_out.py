@@ -13,11 +13,12 @@ from millrace.cli.console import err
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
 from millrace.cli.servers import DownloadBar
+from millrace.cli.side_by_side import refuse_uncalibrated
 from millrace.errors import Interrupted
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Experiment, Plan
 from millrace.load import client as load
-from millrace.runner import continuing, cpu_wakeup, doctor, host, prepare
+from millrace.runner import continuing, cpu_wakeup, doctor, halves, host, prepare
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
 from millrace.runner.cpu_wakeup import Rule
@@ -56,7 +57,7 @@ def _go_on(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: bool
     if now.is_over:
         return
     given, estimate = _ready(stack, store, chosen)
-    trial_s = estimate.time_s / estimate.n_trials
+    trial_s = estimate.time_s / sum(trial.hosts for trial in chosen.plan.trials)
     ended = {trial.id for trial in now.begun} - {trial.id for trial in now.waiting}
     open_trials = {trial.id for trial in chosen.plan.trials} - ended
     watched = RunProgress(chosen.plan, open_trials, estimate.time_s)
@@ -71,6 +72,7 @@ def _ready(stack: ExitStack, store: Store, chosen: Chosen) -> tuple[runner.RunIn
     plan = chosen.plan
     prepare.refuse_missing_cpus(plan.experiment)
     prepare.refuse_attached(plan)
+    refuse_uncalibrated(store, chosen.run, plan)
     estimate = estimate_or_refuse(plan, store)
     earlier = None if chosen.is_new else store.load_run(chosen.run.id)
     return run_input(stack, plan, earlier), estimate
@@ -145,6 +147,7 @@ def run_input(
         expected,
         data_file,
         _rule(plan, treatments.values(), earlier),
+        halves.of_this_host() if plan.experiment.side_by_side else None,
     )
 
 

@@ -68,11 +68,20 @@ def surroundings() -> Surroundings:
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--scale``, ``--blocks``, ``--max-blocks``, ``--max-time``, ``--profile-blocks``,
-    ``--observers``, ``--seed`` and ``--margin``; the command gets a choice."""
+    """Add FILE, ``--scale``, ``--candidate``, ``--side-by-side``, ``--blocks``, ``--max-blocks``,
+    ``--max-time``, ``--profile-blocks``, ``--observers``, ``--seed`` and ``--margin``; the command
+    gets a choice."""
 
     @click.argument("file", type=click.Path(path_type=Path))
     @click.option("--scale", help="One of the file's scales, such as demo or laptop.")
+    @click.option(
+        "--candidate", metavar="LEVEL", help="Compare this level alone with the base, of several."
+    )
+    @click.option(
+        "--side-by-side/--in-turns",
+        default=None,
+        help="Base and candidate at the same time, each on half of the CPUs; or one after another.",
+    )
     @click.option(
         "--blocks",
         type=click.IntRange(1, MAX_BLOCKS),
@@ -114,6 +123,8 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         file: Path,
         scale: str | None,
         *,
+        candidate: str | None,
+        side_by_side: bool | None,
         blocks: int | None,
         max_blocks: int | None,
         max_time: float | None,
@@ -137,6 +148,8 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
             observers=observers,
             margin_percent=margin,
             seed=seed,
+            candidate=candidate,
+            side_by_side=side_by_side,
         )
         return command(choice=ExperimentChoice(file, scale, overrides), **others)
 

@@ -27,6 +27,8 @@ from millrace.runner.run import design_of
 from millrace.sizes import readable
 from millrace.store.store import Store
 
+_HALVES = ("first half", "second half")
+
 
 @click.command()
 @experiment_options
@@ -104,13 +106,15 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("trial", "block"):
         table.add_column(heading, justify="right")
-    for heading in (*varied, "id"):
+    sides = ("CPUs",) if plan.experiment.side_by_side else ()
+    for heading in (*varied, *sides, "id"):
         table.add_column(heading, overflow="fold")
     for trial in plan.trials:
         levels = [escape(str(trial.treatment.levels[name])) for name in varied]
         purpose = "" if trial.purpose == "measure" else f"{trial.purpose} "
         block = f"{purpose}{trial.block + 1}"
-        table.add_row(str(trial.position + 1), block, *levels, trial.id)
+        half = ("all" if trial.side is None else _HALVES[trial.side],) if sides else ()
+        table.add_row(str(trial.position + 1), block, *levels, *half, trial.id)
     return table
 
 
@@ -129,6 +133,8 @@ def _design(plan: Plan) -> str:
         ends = "until each comparison is decided"
     if experiment.max_time_s is not None:
         ends += f", for {in_words(experiment.max_time_s)} at most"
+    if experiment.side_by_side:
+        return f"{ends}; base and candidate side by side, each on half of the CPUs"
     having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
     if not having:
         return ends
@@ -195,6 +201,7 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
                 "position": trial.position,
                 "block": trial.block,
                 "purpose": trial.purpose,
+                "side": trial.side,
                 "treatment": trial.treatment.id,
                 "levels": dict(trial.treatment.levels),
                 "resolved": dict(trial.treatment.resolved),

@@ -30,9 +30,12 @@ class RunProgress:
         self._rows = plan.experiment.parameters.get("rows")
         self._total = len(plan.trials)
         self._waiting = {t.id: t.treatment.id for t in plan.trials if t.id in open_trials}
+        self._hosts = {t.id: t.hosts for t in plan.trials}
+        # What is measured now, by its trial: one, or the two of a pair.
+        self._now: dict[str, tuple[str, str]] = {}
         self._done = self._total - len(self._waiting)
         self._look: Look | None = None
-        self._guess_s = estimate_s / max(self._total, 1)
+        self._guess_s = estimate_s / max(sum(self._hosts.values()), 1)
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
         self._bar = Progress(
@@ -60,12 +63,12 @@ class RunProgress:
         kind = event["event"]
         if kind == "trial":
             self._started = time.monotonic()
-            self._label = f"{_block(event)} · {event['treatment']}"
-            self._show("settle")
+            self._now[event["trial"]] = f"{_block(event)} · {event['treatment']}", "settle"
+            self._show()
         elif kind == "step":
-            self._show(str(event["name"]))
+            self._show(event, str(event["name"]))
         elif kind == "interval":
-            self._show(f"{event['phase']}{self._progress(event)}")
+            self._show(event, f"{event['phase']}{self._progress(event)}")
         elif kind == "look":
             self._see(event)
         elif kind == "waiting":
@@ -88,6 +91,7 @@ class RunProgress:
         if event["outcome"] == "finished":
             self._durations[event["treatment_id"]].append(took_s)
         self._waiting.pop(event["trial"], None)
+        self._now.pop(event["trial"], None)
         self._done += 1
         self._bar.update(self._task, completed=self._done, left=self._left(0.0))
         outcome = (
@@ -100,9 +104,14 @@ class RunProgress:
                 markup=False,
             )
 
-    def _show(self, what: str) -> None:
+    def _show(self, event: Mapping[str, Any] | None = None, what: str = "") -> None:
+        """Show what is going on; ``event`` is news of a trial, which is ``what`` it does now."""
+        if event is not None:
+            trial = event.get("trial") or next(iter(self._now))
+            self._now[trial] = self._now[trial][0], what
         running_s = time.monotonic() - self._started
-        self._bar.update(self._task, now=f"{self._label} · {what}", left=self._left(running_s))
+        now = " | ".join(f"{label} · {doing}" for label, doing in self._now.values())
+        self._bar.update(self._task, now=now, left=self._left(running_s))
 
     def _see(self, event: Mapping[str, Any]) -> None:
         """Tell what a look at a sequential run saw, and take over what it foretold."""
@@ -119,8 +128,9 @@ class RunProgress:
         seen = [each for durations in self._durations.values() for each in durations]
         usual_s = fmean(seen) if seen else self._guess_s
         left_s = sum(
-            fmean(self._durations[treatment]) if self._durations.get(treatment) else usual_s
-            for treatment in self._waiting.values()
+            self._hosts[trial]
+            * (fmean(self._durations[treatment]) if self._durations.get(treatment) else usual_s)
+            for trial, treatment in self._waiting.items()
         )
         return duration_text(max(left_s - running_s, 0.0))
 

@@ -34,8 +34,8 @@ MAX_MARGIN_PERCENT = 50.0
 
 _TOP_KEYS = (
     "name", "title", "workload", "published", "seed", "blocks", "max_time", "profile_blocks",
-    "margin_percent", "observers", "default_scale", "factors", "compare", "parameters",
-    "configurations", "scales",
+    "margin_percent", "observers", "side_by_side", "default_scale", "factors", "compare",
+    "parameters", "configurations", "scales",
 )  # fmt: skip
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales")
 _SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base", "factors")
@@ -102,6 +102,7 @@ class Checked:
     title: str
     published: str | None
     observers: tuple[str, ...]
+    side_by_side: bool
     seed: int | None
     default_scale: str | None
     workload: Mapping[str, Any]
@@ -157,6 +158,7 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
         title=_optional_text(found, document, "title") or str(document.get("name", "")),
         published=_published(found, document, surroundings.studies),
         observers=_observers(found, document, surroundings.observers),
+        side_by_side=_side_by_side(found, document),
         seed=_seed(found, document),
         default_scale=_default_scale(found, document, scales),
         workload=definition,
@@ -212,6 +214,13 @@ def _observers(
         if name not in known:
             found.unknown("observers", "observer", name, known)
     return tuple(name for name in known if name in names)
+
+
+def _side_by_side(found: Mistakes, document: Mapping[str, Any]) -> bool:
+    said = document.get("side_by_side", False)
+    if not isinstance(said, bool):
+        found.add("side_by_side", f"{door.shown(said)} is not right", "true or false")
+    return said is True
 
 
 def _seed(found: Mistakes, document: Mapping[str, Any]) -> int | None:

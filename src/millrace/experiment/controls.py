@@ -5,6 +5,8 @@ verdict. At least a tenth of the blocks have one, for every group: the first is 
 two blocks, and the *k*-th after it 10 k - 5 to 10 k - 1 blocks later, which of them the seed says.
 So it is wherever a run stops, but in one that stops after its first block. Plans of fewer than 5
 blocks have none: there, one more trial is much, and tells little.
+Where pairs are measured side by side there are none either: a third trial would have nobody beside
+it, and such a run begins only where a calibration has measured the base beside itself.
 
 In block b a control of treatment t has its place in the random order by the SHA-256 of
 ``"{seed}:{b}:{t}:control"``, and all else keeps its own.
@@ -14,8 +16,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from millrace.experiment.chance import drawn
 from millrace.experiment.model import Plan, PlannedTrial, Purpose, Treatment
-from millrace.experiment.plan import drawn, trial_id
+from millrace.experiment.plan import trial_id
 
 FEWEST_BLOCKS_WITH_CONTROLS = 5
 _EVERY = 10
@@ -48,7 +51,7 @@ def with_controls(plan: Plan, *, begun: int = 0, first: int | None = None) -> Pl
     ``first`` as of ``control_blocks``."""
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
-    if all(is_base.values()):
+    if all(is_base.values()) or plan.experiment.side_by_side:
         return plan
     bases = [each for each in plan.treatments if is_base[each.id]]
     having = control_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)

@@ -1,6 +1,7 @@
 """What a plan will take: time, disk, downloads. Rough on purpose, and better once measured.
 
-Disk is the peak of one trial, because each trial removes what it made:
+Disk is the peak of one trial, because each trial removes what it made, or of the two that are
+measured side by side:
 
     what the server itself needs (redo log, system tables) + table + undo
         + binary log (twice: the transaction is cached in a file first)
@@ -50,7 +51,7 @@ class Needs:
 class Estimate:
     """``time_s`` without downloads, and ``least_time_s`` where a sequential experiment is decided
     as soon as can be; ``measured_share`` is the fraction of trials whose time comes from earlier
-    trials on this host; ``peak_treatment`` needs ``peak_disk_bytes``."""
+    trials on this host; ``peak_treatment`` (or two, side by side) needs ``peak_disk_bytes``."""
 
     n_trials: int
     time_s: float
@@ -92,15 +93,16 @@ def estimate(
         treatment.id: file_bytes + _trial_bytes(workload, values[treatment.id], needs[treatment.id])
         for treatment in plan.treatments
     }
-    peak = max(plan.treatments, key=lambda treatment: disks[treatment.id])
+    at_once = 2 if plan.experiment.side_by_side else 1
+    largest = sorted(plan.treatments, key=lambda each: disks[each.id], reverse=True)[:at_once]
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
         n_trials=len(plan.trials),
-        time_s=sum(times[trial.treatment.id] for trial in plan.trials),
-        least_time_s=sum(times[trial.treatment.id] for trial in _fewest(plan)),
+        time_s=sum(times[trial.treatment.id] * trial.hosts for trial in plan.trials),
+        least_time_s=sum(times[trial.treatment.id] * trial.hosts for trial in _fewest(plan)),
         measured_share=known / len(plan.trials),
-        peak_disk_bytes=disks[peak.id],
-        peak_treatment=peak.label,
+        peak_disk_bytes=sum(disks[each.id] for each in largest),
+        peak_treatment=" beside ".join(each.label for each in largest),
         host_free_bytes=host_free_bytes,
         download_bytes=download_bytes,
     )

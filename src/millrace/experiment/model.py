@@ -69,6 +69,8 @@ class Experiment:
 
     ``sequential`` experiments go on until each comparison is decided, with ``blocks`` at most and
     ``max_time_s`` of trials at most (None: without such a limit); others have exactly ``blocks``.
+    ``side_by_side`` has base and candidate of a block measured at the same time, each on its half
+    of the CPUs (see millrace.experiment.pairs), instead of in turns.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Experiment:
     text: str
     sequential: bool = False
     max_time_s: float | None = None
+    side_by_side: bool = False
     campaign: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -110,13 +113,21 @@ class Treatment:
 class PlannedTrial:
     """One run of one treatment: in block ``block`` (from 0), ``position`` in the whole order.
     Profiled trials are in blocks of their own, which count from 0 too; a control is one more trial
-    of the base in a block."""
+    of the base in a block. ``side`` is the half of the CPUs (0 or 1) of a trial that is measured at
+    the same time as the other of its pair, which is next to it; None where it has the whole host.
+    """
 
     id: str
     treatment: Treatment
     block: int
     position: int
     purpose: Purpose = "measure"
+    side: int | None = None
+
+    @property
+    def hosts(self) -> float:
+        """How much of the host it takes, and so of the time of a run: two of a pair make one."""
+        return 1.0 if self.side is None else 0.5
 
 
 @dataclass(frozen=True)

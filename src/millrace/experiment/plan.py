@@ -4,7 +4,8 @@ Identity. Ids are the first 12 hex digits of the SHA-256 of canonical JSON, of n
 identify, so that an id means the same in every plan: an interrupted run finds its trials again,
 more blocks keep those that are done, and a treatment is recognised in another run:
 
-* the digest: name and scale of the experiment, the workload's definition, its parameters;
+* the digest: name and scale of the experiment, the workload's definition, its parameters, and
+  whether pairs are measured side by side;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
   for, and the definitions of the configurations it uses;
 * a trial: digest, treatment, block, and its purpose where that is another than to measure.
@@ -12,17 +13,20 @@ more blocks keep those that are done, and a treatment is recognised in another r
 Order. Each block holds each treatment once. In block b the treatments are sorted by the SHA-256 of
 ``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that more
 blocks leave the earlier ones as they were. Blocks of profiled trials come after all others, their
-seed being ``"{seed}:profile"``.
+seed being ``"{seed}:profile"``. Where pairs are measured side by side, these are what is in order
+(see millrace.experiment.pairs).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from millrace.experiment import pairs
+from millrace.experiment.chance import drawn
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Purpose, Treatment
 from millrace.levels import Level
@@ -34,26 +38,29 @@ _PROFILE: Purpose = "profile"
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
-    """The plan of an experiment. The seed decides the order and nothing else."""
+    """The plan of an experiment. The seed decides the order, and which trial of a pair has which
+    half of the CPUs, and nothing else. Raises InvalidInput where pairs cannot be side by side."""
     treatments = tuple(
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))
     )
+    if experiment.side_by_side:
+        pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
     blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
     profiled = (
         (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
     )
     ordered = [
-        (block, purpose, treatment)
+        (block, purpose, treatment, side)
         for block, of_purpose, purpose in (*blocks, *profiled)
-        for treatment in _block_order(treatments, of_purpose, block)
+        for treatment, side in _block_order(experiment, treatments, purpose, of_purpose, block)
     ]
     trials = tuple(
         PlannedTrial(
-            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose
+            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose, side
         )
-        for position, (block, purpose, treatment) in enumerate(ordered)
+        for position, (block, purpose, treatment, side) in enumerate(ordered)
     )
     return Plan(experiment, identity, seed, treatments, trials)
 
@@ -69,6 +76,7 @@ def digest(experiment: Experiment) -> str:
             "scale": experiment.scale,
             "workload": experiment.workload,
             "parameters": experiment.parameters,
+            **({"side_by_side": True} if experiment.side_by_side else {}),
         }
     )
 
@@ -119,13 +127,18 @@ def _definitions(
     return definitions
 
 
-def _block_order(treatments: tuple[Treatment, ...], seed: str, block: int) -> list[Treatment]:
-    return sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))
-
-
-def drawn(text: str) -> bytes:
-    """What a text is sorted by where the order is to be random, and the same every time."""
-    return hashlib.sha256(text.encode()).digest()
+def _block_order(
+    experiment: Experiment,
+    treatments: tuple[Treatment, ...],
+    purpose: Purpose,
+    seed: str,
+    block: int,
+) -> Sequence[tuple[Treatment, int | None]]:
+    """The treatments of a block, each with its half of the CPUs, None where it has all."""
+    if experiment.side_by_side and purpose == _MEASURE:
+        return pairs.block_order(treatments, experiment.compare, seed, block)
+    ordered = sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))
+    return [(treatment, None) for treatment in ordered]
 
 
 def _id(identity: object) -> str:

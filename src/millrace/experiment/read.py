@@ -15,7 +15,7 @@ from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.lines import key_lines, line_of
 from millrace.experiment.mistakes import Mistakes
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
-from millrace.levels import Level
+from millrace.levels import Level, level_named, levels_text
 
 AS_WRITTEN = "as written"
 _REFERENCE = "docs/experiment-file.md describes every key"
@@ -25,7 +25,8 @@ _REFERENCE = "docs/experiment-file.md describes every key"
 class Overrides:
     """What a request changes for one run; None leaves the file's word.
 
-    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits.
+    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits. A
+    ``candidate`` is the only level of the compared factor besides the base.
     """
 
     blocks: int | None = None
@@ -36,6 +37,8 @@ class Overrides:
     margin_percent: float | None = None
     seed: int | None = None
     base: Level | None = None
+    candidate: str | None = None
+    side_by_side: bool | None = None
 
 
 NO_OVERRIDES = Overrides()
@@ -73,9 +76,11 @@ def parse(
         raise InvalidInput(str(path), _placed(found, text), remedy=_REFERENCE)
     chosen = _scale(path, checked, scale)
     settings = _overridden(checked.at(chosen), overrides)
-    factors = tuple(settings.factors.values())
-    compared = settings.factors[checked.compared]
     assert settings.base is not None
+    compared = settings.factors[checked.compared]
+    if overrides.candidate is not None:
+        compared = _one_candidate(compared, _level(compared, settings.base), overrides.candidate)
+    factors = tuple({**settings.factors, compared.name: compared}.values())
     assert settings.blocks is not None
     assert settings.profile_blocks is not None
     assert settings.margin_percent is not None
@@ -103,6 +108,9 @@ def parse(
         text=text,
         sequential=is_sequential,
         max_time_s=settings.max_time_s if is_sequential else None,
+        side_by_side=(
+            checked.side_by_side if overrides.side_by_side is None else overrides.side_by_side
+        ),
     )
 
 
@@ -197,6 +205,18 @@ def _level(factor: Factor, base: Level) -> Level:
     raise UserError(
         f"the base {base!r} is not a level of {factor.name}", remedy=f"one of: {', '.join(names)}"
     )
+
+
+def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
+    """The compared factor with the base and one of its other levels, in the order of the file."""
+    others = [level for level in factor.levels if level != base]
+    found = level_named(wanted, others)
+    if found is None:
+        raise UserError(
+            f"{wanted!r} is no level of {factor.name} that could be compared with the base {base}",
+            remedy=f"one of: {levels_text(others)}" if others else "name more levels in the file",
+        )
+    return replace(factor, levels=tuple(each for each in factor.levels if each in (base, found)))
 
 
 def _used(factors: tuple[Factor, ...], definitions: Definitions) -> Mapping[str, Mapping[str, Any]]:

@@ -65,7 +65,8 @@ class Other:
 class Host:
     """Reads the host's files at both marks."""
 
-    def __init__(self, server_pid: int | None, root: Path) -> None:
+    def __init__(self, own_pid: int, server_pid: int | None, root: Path) -> None:
+        self._own_pid = own_pid
         self._server_pid = server_pid
         self._root = root
         self._readings: list[Reading] = []
@@ -80,7 +81,7 @@ class Host:
         if len(self._readings) != 2:
             raise Unavailable("the host's files were not read at both marks")
         before, after = self._readings
-        found = section(before, after, own_pid=os.getpid(), server_pid=self._server_pid)
+        found = section(before, after, own_pid=self._own_pid, server_pid=self._server_pid)
         found["server_limits"] = self._server_limits()
         return {NAME: found, "missing": missing(after)}
 
@@ -100,7 +101,7 @@ def observer(target: Target, root: Path = Path("/")) -> Host:
     """Raises Unavailable where the host does not tell of its CPUs."""
     if text.cpu_ticks(read(root, "proc/stat")) is None:
         raise Unavailable("this host does not tell what its CPUs do (/proc/stat)")
-    return Host(target.pid, root)
+    return Host(target.own_pid, target.pid, root)
 
 
 def take(root: Path) -> Reading:

@@ -5,8 +5,9 @@ What it found is plain data, a section or more of the document that ``collecting
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -30,7 +31,8 @@ class Target:
     ``pid`` and ``data_dir`` are None where they cannot be seen from here. ``statements`` are those
     of the test by name, with values, as a client would send them. ``limit_s`` is for one question.
     ``board`` is where clients show their statements, None where they do not; ``connections`` is how
-    many talk to the server at a time.
+    many talk to the server at a time. ``own_pid`` is the millrace whose processes, all that it
+    started, do not count as others of the host.
     """
 
     instance: Instance | AttachedInstance
@@ -41,6 +43,7 @@ class Target:
     limit_s: float
     board: Board | None = None
     connections: int = 1
+    own_pid: int = field(default_factory=os.getpid)
 
 
 class Observer(Protocol):

@@ -13,7 +13,7 @@ from millrace.analysis.calibration import (
     Planted,
     SequentialVerdict,
 )
-from millrace.analysis.model import QuotedCalibration
+from millrace.analysis.model import QuotedCalibration, RunAnalysis
 from millrace.analysis.verdict import margin_text
 from millrace.report.formatting import (
     MISSING,
@@ -27,8 +27,6 @@ from millrace.report.tables import Column, Row, Section, Table
 from millrace.stats import RatioEstimate
 
 VERSION = "millrace.calibration/1"
-
-_REMEDY = "`millrace calibrate FILE`"
 
 
 def sentences(found: Calibration) -> Iterator[str]:
@@ -235,15 +233,22 @@ def _verdict_json(verdict: SequentialVerdict) -> dict[str, Any]:
     }
 
 
-def head_line(calibrations: tuple[QuotedCalibration, ...]) -> str:
-    """What a report says of the calibration of its host, in a line."""
+def head_line(analysis: RunAnalysis) -> str | None:
+    """What a report says of the calibration of its host, in a line; None where it says nothing."""
+    calibrations = analysis.calibrations
+    if calibrations is None:
+        return None
+    beside, remedy = "", "`millrace calibrate FILE`"
+    if analysis.run.design.side_by_side:
+        beside, remedy = " side by side", "`millrace calibrate FILE --side-by-side`"
     if not calibrations:
-        return f"this host was not calibrated; {_REMEDY} tells how far its verdicts can be trusted"
+        how_far = "tells how far its verdicts can be trusted"
+        return f"this host was not calibrated{beside}; {remedy} {how_far}"
     quoted = calibrations[0]
     other = "" if quoted.is_of_experiment else f" for {quoted.experiment}"
-    text = f"calibrated {age_text(quoted.age_s)} on this host{other}: {_figures(quoted)}"
+    text = f"calibrated{beside} {age_text(quoted.age_s)} on this host{other}: {_figures(quoted)}"
     if quoted.stale:
-        text += f"; stale ({'; '.join(quoted.stale)}): {_REMEDY} calibrates anew"
+        text += f"; stale ({'; '.join(quoted.stale)}): {remedy} calibrates anew"
     return text
 
 

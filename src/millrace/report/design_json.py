@@ -15,6 +15,7 @@ def design_part(analysis: RunAnalysis) -> DesignPart:
         kind=design.kind,
         blocks=design.blocks,
         max_time_s=design.max_time_s,
+        side_by_side=design.side_by_side,
         ended=ending(analysis, found, design),
         intervals_for=analysis.holds_for,
         standings=[

@@ -12,6 +12,7 @@ from millrace.durations import in_words
 from millrace.report.formatting import counted, interval_text, ratio_text
 from millrace.report.sentences import MANY_BLOCKS
 from millrace.stats import FEWEST_BLOCKS
+from millrace.store.records import BESIDE, Design
 
 _STATES = {
     "decided": "decided",
@@ -24,8 +25,13 @@ _STATES = {
 def design_text(analysis: RunAnalysis) -> str:
     """``5 blocks``, or of a sequential run also how it ended: ``sequential, at most 20 blocks:
     decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3 undecided: about
-    14 more blocks``."""
+    14 more blocks``. Where pairs were measured side by side, that comes first."""
     design = analysis.run.design
+    beside = "side by side, " if design.side_by_side else ""
+    return beside + _ended_text(analysis, design)
+
+
+def _ended_text(analysis: RunAnalysis, design: Design) -> str:
     if design.kind == "fixed":
         return counted(analysis.run.blocks, "block")
     limits = f"at most {counted(design.blocks, 'block')}"
@@ -89,17 +95,25 @@ def controls_warning(found: Controls) -> str:
 
 def method(analysis: RunAnalysis) -> list[str]:
     """How the run was measured and judged, a paragraph each."""
-    return [*_blocks(analysis), _interval(analysis), _exclusions()]
+    return [*_blocks(analysis), _interval(analysis), _exclusions(analysis.run.design)]
 
 
 def _blocks(analysis: RunAnalysis) -> list[str]:
     run, design = analysis.run, analysis.run.design
     treatments = counted(len(analysis.treatments), "treatment")
+    each_holds = f"{counted(run.blocks, 'block')}; each holds one trial of each of {treatments}"
     paragraphs = [
         (
-            f"{counted(run.blocks, 'block')}; each holds one trial of each of {treatments}, in an "
-            f"order drawn at random from seed {run.seed}, so that the treatments take turns and a "
-            f"drift of the host meets all of them."
+            f"{each_holds}, in an order drawn at random from seed {run.seed}, so that the "
+            f"treatments take turns and a drift of the host meets all of them."
+        )
+        if not design.side_by_side
+        else (
+            f"{each_holds}. Base and candidate were measured side by side: at the same time, each "
+            f"on half of the CPUs. The half was drawn at random from seed {run.seed} and exchanged "
+            f"from block to block. They shared disk, memory bandwidth and caches, so a "
+            f"calibration of this host in the same way had to find the base beside itself no more "
+            f"often different than is claimed."
         )
     ]
     if design.kind == "sequential":
@@ -131,11 +145,14 @@ def _interval(analysis: RunAnalysis) -> str:
     )
 
 
-def _exclusions() -> str:
+def _exclusions(design: Design) -> str:
+    beside = ""
+    if design.side_by_side:
+        beside = f" The trial beside it is left out with it, at the step {BESIDE}."
     return (
         f"A trial is left out where it failed at a step, whatever the reason and whichever the "
         f"treatment, and for nothing else; its pair is dropped, the block’s other pairs stay, and "
-        f"it is listed under Failures. Only `--retry-failed` makes it again, with all that "
+        f"it is listed under Failures.{beside} Only `--retry-failed` makes it again, with all that "
         f"failed. A sequential run gives a treatment up when {FAILURES} of its trials "
         f"failed, one after the other."
     )

@@ -94,9 +94,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "run": analysis.run,
         "title": analysis.run.title or analysis.run.name,
         "subtitle": notes.subtitle(analysis),
-        "calibration": (
-            None if analysis.calibrations is None else head_line(analysis.calibrations)
-        ),
+        "calibration": head_line(analysis),
         "answer": answer(analysis),
         "sentences": [_verdict_sentence(c, analysis) for c in analysis.comparisons()],
         "warnings": notes.warnings(analysis),

@@ -12,7 +12,6 @@ from millrace.analysis.model import (
     Group,
     InstanceAnalysis,
     MetricSummary,
-    QuotedCalibration,
     RunAnalysis,
     TreatmentAnalysis,
 )
@@ -110,14 +109,14 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             )
             for failure in analysis.failures
         ],
-        calibration=_calibration(analysis.calibrations),
+        calibration=_calibration(analysis),
     )
 
 
-def _calibration(calibrations: tuple[QuotedCalibration, ...] | None) -> CalibrationPart | None:
-    if not calibrations:
+def _calibration(analysis: RunAnalysis) -> CalibrationPart | None:
+    if not analysis.calibrations:
         return None
-    quoted = asdict(calibrations[0]) | {"sentence": head_line(calibrations)}
+    quoted = asdict(analysis.calibrations[0]) | {"sentence": head_line(analysis)}
     return CalibrationPart(**{**quoted, "stale": list(quoted["stale"])})
 
 

@@ -299,12 +299,13 @@ class DesignPart(_Part):
     comparison was decided, at most `blocks` and `max_time_s` of trials. `ended` says why a
     sequential run has no further block: all comparisons are `closed`, or the limit of `blocks` or
     `time`; null where it may go on. `intervals_for` says whether intervals hold for `any` number of
-    looks or for `once`.
+    looks or for `once`. Trials took turns, or the two of a pair were measured `side_by_side`.
     """
 
     kind: Literal["fixed", "sequential"]
     blocks: int
     max_time_s: float | None
+    side_by_side: bool
     ended: Ending | None
     intervals_for: Looks
     standings: list[StandingPart]

@@ -35,7 +35,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
     parts = [
         f"# {_plain(run.title or run.name)}",
         _plain(notes.subtitle(analysis)),
-        "" if analysis.calibrations is None else _plain(head_line(analysis.calibrations)),
+        _plain(head_line(analysis) or ""),
         f"**{_plain(answer(analysis))}**",
     ]
     for metric in analysis.metrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from millrace.report.design_text import controls_text, controls_warning, design_
 from millrace.report.formatting import count_text, counted, percent_text
 from millrace.report.sentences import first_line
 
+TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
 
@@ -54,6 +56,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     return [
         *_about_trials(analysis),
         *_about_controls(analysis),
+        *_about_pairs(analysis),
         *_about_bases(analysis),
         *_about_attached(analysis),
         *drive_notes.warnings(analysis),
@@ -68,7 +71,7 @@ def conditions(analysis: RunAnalysis) -> list[str]:
     """Under which conditions it was measured: facts of the trials, a sentence each."""
     found = analysis.controls
     controls = [controls_text(found)] if found is not None and not found.excludes_1 else []
-    return [*controls, *drive_notes.conditions(analysis)]
+    return [*controls, *_pairs_together(analysis), *drive_notes.conditions(analysis)]
 
 
 def _about_trials(analysis: RunAnalysis) -> list[str]:
@@ -99,6 +102,22 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
 def _about_controls(analysis: RunAnalysis) -> list[str]:
     found = analysis.controls
     return [controls_warning(found)] if found is not None and found.excludes_1 else []
+
+
+def _pairs_together(analysis: RunAnalysis) -> list[str]:
+    """How well the two of a pair coincided, where nothing is wrong with it."""
+    if analysis.together is None or analysis.together < TOGETHER:
+        return []
+    share = percent_text(math.floor(1000 * analysis.together) / 1000)
+    return [f"both of a pair were measured at the same time for at least {share} of it"]
+
+
+def _about_pairs(analysis: RunAnalysis) -> list[str]:
+    if analysis.together is None or analysis.together >= TOGETHER:
+        return []
+    share = percent_text(analysis.together)
+    only = f"the two of a pair were measured at the same time for {share} of it only"
+    return [f"{only}, so one of them had the host to itself for the rest"]
 
 
 def _about_bases(analysis: RunAnalysis) -> list[str]:

@@ -34,8 +34,8 @@ def show(analysis: RunAnalysis, console: Console) -> None:
     console.print()
     console.print(Text(run.title or run.name, style="bold"), soft_wrap=False)
     console.print(Text(notes.subtitle(analysis), style="dim"), soft_wrap=False)
-    if analysis.calibrations is not None:
-        console.print(Text(head_line(analysis.calibrations), style="dim"), soft_wrap=False)
+    if (calibrated := head_line(analysis)) is not None:
+        console.print(Text(calibrated, style="dim"), soft_wrap=False)
     console.print()
     console.print(Text(answer(analysis), style="bold"), soft_wrap=False)
     console.print()

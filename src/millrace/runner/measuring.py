@@ -18,6 +18,8 @@ from millrace.runner import cpu_wakeup, limits, phases, server_state, slowing, y
 from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
+from millrace.runner.halves import Half
+from millrace.runner.meeting import BEGIN, END, Measured, Meet, alone
 from millrace.runner.observing import (
     TELL_LIMIT_S,
     board,
@@ -58,7 +60,8 @@ class TrialInput:
 
     ``name`` is the trial's id in the store, ``expected`` what a named data set holds, ``data_file``
     None unless the server reads one. ``observers`` are those that look on while it measures,
-    ``slowdown`` is what is done to the server then.
+    ``slowdown`` is what is done to the server then. ``half`` are the CPUs of one that is measured
+    at the same time as another, None where it has all.
     """
 
     name: str
@@ -70,6 +73,7 @@ class TrialInput:
     control: Control | None = None
     observers: tuple[str, ...] = ()
     slowdown: Slowdown | None = None
+    half: Half | None = None
 
 
 @dataclass
@@ -180,10 +184,12 @@ def measure(
     driving: Driving | None,
     limit_s: float,
     data_file: DataFile | None = None,
+    meet: Meet = alone,
 ) -> Sequence[StepRecord]:
     """Carry out the phases that are measured, and keep what they yielded, also when they could not
     go on. Observers look on, and while clients are driven the server's counters are read. Loads are
-    repeated for an observer that saw too little of them, of which nothing else is kept."""
+    repeated for an observer that saw too little of them, of which nothing else is kept. ``meet``
+    has it begin and end with another trial."""
     work = given.work
     deadline = time.monotonic() + limit_s - TELL_LIMIT_S
     with ExitStack() as opened:
@@ -196,17 +202,29 @@ def measure(
         if driving is not None:
             counters = opened.enter_context(counters_of(driving.instance))
         collector = opened.enter_context(
-            observed(given.observers, work, instance, database, run_spec, shown=shown)
+            observed(
+                given.observers,
+                work,
+                instance,
+                database,
+                run_spec,
+                shown=shown,
+                is_side=given.half is not None,
+            )
         )
         placed = _placed(given.control, instance, database)
         slowed = opened.enter_context(slowing.in_force(given.slowdown, instance, window(work)))
+        measured = Measured(window(work))
         with cpu_wakeup.in_force(given.control) as awake:
             watchers = [
+                measured.see,
                 *(each.see for each in (slowed, counters) if each is not None),
                 *placed,
                 collector.see,
             ]
+            meet(BEGIN)
             result = _measured(run_spec, found, listener, watchers, limit_s=limit_s - TELL_LIMIT_S)
+            meet(END)
             if not work.workload.drives:
                 again = phases.spec(until_measured(work), work, connection, data_file)
                 while collector.wants_more:
@@ -216,6 +234,8 @@ def measure(
         found.observations = collector.document()
     if given.control is not None:
         note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
+    if given.half is not None:
+        note(found.instances, measured.fact(given.half))
     if given.expected is not None:
         yields.verify(work.workload, result, given.expected)
         found.measurements.extend(yields.data_measurements(given.expected))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from millrace.load import board as boards
 from millrace.load import client as load
@@ -36,11 +38,15 @@ def observed(
     run_spec: RunSpec,
     *,
     shown: Board | None = None,
+    is_side: bool = False,
 ) -> AbstractContextManager[Collector]:
     """The observers called ``names`` for the measurement that ``run_spec`` is, in which clients
-    show their statements on the board ``shown``."""
+    show their statements on the board ``shown``. In the process of one side of a pair (``is_side``)
+    the other side does not count as others of the host: both are their parent's."""
     statements = load.statements(run_spec) if work.workload.drives and names else {}
     target = target_of(instance, database, statements, shown, work.connections or 1)
+    if is_side:
+        target = replace(target, own_pid=os.getppid())
     return collecting(OBSERVERS, names, target, window(work))
 
 

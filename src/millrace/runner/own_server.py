@@ -18,6 +18,7 @@ from millrace.runner import measuring
 from millrace.runner.driving import Driving, note
 from millrace.runner.loaded import LoadedData
 from millrace.runner.measuring import SETTLE_LIMIT_S, STOP_LIMIT_S
+from millrace.runner.meeting import LIMIT_S, READY, Meet, alone
 from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile
@@ -45,6 +46,7 @@ class OwnServerTrial:
     opened: ExitStack
     found: measuring.Found
     announce: measuring.Announce
+    meet: Meet = alone
     _instance: Instance = field(init=False)
     _data_file: DataFile | None = field(init=False, default=None)
     _data: LoadedData | None = field(init=False, default=None)
@@ -69,6 +71,8 @@ class OwnServerTrial:
             yield from self._driving.steps()
         else:
             yield Step("settle", self._settle, SETTLE_LIMIT_S)
+        if self.given.half is not None:
+            yield Step("meet", self._meet, LIMIT_S)
         yield Step("measure", self._measure, measuring.limit_s(work))
         yield Step("stop", self._stop, STOP_LIMIT_S)
         yield Step("sizes", self._sizes, ASK_LIMIT_S)
@@ -140,6 +144,10 @@ class OwnServerTrial:
     def _settle(self, _limit_s: float) -> None:
         measuring.write_back(self._data_file)
 
+    def _meet(self, _limit_s: float) -> None:
+        self.meet(READY)
+        self._watch()
+
     def _run(self, phases: Sequence[Phase], limit_s: float) -> load.LoadResult:
         """Phases that only prepare go by the shortest way."""
         spec = phase_spec(phases, self.given.work, self._connection("socket"))
@@ -160,6 +168,7 @@ class OwnServerTrial:
             driving=self._driving,
             limit_s=limit_s,
             data_file=self._data_file,
+            meet=self.meet,
         )
 
     def _connection(self, transport: str, tls: Tls | None = None) -> Connection:

@@ -17,6 +17,7 @@ from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import slowdown_of
 from millrace.load import client as load
+from millrace.runner import halves
 from millrace.runner.run import PreparedTreatment
 from millrace.runner.slowing import refuse_left_out, slowed_server
 from millrace.runner.wanted import configuration_of, varied_options
@@ -91,7 +92,10 @@ def _known_names(server: Server) -> Collection[str]:
 
 
 def refuse_missing_cpus(experiment: Experiment) -> None:
-    """Refuse to have clients on CPUs that are not here, or not for us: InvalidInput."""
+    """Refuse to have clients on CPUs that are not here, or not for us: InvalidInput; or pairs side
+    by side on a single one: UserError."""
+    if experiment.side_by_side:
+        halves.of_this_host()
     wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
     here = os.sched_getaffinity(0)
     if missing := sorted(set(wanted) - here):
@@ -111,6 +115,12 @@ def refuse_attached(plan: Plan) -> None:
         for row in install.list_servers()
         if row.state == "attached"
     }
+    for each in plan.treatments if plan.experiment.side_by_side else ():
+        if (name := str(each.resolved["server"])) in attached:
+            raise UserError(
+                f"{name} is attached: millrace cannot give it half of the CPUs",
+                remedy="measure in turns (--in-turns), or servers that millrace starts",
+            )
     on_attached = tuple(each for each in plan.treatments if each.resolved["server"] in attached)
     treatments(replace(plan, treatments=on_attached), attached)
 

@@ -1,13 +1,16 @@
-"""Carries a plan out, one trial after another, and keeps what each one gave.
+"""Carries a plan out, one trial after another, and keeps what each one gave; or one pair after
+another, where they are measured side by side.
 
 Every trial is a row in the store before it runs and is claimed by this process; what an interrupted
 run left open is ended and taken up again, what is finished is never repeated. While a trial
-measures, nothing is written but lines in the run's event file beside the store.
+measures, nothing is written but lines in the run's event file beside the store. The results of a
+pair are written together: there is no pair of which only one counts.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import time
@@ -18,11 +21,14 @@ from typing import Any, Literal
 
 from millrace.errors import HostProblem, MillraceError
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
+from millrace.experiment.pairs import held
 from millrace.experiment.slowdown import Slowdown
 from millrace.load import client as load
 from millrace.observe.registry import PROFILE
 from millrace.runner import ownership
+from millrace.runner.beside import SideInput, carry_out_pair
 from millrace.runner.cpu_wakeup import Control, Rule
+from millrace.runner.halves import Half
 from millrace.runner.measuring import TrialInput
 from millrace.runner.passing import FailedForNow
 from millrace.runner.trial import carry_out_trial
@@ -31,6 +37,7 @@ from millrace.servers.model import FittedOptions, Server
 from millrace.servers.signals import signals_held
 from millrace.store.events import EventLog
 from millrace.store.records import (
+    BESIDE,
     AttemptResult,
     Design,
     HostRecord,
@@ -61,15 +68,17 @@ class PreparedTreatment:
 @dataclass(frozen=True)
 class RunInput:
     """All that a run needs; ``treatments`` are by treatment id. ``rule`` decides what is
-    done about sleeping CPUs, None where no work has ``connections``. With
-    ``stop_at_host_problems`` a trial that fails for the sake of the host, by what may pass, has no
-    result, and the run stops there with a HostProblem."""
+    done about sleeping CPUs, None where no work has ``connections``. ``halves`` are the CPUs of
+    each side, None where trials take turns. With ``stop_at_host_problems`` a trial that fails for
+    the sake of the host, by what may pass, has no result, and the run stops there with a
+    HostProblem."""
 
     plan: Plan
     treatments: Mapping[str, PreparedTreatment]
     expected: load.DataChecksum | None
     data_file: DataFile | None
     rule: Rule | None = None
+    halves: tuple[Half, Half] | None = None
     stop_at_host_problems: bool = False
 
 
@@ -122,7 +131,7 @@ def experiment_spec(experiment: Experiment) -> dict[str, Any]:
 def design_of(experiment: Experiment) -> Design:
     """How many blocks a run of the experiment is to have."""
     kind: Literal["fixed", "sequential"] = "sequential" if experiment.sequential else "fixed"
-    return Design(kind, experiment.blocks, experiment.max_time_s)
+    return Design(kind, experiment.blocks, experiment.max_time_s, experiment.side_by_side)
 
 
 def utc_now() -> str:
@@ -219,24 +228,42 @@ def carry_out_trials(
     ``announce`` gets the events: those of a trial (see runner.trial.carry_out_trial), and
     {"event": "trial" | "end", "trial", "treatment", "treatment_id", "block", "position", "purpose"}
     around it, the latter with "outcome", "failed_step" and "reason"; {"event": "waiting", "reason"}
-    while a result cannot be written.
-    Raises Interrupted, or the HostProblem at which ``given`` wants to stop, after the open attempt
-    was recorded as interrupted.
+    while a result cannot be written. Events of a trial that is measured beside another one have
+    its id under "trial".
+    Raises Interrupted, or the HostProblem at which ``given`` wants to stop, after the open attempts
+    were recorded as interrupted.
     """
     owner = ownership.this_process(run.host.id)
-    for trial in trials:
-        name = stored_trial_id(run, trial)
-        attempt = store.claim(
-            name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=retry_failed
-        )
-        if attempt is not None:
-            stops = given.stop_at_host_problems
-            _attempt(store, attempt, _trial_input(name, trial, given), trial, announce, stops=stops)
+    for at_once in _at_once(trials, given.plan.experiment.compare.factor):
+        claimed = []
+        for trial in at_once:
+            name = stored_trial_id(run, trial)
+            attempt = store.claim(
+                name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=retry_failed
+            )
+            if attempt is not None:
+                claimed.append(Claimed(attempt, trial, _trial_input(name, trial, given)))
+        if claimed:
+            _attempt(store, claimed, announce, stops=given.stop_at_host_problems)
+
+
+def _at_once(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
+    """The trials that are measured at the same time: single ones, and pairs."""
+
+    def key(trial: PlannedTrial) -> object:
+        return trial.id if trial.side is None else (trial.block, held(trial.treatment, factor))
+
+    for _, together in itertools.groupby(trials, key):
+        yield tuple(together)
 
 
 def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
     treatment = given.treatments[trial.treatment.id]
     work = treatment.work
+    half = None
+    if trial.side is not None:
+        assert given.halves is not None  # those who prepare such a run see to it
+        half = given.halves[trial.side]
     return TrialInput(
         name=name,
         server=treatment.server,
@@ -244,9 +271,10 @@ def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
         work=work,
         expected=given.expected,
         data_file=given.data_file if work.reads_a_file else None,
-        control=_control(given.rule, work),
+        control=_control(given.rule, work, half),
         observers=_observers(given.plan, trial),
         slowdown=treatment.slowdown,
+        half=half,
     )
 
 
@@ -255,65 +283,93 @@ def _observers(plan: Plan, trial: PlannedTrial) -> tuple[str, ...]:
     return (*observers, PROFILE) if trial.purpose == "profile" else observers
 
 
-def _control(rule: Rule | None, work: Work) -> Control | None:
+def _control(rule: Rule | None, work: Work, half: Half | None) -> Control | None:
     if rule is None or work.connections is None:
         return None
-    return rule.control(work.connections)
+    of_half = rule if half is None else replace(rule, cpus=half.cpus)
+    return of_half.control(work.connections)
 
 
-def _attempt(
-    store: Store,
-    attempt: int,
-    given: TrialInput,
-    trial: PlannedTrial,
-    announce: Watcher,
-    *,
-    stops: bool,
-) -> None:
-    about = {
-        "trial": trial.id,
-        "treatment": trial.treatment.label,
-        "treatment_id": trial.treatment.id,
-        "block": trial.block,
-        "position": trial.position,
-        "purpose": trial.purpose,
-    }
-    announce({"event": "trial", **about})
+@dataclass(frozen=True)
+class Claimed:
+    """A trial that this process carries out now, and the id of its attempt."""
+
+    attempt: int
+    trial: PlannedTrial
+    given: TrialInput
+
+    def about(self) -> dict[str, Any]:
+        """What its events say of it."""
+        trial = self.trial
+        return {
+            "trial": trial.id,
+            "treatment": trial.treatment.label,
+            "treatment_id": trial.treatment.id,
+            "block": trial.block,
+            "position": trial.position,
+            "purpose": trial.purpose,
+        }
+
+
+def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, stops: bool) -> None:
+    for each in claimed:
+        announce({"event": "trial", **each.about()})
     try:
-        result = carry_out_trial(given, announce)
-        if stops and isinstance(result, FailedForNow):
-            raise HostProblem(
-                f"{trial.treatment.label} could not be measured: failed at {result.failed_step}: "
-                f"{result.reason}"
-            )
+        results = _results(claimed, announce)
+        for each, result in zip(claimed, results, strict=True):
+            if stops and isinstance(result, FailedForNow):
+                raise HostProblem(
+                    f"{each.trial.treatment.label} could not be measured: failed at "
+                    f"{result.failed_step}: {result.reason}"
+                )
     except BaseException as cause:
         reason = str(cause) if isinstance(cause, MillraceError) else f"millrace stopped: {cause!r}"
+        interrupted = AttemptResult("interrupted", reason=reason)
         with signals_held(), contextlib.suppress(MillraceError):
-            store.finish(attempt, AttemptResult("interrupted", reason=reason), utc_now())
+            store.finish_together([(each.attempt, interrupted) for each in claimed], utc_now())
         raise
-    _keep(store, attempt, result, announce)
-    announce(
-        {
-            "event": "end",
-            **about,
-            "outcome": result.outcome,
-            "failed_step": result.failed_step,
-            "reason": result.reason,
-        }
+    _keep(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], announce)
+    for each, result in zip(claimed, results, strict=True):
+        announce(
+            {
+                "event": "end",
+                **each.about(),
+                "outcome": result.outcome,
+                "failed_step": result.failed_step,
+                "reason": result.reason,
+            }
+        )
+
+
+def _results(claimed: Sequence[Claimed], announce: Watcher) -> Sequence[AttemptResult]:
+    if claimed[0].trial.side is None:
+        (only,) = claimed
+        return (carry_out_trial(only.given, announce),)
+    if len(claimed) == 1:
+        reason = "the other trial of its pair has a result already"
+        return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
+
+    def of_trial(trial: PlannedTrial) -> Watcher:
+        return lambda event: announce({**event, "trial": trial.id})
+
+    return carry_out_pair(
+        [SideInput(c.given, c.trial.treatment.label, of_trial(c.trial)) for c in claimed]
     )
 
 
-def _keep(store: Store, attempt: int, result: AttemptResult, announce: Watcher) -> None:
-    """Write a trial's result; a full disk gets some seconds, since the trial's own files, often on
-    the same disk, have just been removed, and then does without its log, its histograms, what was
-    observed and its course second by second. A signal meanwhile loses nothing that was measured."""
+def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Watcher) -> None:
+    """Write the results of trials; a full disk gets some seconds, since the trials' own files,
+    often on the same disk, have just been removed, and then does without logs, histograms, what was
+    observed and the course second by second. A signal meanwhile loses nothing that was measured."""
     with signals_held():
         for _ in range(_KEEP_TRIES):
             try:
-                return store.finish(attempt, result, utc_now())
+                return store.finish_together(ended, utc_now())
             except HostProblem as problem:
                 announce({"event": "waiting", "reason": str(problem)})
                 time.sleep(_KEEP_PAUSE_S)
-        return store.finish(
-            attempt, replace(result, artefacts=(), histograms=(), observations={}), utc_now()
-        )
+        bare = [
+            (attempt, replace(result, artefacts=(), histograms=(), observations={}))
+            for attempt, result in ended
+        ]
+        return store.finish_together(bare, utc_now())

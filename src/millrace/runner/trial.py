@@ -11,7 +11,7 @@ clients are driven on tables that come from a template; the trial that finds non
 (initialise · start · database · load · verify · analyse · keep · stop · save). Settling comes right
 before what is measured, so that nothing an earlier step left dirty is written back while it is
 timed. A step that fails ends the trial as a failed one, with the step, the reason and the server's
-log.
+log. The two trials of a pair that is measured side by side *meet* before they measure.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from millrace.errors import MillraceError, TrialFailed
 from millrace.runner.attached_server import AttachedServerTrial
 from millrace.runner.measuring import Announce, Found, TrialInput
+from millrace.runner.meeting import Meet, alone
 from millrace.runner.own_server import OwnServerTrial
 from millrace.runner.passing import FailedForNow, may_pass
 from millrace.runner.steps import Step, carry_out
@@ -29,12 +30,13 @@ from millrace.servers.model import AttachedServer
 from millrace.store.records import AttemptResult
 
 
-def carry_out_trial(given: TrialInput, announce: Announce) -> AttemptResult:
+def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -> AttemptResult:
     """Carry the trial out and return its result; a failure is a result.
 
     ``announce`` gets events as plain data: {"event": "step", "name": ...} before each step and
-    {"event": "interval", "phase", "t_s", "rows"} once a second while rows are sent. Raises
-    Interrupted, after everything was closed, when the user stops the run.
+    {"event": "interval", "phase", "t_s", "rows"} once a second while rows are sent. ``meet`` is how
+    a trial with half of the CPUs waits for the other of its pair. Raises Interrupted, after
+    everything was closed, when the user stops the run.
     """
     found = Found()
     with ExitStack() as opened:
@@ -42,7 +44,7 @@ def carry_out_trial(given: TrialInput, announce: Announce) -> AttemptResult:
         if isinstance(given.server, AttachedServer):
             steps = AttachedServerTrial(given, given.server, opened, found, announce).steps()
         else:
-            steps = OwnServerTrial(given, given.server, opened, found, announce).steps()
+            steps = OwnServerTrial(given, given.server, opened, found, announce, meet).steps()
         ended = carry_out(steps, lambda step: announce({"event": "step", "name": step}))
         told = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
         log_tail = told or found.log_tail() if ended.cause is not None else None

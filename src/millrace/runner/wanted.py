@@ -17,8 +17,10 @@ from millrace.servers.model import Configuration
 def configuration_of(
     experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
 ) -> Configuration:
-    """The treatment's configuration for a server, its sizes scaled to the data and this host, and
-    the options that the experiment varies laid over it."""
+    """The treatment's configuration for a server, its sizes scaled to the data and this host (half
+    of it, where two are measured side by side), and the options that the experiment varies laid
+    over it."""
+    at_once = 2 if experiment.side_by_side else 1
     workload = workloads.checked(experiment.workload)
     resolved = configurations.resolve(
         str(treatment.resolved["configuration"]),
@@ -26,7 +28,7 @@ def configuration_of(
         version=version,
         definitions=experiment.configurations,
         data_bytes=workload.data_bytes(chosen(experiment, treatment)),
-        host_memory_bytes=psutil.virtual_memory().total,
+        host_memory_bytes=psutil.virtual_memory().total // at_once,
     )
     return configurations.laid_over(resolved, varied_options(treatment))
 

@@ -17,6 +17,7 @@ from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detect
 from millrace.stats.proportions import (
     against_at_most_half,
     against_even,
+    as_many_or_more,
     even_odds,
     proportion_limits,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Summary",
     "against_at_most_half",
     "against_even",
+    "as_many_or_more",
     "benjamini_yekutieli",
     "blocks_to_decide",
     "blocks_wanted",

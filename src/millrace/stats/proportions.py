@@ -36,6 +36,17 @@ def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> 
     return low, high
 
 
+def as_many_or_more(events: int, trials: int, rate: float) -> float:
+    """The probability that ``events`` or more of ``trials`` happen, if each does with a probability
+    of ``rate``: the p-value of the one-sided exact binomial test.
+
+    Raises ValueError for more events than trials.
+    """
+    if not 0 <= events <= trials:
+        raise ValueError(f"{events} events of {trials} trials")
+    return float(stats.binom.sf(events - 1, trials, rate))
+
+
 def even_odds(heads: int, tosses: int) -> float:
     """How probable a number of heads as uneven as this is, if each toss is even: the two-sided
     exact sign test (Dixon and Mood, Journal of the American Statistical Association 41, 1946).

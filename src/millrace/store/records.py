@@ -25,6 +25,10 @@ CONFIRMS = "confirms"
 CALIBRATES = "calibrates"
 """The key of a run's ``spec`` that says which experiment it calibrates this host for."""
 
+BESIDE = "beside"
+"""The step at which a trial is left out because the other one of its pair, which was measured at
+the same time, failed."""
+
 BISECTS = "bisects"
 """The key of a run's ``spec`` that says between which servers it searches a change."""
 
@@ -72,11 +76,18 @@ class HostRecord:
 @dataclass(frozen=True)
 class Design:
     """How many blocks a run is to have: exactly ``blocks``, or as many as it takes to decide each
-    comparison, but no more than that and than fit into ``max_time_s`` of trials."""
+    comparison, but no more than that and than fit into ``max_time_s`` of trials. Trials take turns,
+    or the two of a pair are measured ``side_by_side``, each on half of the CPUs."""
 
     kind: Literal["fixed", "sequential"]
     blocks: int
     max_time_s: float | None = None
+    side_by_side: bool = False
+
+    @property
+    def abreast(self) -> int:
+        """How many trials are measured at a time."""
+        return 2 if self.side_by_side else 1
 
 
 @dataclass(frozen=True)

@@ -189,37 +189,55 @@ class Store:
             )
 
     def finish(self, attempt_id: int, result: AttemptResult, now_utc: str) -> None:
-        """End an attempt with all it yielded, in one transaction; its files are written first.
+        """End an attempt with all it yielded; see ``finish_together``."""
+        self.finish_together([(attempt_id, result)], now_utc)
 
-        Raises HostProblem when the disk is full (the attempt is then still open), or when another
-        process has ended the attempt in the meantime.
+    def finish_together(self, ended: Sequence[tuple[int, AttemptResult]], now_utc: str) -> None:
+        """End attempts, by their ids, with all they yielded, in one transaction: all of them or
+        none. Their files are written first.
+
+        Raises HostProblem when the disk is full (the attempts are then still open), or when another
+        process has ended one of them in the meantime.
         """
-        for measurement in result.measurements:
-            if not math.isfinite(measurement.value):
-                raise ValueError(f"{measurement.name} is {measurement.value}, not a measurement")
-        artefacts = self._keep_all(result)
+        for _, result in ended:
+            for measurement in result.measurements:
+                if not math.isfinite(measurement.value):
+                    said = f"{measurement.name} is {measurement.value}"
+                    raise ValueError(f"{said}, not a measurement")
+        artefacts = [self._keep_all(result) for _, result in ended]
         with self._writing() as connection:
-            outcome = connection.execute(
-                select(schema.attempts.c.outcome).where(schema.attempts.c.id == attempt_id)
-            ).all()
-            if not outcome or outcome[0][0] is not None:
-                raise HostProblem(
-                    f"{self.path}: the result of attempt {attempt_id} was not kept: "
-                    f"{'another process ended it' if outcome else 'its run was removed'} meanwhile",
-                    remedy="let one millrace at a time work on a run",
-                )
-            rows.end_attempt(
-                connection,
-                attempt_id,
-                ended_utc=now_utc,
-                outcome=result.outcome,
-                failed_step=result.failed_step,
-                reason=result.reason,
-                log_tail=result.log_tail,
+            for (attempt_id, result), kept in zip(ended, artefacts, strict=True):
+                self._end(connection, attempt_id, result, kept, now_utc)
+
+    def _end(
+        self,
+        connection: Connection,
+        attempt_id: int,
+        result: AttemptResult,
+        artefacts: Sequence[ArtefactRecord],
+        now_utc: str,
+    ) -> None:
+        outcome = connection.execute(
+            select(schema.attempts.c.outcome).where(schema.attempts.c.id == attempt_id)
+        ).all()
+        if not outcome or outcome[0][0] is not None:
+            raise HostProblem(
+                f"{self.path}: the result of attempt {attempt_id} was not kept: "
+                f"{'another process ended it' if outcome else 'its run was removed'} meanwhile",
+                remedy="let one millrace at a time work on a run",
             )
-            rows.insert_yield(connection, attempt_id, result, artefacts)
-            # Again, where no removal can come between: one may have just discarded a like file.
-            self._keep_all(result)
+        rows.end_attempt(
+            connection,
+            attempt_id,
+            ended_utc=now_utc,
+            outcome=result.outcome,
+            failed_step=result.failed_step,
+            reason=result.reason,
+            log_tail=result.log_tail,
+        )
+        rows.insert_yield(connection, attempt_id, result, artefacts)
+        # Again, where no removal can come between: one may have just discarded a like file.
+        self._keep_all(result)
 
     def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
         return tuple(

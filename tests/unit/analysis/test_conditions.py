@@ -8,9 +8,12 @@ import pytest
 
 from millrace.analysis import conditions
 from millrace.analysis.judge import judge
+from millrace.report.notes import conditions as conditions_of
 from millrace.report.notes import warnings
+from millrace.store.records import Design
 from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
 from tests.unit.analysis.query_runs import TIME_S, Levels, QueryRun, Values
+from tests.unit.analysis.sequential_runs import designed
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 RUN = RunBuilder({BASE: (4.0, 4.0, 4.0), OTHER: (2.0, 2.0, 2.0)}).build()
@@ -99,5 +102,20 @@ def test_what_a_trial_lacks_is_not_told() -> None:
     assert driven is not None
     assert (driven.server_s, driven.client_s, driven.client_share) == (None, None, None)
     assert driven.templates_saved_s is None
-    unknown = replace(stored.run.host, facts={})
-    assert conditions.host_cpus(unknown) is None
+    unknown = replace(stored.run, host=replace(stored.run.host, facts={}))
+    assert conditions.trial_cpus(unknown) is None
+
+
+def test_side_by_side_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
+    stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
+    beside = designed(stored, Design("fixed", 2, side_by_side=True))
+    in_turns, side_by_side = judge(stored), judge(beside)
+    assert conditions.trial_cpus(stored.run) == 2
+    assert conditions.trial_cpus(beside.run) == 1
+    shares = [run.treatments[0].driven for run in (in_turns, side_by_side)]
+    assert shares[0] is not None
+    assert shares[1] is not None
+    assert shares[1].client_share == pytest.approx(2 * (shares[0].client_share or 0))
+    assert side_by_side.spent_s == pytest.approx(in_turns.spent_s / 2)
+    (told,) = [line for line in conditions_of(side_by_side) if "load generator used" in line]
+    assert "of its half’s CPU time" in told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +15,12 @@ from millrace.campaign import sequential
 from millrace.errors import Interrupted
 from millrace.experiment.read import Overrides
 from millrace.runner import run as runner
+from millrace.runner.beside import SideInput
 from millrace.runner.continuing import Chosen, choose
+from millrace.runner.halves import Half
 from millrace.runner.measuring import TrialInput
 from millrace.store.records import (
+    BESIDE,
     AttemptResult,
     HostRecord,
     MeasurementRecord,
@@ -33,7 +36,8 @@ TRIAL_S = 10.0
 
 FILE = """
 name = "lab"
-workload = "load-data"
+workload = "{workload}"
+side_by_side = {side_by_side}
 seed = {seed}
 profile_blocks = {profile_blocks}
 [factors]
@@ -41,8 +45,9 @@ server = {servers}
 [compare]
 base = "mysql-5.6.24"
 [parameters]
-rows = 1000
+{size} = 1000
 """
+HALVES = (Half(0, (0,)), Half(1, (1,)))
 
 Fate = Callable[[str, int, int], bool]
 """Whether a trial of a server, in a block, at its so-manieth attempt, is to fail."""
@@ -58,6 +63,7 @@ class Laboratory:
     spread: float = 0.005
     seed: int = 1
     profile_blocks: int = 0
+    side_by_side: bool = False
     fails: Fate = lambda _server, _block, _attempt: False
     events: list[Mapping[str, Any]] = field(default_factory=list)
     carried_out: list[str] = field(default_factory=list)
@@ -92,7 +98,12 @@ class Laboratory:
 
     def _choose(self, store: Store, overrides: Overrides, *, fresh: bool = False) -> Chosen:
         text = FILE.format(
-            servers=list(self.ratios), seed=self.seed, profile_blocks=self.profile_blocks
+            servers=list(self.ratios),
+            seed=self.seed,
+            profile_blocks=self.profile_blocks,
+            side_by_side=str(self.side_by_side).lower(),
+            workload="sysbench" if self.side_by_side else "load-data",
+            size="table_size" if self.side_by_side else "rows",
         )
         experiment = read_text(self.directory, text, overrides=overrides)
         return choose(
@@ -105,7 +116,7 @@ class Laboratory:
             each.id: runner.PreparedTreatment(cast(Any, None), cast(Any, None), cast(Any, work))
             for each in chosen.plan.treatments
         }
-        given = runner.RunInput(chosen.plan, treatments, None, None)
+        given = runner.RunInput(chosen.plan, treatments, None, None, halves=HALVES)
         watch = self.events.append
         if chosen.plan.experiment.sequential:
             sequential.carry_out(store, chosen, given, watch, retry_failed=retry_failed)
@@ -135,10 +146,21 @@ class Laboratory:
                     MeasurementRecord("rows", 1000.0),
                     MeasurementRecord("load_duration_s", load_s),
                     MeasurementRecord("finish_duration_s", 0.01),
+                    MeasurementRecord("transactions", 1000.0),
+                    MeasurementRecord("measure_duration_s", load_s),
                 ),
             )
 
+        def carry_out_pair(pair: Sequence[SideInput]) -> tuple[AttemptResult, ...]:
+            assert [each.given.half for each in pair] == list(HALVES)
+            results = tuple(carry_out_trial(each.given, each.announce) for each in pair)
+            if {each.outcome for each in results} == {"finished"}:
+                return results
+            left_out = AttemptResult("failed", failed_step=BESIDE, reason="the other one failed")
+            return tuple(each if each.outcome == "failed" else left_out for each in results)
+
         self.patch.setattr(runner, "carry_out_trial", carry_out_trial)
+        self.patch.setattr(runner, "carry_out_pair", carry_out_pair)
 
 
 def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:

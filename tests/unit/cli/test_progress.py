@@ -9,6 +9,7 @@ import pytest
 from millrace.cli.console import err
 from millrace.cli.progress import Look, RunProgress, look_text
 from millrace.experiment.plan import expand
+from tests.unit.experiment import test_pairs
 from tests.unit.experiment.test_plan import experiment
 
 
@@ -73,3 +74,38 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
     assert said[0].endswith("about 12 min, at most 31 min left")
     assert said[1].startswith("after block 1: 1 comparison undecided; about 12 min")
     assert said[2] == "after block 2: b: equivalent; no comparisons undecided"
+
+
+def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = expand(test_pairs.experiment(blocks=2), seed=1)
+    pair = plan.trials[:2]
+    with RunProgress(plan, {trial.id for trial in plan.trials}, 40.0) as watch:
+        for trial in pair:
+            watch(
+                {
+                    "event": "trial", "trial": trial.id, "treatment": trial.treatment.label,
+                    "treatment_id": trial.treatment.id, "block": 0, "position": trial.position,
+                    "purpose": "measure",
+                }
+            )  # fmt: skip
+        watch({"event": "step", "name": "restore", "trial": pair[1].id})
+        drive = {"kind": "drive", "phase": "measure", "t_s": 3.0, "rows": 0}
+        watch({"event": "interval", "trial": pair[0].id, **drive})
+        (task,) = watch._bar.tasks
+        one, other = (trial.treatment.label for trial in pair)
+        shown = f"block 1 · {one} · measure 3 s | block 1 · {other} · restore"
+        assert task.fields["now"] == shown
+        # 4 trials of 20 s each, two at a time.
+        assert task.fields["left"] in ("0:40", "0:39")
+        for trial in pair:
+            watch(
+                {
+                    "event": "end", "trial": trial.id, "treatment": trial.treatment.label,
+                    "treatment_id": trial.treatment.id, "block": 0, "purpose": "measure",
+                    "outcome": "failed", "failed_step": "beside", "reason": "the other one",
+                }
+            )  # fmt: skip
+        assert task.fields["left"] == "0:20"
+    said = capsys.readouterr().err.splitlines()
+    assert [line[:3] for line in said] == ["1/4", "2/4"]
+    assert "failed at beside: the other one" in said[0]

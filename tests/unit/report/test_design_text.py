@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -68,6 +69,23 @@ def test_what_cannot_be_decided_is_counted_apart() -> None:
 
 def test_a_fixed_number_is_said_as_it_is() -> None:
     assert design_text(judge(designed(DECIDED, Design("fixed", 6)))) == "6 blocks"
+
+
+@pytest.mark.parametrize("output_format", [*TOLD, "json"])
+def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> None:
+    beside = judge(designed(DECIDED, Design("sequential", 20, side_by_side=True)))
+    beside = replace(beside, calibrations=())
+    text = " ".join(render(beside, output_format).replace("\u00a0", " ").split())
+    if output_format == "json":
+        assert '"side_by_side": true' in text
+        return
+    assert "side by side, sequential, at most 20 blocks: decided after 6" in text
+    assert "this host was not calibrated side by side" in text
+    assert "--side-by-side" in text
+    words = " ".join(method(beside))
+    assert "at the same time, each on half of the CPUs" in words
+    assert "take turns" not in words
+    assert "left out with it, at the step beside" in words
 
 
 @pytest.mark.parametrize("output_format", TOLD)

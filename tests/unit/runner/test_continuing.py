@@ -187,7 +187,12 @@ def test_a_limit_that_is_another_continues_and_is_recorded_with_the_next_block(
     assert {same.run.id, more.run.id} == {first.run.id}
     assert same.extension is None
     assert more.extension is not None
-    assert more.extension["design"] == {"kind": "sequential", "blocks": 20, "max_time_s": None}
+    assert more.extension["design"] == {
+        "kind": "sequential",
+        "blocks": 20,
+        "max_time_s": None,
+        "side_by_side": False,
+    }
 
 
 def test_an_exact_number_continues_what_was_sequential(command: Command, store: Store) -> None:

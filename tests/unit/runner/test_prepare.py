@@ -93,3 +93,38 @@ def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
     assert str(tmp_path / "attached.toml") in said
     assert "parameters.client_cpus: there is no CPU 8190, 8191 here" in said
     assert f"expected some of {here}" in said
+
+
+BESIDE = """
+name = "beside"
+workload = "sysbench"
+side_by_side = true
+[factors]
+server = ["mysql-5.6.24", "theirs"]
+[compare]
+base = "mysql-5.6.24"
+"""
+
+
+def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None:
+    path = tmp_path / "beside.toml"
+    path.write_text(BESIDE, encoding="utf-8")
+    made = read(path, scale=None, surroundings=surroundings())
+    with pytest.raises(UserError, match="theirs is attached") as refused:
+        refuse_attached(expand(made, seed=1))
+    assert "--in-turns" in (refused.value.remedy or "")
+    refuse_attached(expand(replace(made, side_by_side=False), seed=1))
+
+
+def test_side_by_side_needs_two_cpus(tmp_path: Path) -> None:
+    path = tmp_path / "beside.toml"
+    path.write_text(BESIDE, encoding="utf-8")
+    made = read(path, scale=None, surroundings=surroundings())
+    here = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(here)})
+    try:
+        with pytest.raises(UserError, match="only one CPU"):
+            refuse_missing_cpus(made)
+        refuse_missing_cpus(replace(made, side_by_side=False))
+    finally:
+        os.sched_setaffinity(0, here)

@@ -183,6 +183,21 @@ def test_a_result_that_is_no_number_is_refused_and_changes_nothing(store: Store)
     store.finish(attempt, good, LATER)
 
 
+def test_results_that_belong_together_are_kept_together_or_not_at_all(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    names = [trial.id for trial in what.trials[:2]]
+    claimed = [store.claim(name, OWNER, NOW, is_alive=alive) for name in names]
+    first, second = (each for each in claimed if each is not None)
+    store.finish(second, failed(), LATER)
+    with pytest.raises(HostProblem, match="another process ended it"):
+        store.finish_together([(first, result()), (second, result())], LATER)
+    outcomes = [attempt.outcome for attempt in store.load_run(what.run.id).attempts]
+    assert outcomes == [None, "failed"]
+    store.finish_together([(first, result())], LATER)
+    assert store.load_run(what.run.id).attempts[0].outcome == "finished"
+
+
 def test_text_that_is_not_unicode_does_not_lose_the_result(store: Store) -> None:
     what = begun()
     begin(store, what)

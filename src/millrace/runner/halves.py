@@ -1,0 +1,69 @@
+"""The CPUs of this host in two halves, for pairs that are measured side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.errors import UserError
+
+CoreOf = Callable[[int], tuple[int, int]]
+
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True)
+class Half:
+    """What a trial has for itself and all that it starts: ``cpus``, which are the half number
+    ``side`` (0 or 1)."""
+
+    side: int
+    cpus: tuple[int, ...]
+
+
+def of_this_host() -> tuple[Half, Half]:
+    """The two halves of the CPUs that this process may use. Raises UserError where there is only
+    one."""
+    return halves(os.sched_getaffinity(0), core_of)
+
+
+def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[Half, Half]:
+    """Two sets of as many CPUs each. Those of a core stay together where there are several cores,
+    and those of a package as far as they can; what would make the halves unlike is in neither.
+
+    ``core_of`` gives the package and the core of a CPU. Raises UserError for a single CPU.
+    """
+    if len(cpus) < 2:
+        raise UserError(
+            "there is only one CPU here that millrace may use, and each side needs one of its own",
+            remedy="measure in turns (--in-turns), or on a host with more CPUs",
+        )
+    cores: dict[tuple[int, int], list[int]] = {}
+    for cpu in sorted(cpus):
+        cores.setdefault(core_of(cpu), []).append(cpu)
+    parts = [cores[core] for core in sorted(cores)]
+    if len(parts) == 1:
+        parts = [[cpu] for cpu in parts[0]]
+    number = len(parts) // 2
+    first, second = (
+        [cpu for part in side for cpu in part] for side in (parts[:number], parts[-number:])
+    )
+    number = min(len(first), len(second))
+    return (
+        Half(0, tuple(sorted(first[:number]))),
+        Half(1, tuple(sorted(second[-number:]))),
+    )
+
+
+def core_of(cpu: int, root: Path = _CPUS) -> tuple[int, int]:
+    """The package and the core of a CPU; where the kernel does not say, a core of its own."""
+    try:
+        package, core = (
+            int((root / f"cpu{cpu}" / "topology" / name).read_text(encoding="ascii"))
+            for name in ("physical_package_id", "core_id")
+        )
+    except (OSError, ValueError):
+        return -1, cpu
+    return package, core

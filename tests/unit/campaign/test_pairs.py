@@ -1,0 +1,78 @@
+"""Runs whose pairs are measured side by side: block by block, interrupted, with failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.store.records import BESIDE, StoredRun
+from tests.unit.campaign.laboratory import BASE, SLOW, TRIAL_S, Laboratory, without_instants
+
+
+@pytest.fixture
+def laboratory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
+    return Laboratory(tmp_path, monkeypatch, side_by_side=True)
+
+
+def outcomes(stored: StoredRun) -> list[str | None]:
+    return [attempt.outcome for attempt in stored.attempts]
+
+
+def test_a_run_goes_on_until_it_is_decided_a_pair_a_block(laboratory: Laboratory) -> None:
+    stored = laboratory.run()
+    assert 3 <= stored.run.blocks <= 6
+    assert {trial.purpose for trial in stored.trials} == {"measure"}
+    assert len(stored.trials) == len(stored.attempts) == 2 * stored.run.blocks
+    begun = [event["trial"] for event in laboratory.events if event["event"] == "trial"]
+    ended = [event["trial"] for event in laboratory.events if event["event"] == "end"]
+    assert begun == ended
+    kinds = [event["event"] for event in laboratory.events if event["event"] != "look"]
+    assert kinds == ["trial", "trial", "end", "end"] * stored.run.blocks
+
+
+def test_two_at_a_time_take_half_the_time(laboratory: Laboratory) -> None:
+    laboratory.ratios = {BASE: 1.0, SLOW: 1.005}
+    laboratory.spread = 0.05
+    laboratory.run(max_time_s=7 * TRIAL_S)
+    stored = laboratory.run(max_time_s=7 * TRIAL_S)
+    assert stored.run.blocks == 7
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 2, 3])
+def test_an_interrupted_pair_is_measured_again_as_a_whole(
+    laboratory: Laboratory, tmp_path: Path, stop_after: int
+) -> None:
+    stopped = laboratory.run(blocks=2, stop_after=stop_after)
+    whole = stop_after // 2
+    assert outcomes(stopped) == ["finished"] * 2 * whole + ["interrupted"] * 2
+    stored = laboratory.run(blocks=2)
+    assert len(laboratory.carried_out) == 4 - 2 * whole
+    assert outcomes(stored).count("finished") == 4
+    other = tmp_path / "at-once"
+    other.mkdir()
+    at_once = Laboratory(other, laboratory.patch, side_by_side=True).run(blocks=2)
+    assert without_instants(stored).trials == without_instants(at_once).trials
+
+
+def test_both_of_a_pair_are_tried_again(laboratory: Laboratory) -> None:
+    laboratory.fails = lambda server, block, attempt: server == SLOW and block == 1 and attempt == 1
+    failed = laboratory.run(blocks=3)
+    steps = {attempt.failed_step for attempt in failed.attempts if attempt.outcome == "failed"}
+    assert steps == {"start", BESIDE}
+    assert outcomes(failed).count("finished") == 4
+    laboratory.run(blocks=3)
+    assert laboratory.carried_out == []
+    laboratory.fails = lambda *_: False
+    again = laboratory.run(blocks=3, retry_failed=True)
+    assert len(laboratory.carried_out) == 2
+    assert {each.outcome for each in again.last_attempts().values()} == {"finished"}
+    assert outcomes(again).count("finished") == 6
+
+
+def test_profiled_trials_have_the_host_to_themselves(laboratory: Laboratory) -> None:
+    laboratory.profile_blocks = 1
+    stored = laboratory.run(blocks=2)
+    assert [trial.purpose for trial in stored.trials].count("profile") == 2
+    kinds = [event["event"] for event in laboratory.events]
+    assert kinds == ["trial", "trial", "end", "end"] * 2 + ["trial", "end"] * 2
