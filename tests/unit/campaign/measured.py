@@ -114,7 +114,7 @@ def carried(
     return stand_in
 
 
-def _given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
+def _given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any = None) -> runner.RunInput:
     return runner.RunInput(plan, {}, None, None)
 
 
