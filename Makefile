@@ -19,9 +19,10 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 	$(wildcard src/millrace/workloads/builtin/*.toml)
 $(VENV)/.setup: pyproject.toml requirements-dev.txt $(RUST_SOURCES) | $(BIN)/python
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.87 or newer (with rustup, for example)" >&2; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	cargo build --quiet --release
+	cargo build --quiet --release & build=$$!; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . && \
+	wait $$build || { kill $$build 2>/dev/null; exit 1; }
 	install -m 755 target/release/millrace-load $(BIN)/millrace-load
 	touch $@
 
