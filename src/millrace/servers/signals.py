@@ -6,25 +6,46 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
 from types import FrameType
 
 from millrace.errors import Interrupted
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+_WEAK_REFERENCES = ("_weakrefset.py", "weakref.py")
+_AGAIN_S = 0.01
+
 
 @contextmanager
 def signals_as_errors() -> Iterator[None]:
     """Inside, an ending signal raises Interrupted in the main thread, so that ``finally`` runs.
 
-    Does nothing outside of the main thread, which alone may handle signals.
+    Does nothing outside of the main thread, which alone may handle signals. A signal that comes
+    while Python tidies up, where an exception would be printed and forgotten, comes again.
     """
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if _tidies_up(frame):
+            main = threading.main_thread().ident
+            again = threading.Timer(_AGAIN_S, signal.pthread_kill, (main, number))
+            again.daemon = True
+            again.start()
+            return
         raise Interrupted(f"interrupted by {signal.Signals(number).name}")
 
     with _handled_by(interrupt):
         yield
+
+
+def _tidies_up(frame: FrameType | None) -> bool:
+    """Whether a finaliser or a callback of a weak reference is under way."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__del__" or PurePath(code.co_filename).name in _WEAK_REFERENCES:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
     assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
     found = told["switches"]
     assert found["windows"] >= 3
-    assert found["seconds"] >= 0.01 * found["windows"]
+    assert found["seconds"] >= 0.01 * (found["windows"] - 1)  # the end may cut the last one short
     assert len(found["threads"]) == 4
     serving = {each["tid"]: each for each in told["threads"]["threads"]}
     assert {each["tid"] for each in found["threads"]} <= serving.keys()
