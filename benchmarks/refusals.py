@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from benchmarks.rates import Rate, rate_of
 from benchmarks.steady_state import LEVEL, noise
 from millrace.analysis.refusal import Refusal, Side, refusal
 from millrace.analysis.steadiness import ALPHA, TrialSteadiness, together
@@ -43,15 +43,9 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Rate:
-    """How often something happened; ``at_most`` is what it should not be above."""
+class Limited(Rate):
+    """``at_most`` is what the rate should not be above."""
 
-    name: str
-    count: int
-    n: int
-    rate: float
-    low: float
-    high: float
     at_most: float | None
 
 
@@ -87,28 +81,22 @@ def main() -> None:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def _titled(title: str, rates: Iterator[Rate]) -> list[Rate]:
+def _titled(title: str, rates: Iterator[Limited]) -> list[Limited]:
     print(f"\n{title}")
     shown = []
     for rate in rates:
         missed = rate.at_most is not None and rate.low > rate.at_most
         goal = "" if rate.at_most is None else f"; at most {rate.at_most:g}"
-        print(
-            f"  {rate.name:66} {rate.rate:.4f} ({rate.low:.4f} to {rate.high:.4f})"
-            f"  {rate.count:6} of {rate.n}{goal}{', MISSED' if missed else ''}",
-            flush=True,
-        )
+        print(f"  {rate.name:66} {rate.text}{goal}{', MISSED' if missed else ''}", flush=True)
         shown.append(rate)
     return shown
 
 
-def _rate(name: str, flags: Flags, *, at_most: float | None = None) -> Rate:
-    count, n = int(flags.sum()), int(flags.size)
-    interval = stats.binomtest(count, n).proportion_ci()
-    return Rate(name, count, n, count / n, interval.low, interval.high, at_most)
+def _rate(name: str, flags: Flags, *, at_most: float | None = None) -> Limited:
+    return Limited(**asdict(rate_of(name, flags)), at_most=at_most)
 
 
-def _told(name: str, watched: Watched, *, at_most: float | None = None) -> Iterator[Rate]:
+def _told(name: str, watched: Watched, *, at_most: float | None = None) -> Iterator[Limited]:
     for blocks, flags in watched.refused.items():
         yield _rate(f"{name}: refused after {blocks} blocks", flags)
     for limit in LIMITS:
@@ -226,14 +214,14 @@ def unsteady_in(*shares: float) -> Callable[[Source, int], list[Course]]:
     return draw
 
 
-def _states(runs: int, shares: Sequence[tuple[float, float]]) -> Iterator[Rate]:
+def _states(runs: int, shares: Sequence[tuple[float, float]]) -> Iterator[Limited]:
     for base, candidate in shares:
         found = watch_trials(runs, unsteady_in(base, candidate))
         at_most = GIVEN_UP if base == candidate <= 0.5 else None
         yield from _told(f"in {base:.0%} and {candidate:.0%}", found, at_most=at_most)
 
 
-def _seconds(runs: int) -> Iterator[Rate]:
+def _seconds(runs: int) -> Iterator[Limited]:
     for sd in (0.02, 0.1):
         for rho in (0.0, 0.5, 0.8):
             name = f"noise of {sd:.0%}, correlation {rho:g}"
@@ -321,7 +309,7 @@ UNLIKE_WORK = {
 
 def _works(
     runs: int, cases: dict[str, tuple[Work, Work]], *, looks: Looks = "any"
-) -> Iterator[Rate]:
+) -> Iterator[Limited]:
     for name, (base, candidate) in cases.items():
         at_most = GIVEN_UP if cases is LIKE_WORK and looks == "any" else None
         found = watch_work(runs, base, candidate, looks=looks)

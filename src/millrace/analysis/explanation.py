@@ -346,7 +346,7 @@ def _unequal(stored: StoredRun, factor: str, a: Explained, b: Explained) -> str:
         operations=operations_asked(stored.run.spec),
         same_statements=asks_the_same(factor),
         margin=stored.run.margin,
-    )
+    ).reason
 
 
 def _disturbances(side: Side, explained: Explained) -> Iterator[Disturbance]:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from millrace.analysis.steadiness import TrialSteadiness
 from millrace.analysis.unsteady import lasts, unsteady_sides
-from millrace.analysis.work import TrialWork, unequal_work, was_different
+from millrace.analysis.work import TrialWork, unequal_work
 from millrace.stats import FIRST_LOOK, Looks
 
 Refused = Literal["unequal", "unsteady"]
@@ -73,11 +73,11 @@ def refusal(
     unsteady = unsteady_sides(*sides, names=names)
     worked = {work.block for work in base.work} & {work.block for work in candidate.work}
     for_good: Refused | None = None
-    if was_different(unequal) and len(worked) >= FIRST_LOOK:
+    if unequal.told_apart and len(worked) >= FIRST_LOOK:
         for_good = "unequal"
     elif unsteady and lasts(*sides):
         for_good = "unsteady"
-    return Refusal(unequal, unsteady, for_good)
+    return Refusal(unequal.reason, unsteady, for_good)
 
 
 def _of_the_same_blocks(

@@ -29,7 +29,6 @@ MOST_TOLERATED = 0.01
 # Measurements of this name and a server's error code: transactions that ended with it.
 _ERROR_CODE = "errors_"
 
-_DIFFERENT = "unequal work"
 
 _ALPHA = 0.05
 # Of a trial: fewer on both sides are no work to speak of, and that there are none may be chance.
@@ -139,6 +138,15 @@ def asks_the_same(factor: str) -> bool:
     return factor in _OF_HOW or factor.startswith("options.")
 
 
+@dataclass(frozen=True)
+class Unequal:
+    """Why two treatments' work was not the same, or cannot be shown to be, in words with numbers;
+    empty where it was. ``told_apart`` says that it was not, which more blocks do not mend."""
+
+    reason: str = ""
+    told_apart: bool = False
+
+
 def unequal_work(
     base: Sequence[TrialWork],
     candidate: Sequence[TrialWork],
@@ -148,9 +156,8 @@ def unequal_work(
     same_statements: bool,
     margin: float,
     looks: Looks = "once",
-) -> str:
-    """Why two treatments' work was not the same, or cannot be shown to be, in words with numbers;
-    empty where it was.
+) -> Unequal:
+    """Whether two treatments did the same work.
 
     Only blocks of which both have a trial count. ``names`` are the base's and the candidate's;
     ``same_statements`` says whether both were asked the same, and so have to give as many rows;
@@ -158,7 +165,7 @@ def unequal_work(
     """
     pairs = _pairs(base, candidate)
     if not pairs:
-        return ""
+        return Unequal()
     tolerance = max(NEGLIGIBLE, min(margin / 2, MOST_TOLERATED))
     rates = [kind for kind in _RATES if any(kind.hits(work) for pair in pairs for work in pair)]
     rows = [kind for kind in _ROWS if same_statements and _vary(kind[1], pairs)]
@@ -169,20 +176,14 @@ def unequal_work(
     different += _different_counts(pairs, names, operations)
     different += _different_rows(rows, pairs, names, by)
     if different:
-        return f"{_DIFFERENT}: {'; '.join([*different, *unknown])}"
+        return Unequal(f"unequal work: {'; '.join([*different, *unknown])}", told_apart=True)
     if unknown:
         points = f"{tolerance * 100:.2g} percentage point{'' if tolerance == 0.01 else 's'}"
-        return (
+        return Unequal(
             f"work not shown to be equal: {'; '.join(unknown)}; equal is within {points}, "
             f"which more blocks may show"
         )
-    return ""
-
-
-def was_different(unequal: str) -> bool:
-    """Whether the work that ``unequal_work`` tells of was told apart, which more blocks do not
-    mend; else it may yet be shown to be equal."""
-    return unequal.startswith(_DIFFERENT)
+    return Unequal()
 
 
 def _pairs(base: Collection[TrialWork], candidate: Collection[TrialWork]) -> list[_Pair]:

@@ -187,7 +187,7 @@ def told(
         operations=operations,
         same_statements=same_statements,
         margin=margin,
-    )
+    ).reason
 
 
 def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work() -> None:
