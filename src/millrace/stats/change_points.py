@@ -7,7 +7,9 @@ in windows of many lengths (seeded binary segmentation: Kovács, Bühlmann, Li a
 wanted grows with the logarithm of the number of points, since so many splits are tried, and with
 the autocorrelation of the noise (``correlation``): drift of a machine looks like changes of its
 level. A level has at least four points, and what one point can say is bounded, so that spikes are
-no changes.
+no changes. Steps that are not found blur the density and hide one another; so, for a list, splits
+with less evidence are tried together, by how likely the values are under the density that these
+splits leave.
 
 Values whose neighbours are far more alike than all between two splits have no levels: they follow a
 trend, and any split of them is arbitrary. Then nothing is told (``follows_trend``).
@@ -26,8 +28,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -35,7 +38,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from millrace.stats.correlation import inflation
-from millrace.stats.level_density import LevelDensity, residual_density, student_density
+from millrace.stats.level_density import (
+    LevelDensity,
+    described,
+    residual_density,
+    student_density,
+)
 
 Array = NDArray[np.float64]
 Sensitivity = Literal["list", "page"]
@@ -44,14 +52,34 @@ FEWEST_POINTS = 4
 SHORTEST_WINDOW = 40
 LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
-EVIDENCE = {"list": -0.25, "page": 0.3}
-"""What a split's log-likelihood ratio must exceed ``log(n)`` by where noise is independent."""
+WEAK = 0.4  # of the evidence that is wanted: splits that may hide one another
+MOST_WEAK = 8
+MOST_TRIES = 4
 TREND = 0.9
 """The correlation of neighbours around their levels from which on they follow a trend. Restarts of
 a system make noise of their own, on top of what a machine drifts; a random walk that is split often
 enough is below that, too."""
 OUTLIER = 3.0  # standard deviations
 LARGEST = math.log(sys.float_info.max)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What the log-likelihood ratio of a split must exceed: the inflation times ``log(n)`` and
+    ``beside_tries``, and ``beside_drift`` more."""
+
+    beside_tries: float
+    beside_drift: float
+
+    def wanted(self, n_points: int, inflated: float) -> float:
+        tries = math.log(n_points) + self.beside_tries
+        return min(inflated, MOST_INFLATION) * tries + self.beside_drift
+
+
+EVIDENCE = {"list": _Evidence(-0.75, 1.75), "page": _Evidence(0.3, 0.0)}
+HIDDEN = _Evidence(1.25, 0.75)
+"""Of splits that hide one another, for whose sake the density is fitted anew. They are looked for
+in lists only: with a look after every point, false alarms would be at some of the looks."""
 
 
 @dataclass(frozen=True)
@@ -126,18 +154,23 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     density = student_density(scale or 1.0)
     if len(logs) < 2 * FEWEST_POINTS or scale == 0:
         return _Found((), density, 1.0, follows_trend=False)
-    threshold = math.log(len(logs)) + EVIDENCE[sensitivity]
+    evidence = EVIDENCE[sensitivity]
     # As if there were much drift: what is left then tells drift from small steps.
-    first = _splits(logs, density, MOST_INFLATION * threshold)
+    first = _splits(_Search(logs, density), evidence.wanted(len(logs), MOST_INFLATION))
     residuals = _residuals(logs, first, density)
     density = residual_density(residuals, scale)
     inflated = _inflation(residuals, density, len(first) + 1)
-    threshold *= min(inflated, MOST_INFLATION)
-    splits = _splits(logs, density, threshold)
+    threshold = evidence.wanted(len(logs), inflated)
+    search = _Search(logs, density)
+    splits = _splits(search, threshold)
     if splits != first:
-        density = residual_density(_residuals(logs, splits, density), scale)
-        splits = _splits(logs, density, threshold)
-    splits = _refined(logs, splits, density, threshold)
+        search = _Search(logs, residual_density(_residuals(logs, splits, density), scale))
+        splits = _splits(search, threshold)
+    splits = _refined(logs, splits, search.density, threshold)
+    density = search.density
+    if sensitivity == "list" and len(logs) >= SHORTEST_WINDOW:
+        weak = WEAK * threshold
+        splits, density = _with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
     spread = 1.4826 * _median(np.abs(_residuals(logs, splits, density)))
     return _Found(splits, density, inflated, follows_trend=scale**2 < (1 - TREND) * spread**2)
 
@@ -159,34 +192,106 @@ def _scale(logs: Array) -> float:
     return (1.4826 * typical or float(np.abs(differences).mean())) / math.sqrt(2)
 
 
-def _splits(logs: Array, density: LevelDensity, threshold: float) -> list[int]:
+@dataclass(frozen=True)
+class _Search:
+    """``best`` are the best splits of the windows looked at so far, by first point and end."""
+
+    logs: Array
+    density: LevelDensity
+    best: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
+
+
+def _splits(search: _Search, threshold: float) -> list[int]:
     found: list[int] = []
-    open_segments = [(0, len(logs))]
+    open_segments = [(0, len(search.logs))]
     while open_segments:
         start, end = open_segments.pop()
-        split = _best_split(logs, start, end, density, threshold)
+        split = _best_split(search, start, end, threshold)
         if split is not None:
             found.append(split)
             open_segments += [(start, split), (split, end)]
     return sorted(found)
 
 
-def _best_split(
-    logs: Array, start: int, end: int, density: LevelDensity, threshold: float
-) -> int | None:
+def _best_split(search: _Search, start: int, end: int, threshold: float) -> int | None:
     """The best split of the longest windows of a segment that have one with enough evidence."""
     length = min(end - start, LONGEST_WINDOW)
     while length >= 2 * FEWEST_POINTS:
         best, where = threshold, None
         for first in (*range(start, end - length, max(length // 2, 1)), end - length):
-            gains = _gains(logs, first, first + length, density)
-            most = int(gains.argmax())
-            if gains[most] > best:
-                best, where = float(gains[most]), first + FEWEST_POINTS + most
+            window = first, first + length
+            if window not in search.best:
+                gains = _gains(search.logs, *window, search.density)
+                most = int(gains.argmax())
+                search.best[window] = float(gains[most]), first + FEWEST_POINTS + most
+            evidence, split = search.best[window]
+            if evidence > best:
+                best, where = evidence, split
         if where is not None or length < 2 * SHORTEST_WINDOW:
             return where
         length //= 2
     return None
+
+
+@dataclass(frozen=True)
+class _Described:
+    """Splits, how well their levels describe the values, and the density that they leave."""
+
+    splits: list[int]
+    likelihood: float
+    density: LevelDensity
+
+
+def _described(logs: Array, splits: list[int], density: LevelDensity) -> _Described:
+    return _Described(splits, *described(_segments(logs, splits), density))
+
+
+def _with_hidden(
+    search: _Search, splits: list[int], weak_threshold: float, threshold: float
+) -> tuple[list[int], LevelDensity]:
+    """``splits`` and those that hide one another, and the density that they leave.
+
+    To the density, a step that is not found yet is noise of one mode more, and under it the step
+    has little evidence. So weaker splits are tried together, with the density that they leave.
+    """
+    logs = search.logs
+    found = splits
+    for _ in range(MOST_TRIES):
+        weak = [
+            each
+            for each in _splits(search, weak_threshold)
+            if all(abs(each - split) >= FEWEST_POINTS for split in found)
+        ]
+        if not weak or len(weak) > MOST_WEAK:
+            break
+        before = _described(logs, found, search.density)
+        strong = _strong(logs, before, weak, threshold)
+        more = len(strong.splits) - len(found)
+        if strong.likelihood - before.likelihood <= more * threshold:
+            break
+        found, search = strong.splits, _Search(logs, strong.density)
+    if found != splits:
+        found = _refined(logs, found, search.density, -math.inf)
+    return found, search.density
+
+
+def _strong(logs: Array, before: _Described, weak: list[int], threshold: float) -> _Described:
+    """The splits ``before`` and those ``weak`` ones that are left when the weakest goes while the
+    others describe the values nearly as well without it."""
+    strong = _described(logs, sorted([*before.splits, *weak]), before.density)
+    while weak:
+        without = before
+        if len(weak) > 1:
+            fewer = [[each for each in strong.splits if each != split] for split in weak]
+            without = max(
+                (_described(logs, splits, strong.density) for splits in fewer),
+                key=attrgetter("likelihood"),
+            )
+        if strong.likelihood - without.likelihood > threshold:
+            break
+        strong = without
+        weak = [each for each in weak if each in without.splits]
+    return strong
 
 
 def _gains(logs: Array, start: int, end: int, density: LevelDensity) -> Array:
@@ -246,8 +351,12 @@ def _positions(
 
 
 def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Array:
-    segments = [logs[start:end] for start, end in pairwise([0, *splits, len(logs)])]
+    segments = _segments(logs, splits)
     return np.concatenate([segment - density.level(segment) for segment in segments])
+
+
+def _segments(logs: Array, splits: Sequence[int]) -> list[Array]:
+    return [logs[start:end] for start, end in pairwise([0, *splits, len(logs)])]
 
 
 def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:

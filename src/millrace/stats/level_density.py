@@ -11,7 +11,10 @@ Detection in the Presence of Outliers", Journal of the American Statistical Asso
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,7 @@ REACH = 8 * STEPS  # a residual beyond eight scales is as unlikely as one there
 BANDWIDTH = 0.3125 * STEPS  # of the kernel
 PRIOR_POINTS = 20  # what Student's t counts for beside the residuals
 MOST_LEVELS = 160
+ROUNDS = 2  # of levels and the density that is left, in turns
 
 _OFFSETS = np.arange(-REACH, REACH + 1)
 
@@ -49,6 +53,18 @@ _TINY = 1e-9  # where the smoothed density ends
 
 
 @dataclass(frozen=True)
+class _Grid:
+    """``n_levels`` levels from ``low`` on, ``step`` apart; log densities, and the ``places`` among
+    them of each value's under the lowest level, after which those under the next ones come."""
+
+    low: float
+    step: float
+    n_levels: int
+    falling: Array
+    places: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
 class LevelDensity:
     """The logarithm of the density of noise around its level.
 
@@ -61,7 +77,8 @@ class LevelDensity:
     def gains(self, values: Array) -> Array:
         """The log-likelihood (nats) that two levels have over one, by the first point of the
         second: shape (n - 1,), element i for a split before point i + 1."""
-        likelihoods, _, _ = self._likelihoods(values)
+        grid = self._grid(values)
+        likelihoods = grid.falling.take(grid.places + np.arange(grid.n_levels)[:, None])
         sums = np.cumsum(likelihoods, axis=1)
         total = sums[:, -1:]
         left = sums[:, :-1]
@@ -69,8 +86,10 @@ class LevelDensity:
 
     def level(self, values: Array) -> float:
         """The most likely level."""
-        likelihoods, low, step = self._likelihoods(values)
-        return float(low + step * likelihoods.sum(axis=1).argmax())
+        grid = self._grid(values)
+        n_places = len(grid.falling) - grid.n_levels + 1
+        counts = np.bincount(grid.places, minlength=n_places).astype(np.float64)
+        return float(grid.low + grid.step * np.correlate(grid.falling, counts).argmax())
 
     def scores(self, residuals: Array) -> Array:
         """How the log density falls with each residual: what the likelihood of a level sums up."""
@@ -78,9 +97,7 @@ class LevelDensity:
         slopes = -np.gradient(np.log(smooth + _TINY))
         return np.asarray(slopes[_bins(residuals, self.step)])
 
-    def _likelihoods(self, values: Array) -> tuple[Array, float, float]:
-        """The log density of every value (columns) under every level (rows), the lowest level, and
-        the distance between levels."""
+    def _grid(self, values: Array) -> _Grid:
         n = len(values)
         rank = min(max(3, n // 16), (n + 1) // 2)
         ordered = np.partition(values, (rank - 1, n - rank))
@@ -94,8 +111,7 @@ class LevelDensity:
         falling[:span] = table[-1]
         falling[span:-span] = table[::-1]
         falling[-span:] = table[0]
-        places = (REACH + span - offsets) + np.arange(span + 1)[:, None]
-        return falling[places], low, step
+        return _Grid(low, step, span + 1, falling, REACH + span - offsets)
 
 
 def student_density(scale: float) -> LevelDensity:
@@ -105,11 +121,38 @@ def student_density(scale: float) -> LevelDensity:
 
 def residual_density(residuals: Array, scale: float) -> LevelDensity:
     """The density that ``residuals``, shape (n,), show; ``scale`` is their scale, in their unit."""
-    n = len(residuals)
-    step = scale / STEPS
-    counts = np.bincount(_bins(residuals, step), minlength=2 * REACH + 1).astype(np.float64)
-    kernel = np.convolve(counts, _KERNEL, mode="same")
-    density = (kernel + PRIOR_POINTS * _STUDENT) / (n + PRIOR_POINTS)
+    return _shown(_counts(residuals, scale / STEPS), scale / STEPS)
+
+
+def described(segments: Sequence[Array], density: LevelDensity) -> tuple[float, LevelDensity]:
+    """How well ``segments`` are described by a level each and one noise: the log-likelihood of
+    their values, every one under the density that the residuals of all others show (the
+    leave-one-out likelihood of Duin, IEEE Transactions on Computers C-25, 1976), and the density
+    that all of them show. ``density`` is where the search for the levels begins.
+    """
+    best = -math.inf, density
+    for _ in range(ROUNDS):
+        residuals = np.concatenate([each - density.level(each) for each in segments])
+        counts = _counts(residuals, density.step)
+        density = _shown(counts, density.step)
+        there = counts > 0
+        others = _smoothed(counts)[there] - _KERNEL[len(_KERNEL) // 2]
+        shown = (others + PRIOR_POINTS * _STUDENT[there]) / (len(residuals) - 1 + PRIOR_POINTS)
+        best = max(best, (float(counts[there] @ np.log(shown)), density), key=itemgetter(0))
+    return best
+
+
+def _counts(residuals: Array, step: float) -> Array:
+    return np.bincount(_bins(residuals, step), minlength=2 * REACH + 1).astype(np.float64)
+
+
+def _smoothed(counts: Array) -> Array:
+    return np.convolve(counts, _KERNEL, mode="same")
+
+
+def _shown(counts: Array, step: float) -> LevelDensity:
+    n = float(counts.sum())
+    density = (_smoothed(counts) + PRIOR_POINTS * _STUDENT) / (n + PRIOR_POINTS)
     return LevelDensity(step, np.log(density))
 
 

@@ -127,6 +127,20 @@ def test_a_long_history_wants_memory_in_proportion() -> None:
     assert most < 10_000 * 1_000
 
 
+def test_steps_that_hide_one_another_in_noise_of_two_modes_are_found() -> None:
+    """Each step is as large as the modes are apart; one alone says next to nothing."""
+    steps = ((50, 0.02), (100, -0.02), (150, 0.02))
+    found = wrong = 0
+    for seed in range(60):
+        modes = np.random.default_rng(seed).choice([-0.02, 0.02], 200)
+        told = indexes(stepped(modes + noisy(seed, n=200, sd=0.005), *steps))
+        near = [[abs(index - at) <= 5 for index in told] for at, _ in steps]
+        found += sum(any(each) for each in near)
+        wrong += sum(not any(each) for each in zip(*near, strict=True))
+    assert found >= 75
+    assert wrong <= 8
+
+
 def alarms(series: Callable[[int], Array], n: int) -> int:
     return sum(bool(change_points(series(seed))) for seed in range(n))
 
