@@ -17,9 +17,9 @@ trend, and any split of them is arbitrary. Then nothing is told (``follows_trend
 No window has more than 800 points, so that neither memory nor time grows with the square of their
 number.
 
-``EVIDENCE``, ``MOST_INFLATION`` and the bandwidth of the density were chosen among a hundred
-variants on recorded noise of 281 benchmarks (``benchmarks/history``), for false alarms in few
-unchanged series. Noise whose autocorrelation is stronger than theirs (that of a pure
+``EVIDENCE``, ``HIDDEN``, ``MOST_INFLATION`` and the bandwidth of the density were chosen among a
+hundred variants on recorded noise of 281 benchmarks (``benchmarks/history``), for false alarms in
+few unchanged series. Noise whose autocorrelation is stronger than theirs (that of a pure
 autoregression with a coefficient of 0.8) has false alarms in most series.
 """
 
@@ -40,7 +40,7 @@ from scipy.special import stdtrit
 from millrace.stats.correlation import inflation
 from millrace.stats.level_density import (
     LevelDensity,
-    described,
+    counted_density,
     residual_density,
     student_density,
 )
@@ -53,8 +53,8 @@ SHORTEST_WINDOW = 40
 LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
 WEAK = 0.4  # of the evidence that is wanted: splits that may hide one another
-MOST_WEAK = 8
-MOST_TRIES = 4
+MOST_TOGETHER = 8
+MOST_TRIES = 2
 TREND = 0.9
 """The correlation of neighbours around their levels from which on they follow a trend. Restarts of
 a system make noise of their own, on top of what a machine drifts; a random walk that is split often
@@ -121,9 +121,7 @@ def change_points(
             logs[start:end],
             start,
             split,
-            positions=_positions(
-                logs, (start, split, end), found.density, found.inflated, confidence
-            ),
+            positions=_positions(found, (start, split, end), confidence),
             inflated=found.inflated,
             confidence=confidence,
         )
@@ -143,8 +141,8 @@ def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity =
 
 @dataclass(frozen=True)
 class _Found:
+    search: _Search
     splits: Sequence[int]
-    density: LevelDensity
     inflated: float
     follows_trend: bool
 
@@ -153,7 +151,7 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     scale = _scale(logs)
     density = student_density(scale or 1.0)
     if len(logs) < 2 * FEWEST_POINTS or scale == 0:
-        return _Found((), density, 1.0, follows_trend=False)
+        return _Found(_Search(logs, density), (), 1.0, follows_trend=False)
     evidence = EVIDENCE[sensitivity]
     # As if there were much drift: what is left then tells drift from small steps.
     first = _splits(_Search(logs, density), evidence.wanted(len(logs), MOST_INFLATION))
@@ -166,13 +164,12 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     if splits != first:
         search = _Search(logs, residual_density(_residuals(logs, splits, density), scale))
         splits = _splits(search, threshold)
-    splits = _refined(logs, splits, search.density, threshold)
-    density = search.density
+    splits = _refined(search, splits, threshold)
     if sensitivity == "list" and len(logs) >= SHORTEST_WINDOW:
         weak = WEAK * threshold
-        splits, density = _with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
-    spread = 1.4826 * _median(np.abs(_residuals(logs, splits, density)))
-    return _Found(splits, density, inflated, follows_trend=scale**2 < (1 - TREND) * spread**2)
+        splits, search = _with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
+    spread = 1.4826 * _median(np.abs(_residuals(logs, splits, search.density)))
+    return _Found(search, splits, inflated, follows_trend=scale**2 < (1 - TREND) * spread**2)
 
 
 def _logs(values: Sequence[float] | Array) -> Array:
@@ -194,11 +191,26 @@ def _scale(logs: Array) -> float:
 
 @dataclass(frozen=True)
 class _Search:
-    """``best`` are the best splits of the windows looked at so far, by first point and end."""
+    """``known`` are the gains of the windows looked at so far, by first point and end, ``counted``
+    the residuals of segments, each as a level of its own."""
 
     logs: Array
     density: LevelDensity
-    best: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
+    known: dict[tuple[int, int], Array] = field(default_factory=dict)
+    counted: dict[tuple[int, int], Array] = field(default_factory=dict)
+
+    def gains(self, first: int, end: int) -> Array:
+        """Of the splits of a window that leave enough points on both sides."""
+        window = first, end
+        if window not in self.known:
+            gains = self.density.gains(self.logs[first:end])
+            self.known[window] = gains[FEWEST_POINTS - 1 : len(gains) + 1 - FEWEST_POINTS]
+        return self.known[window]
+
+    def counts(self, start: int, end: int) -> Array:
+        if (start, end) not in self.counted:
+            self.counted[start, end] = self.density.counts(self.logs[start:end])
+        return self.counted[start, end]
 
 
 def _splits(search: _Search, threshold: float) -> list[int]:
@@ -219,14 +231,10 @@ def _best_split(search: _Search, start: int, end: int, threshold: float) -> int 
     while length >= 2 * FEWEST_POINTS:
         best, where = threshold, None
         for first in (*range(start, end - length, max(length // 2, 1)), end - length):
-            window = first, first + length
-            if window not in search.best:
-                gains = _gains(search.logs, *window, search.density)
-                most = int(gains.argmax())
-                search.best[window] = float(gains[most]), first + FEWEST_POINTS + most
-            evidence, split = search.best[window]
-            if evidence > best:
-                best, where = evidence, split
+            gains = search.gains(first, first + length)
+            most = int(gains.argmax())
+            if gains[most] > best:
+                best, where = float(gains[most]), first + FEWEST_POINTS + most
         if where is not None or length < 2 * SHORTEST_WINDOW:
             return where
         length //= 2
@@ -235,58 +243,58 @@ def _best_split(search: _Search, start: int, end: int, threshold: float) -> int 
 
 @dataclass(frozen=True)
 class _Described:
-    """Splits, how well their levels describe the values, and the density that they leave."""
+    """Splits, the density that their levels leave, and how likely the values are under it."""
 
     splits: list[int]
-    likelihood: float
     density: LevelDensity
+    likelihood: float
 
 
-def _described(logs: Array, splits: list[int], density: LevelDensity) -> _Described:
-    return _Described(splits, *described(_segments(logs, splits), density))
+def _described(search: _Search, splits: list[int]) -> _Described:
+    counts = [search.counts(*each) for each in pairwise([0, *splits, len(search.logs)])]
+    return _Described(splits, *counted_density(np.sum(counts, axis=0), search.density.step))
 
 
 def _with_hidden(
     search: _Search, splits: list[int], weak_threshold: float, threshold: float
-) -> tuple[list[int], LevelDensity]:
-    """``splits`` and those that hide one another, and the density that they leave.
+) -> tuple[list[int], _Search]:
+    """``splits`` and those that hide one another, and a search under the density that they leave.
 
     To the density, a step that is not found yet is noise of one mode more, and under it the step
     has little evidence. So weaker splits are tried together, with the density that they leave.
     """
-    logs = search.logs
-    found = splits
+    all_splits = splits
     for _ in range(MOST_TRIES):
+        found = _described(search, all_splits)
         weak = [
             each
             for each in _splits(search, weak_threshold)
-            if all(abs(each - split) >= FEWEST_POINTS for split in found)
+            if all(abs(each - split) >= FEWEST_POINTS for split in all_splits)
         ]
-        if not weak or len(weak) > MOST_WEAK:
+        for first in range(0, len(weak), MOST_TOGETHER):
+            strong = _strong(search, found, weak[first : first + MOST_TOGETHER], threshold)
+            more = len(strong.splits) - len(found.splits)
+            if strong.likelihood - found.likelihood > more * threshold:
+                found = strong
+        if found.splits == all_splits:
             break
-        before = _described(logs, found, search.density)
-        strong = _strong(logs, before, weak, threshold)
-        more = len(strong.splits) - len(found)
-        if strong.likelihood - before.likelihood <= more * threshold:
-            break
-        found, search = strong.splits, _Search(logs, strong.density)
-    if found != splits:
-        found = _refined(logs, found, search.density, -math.inf)
-    return found, search.density
+        all_splits, search = found.splits, _Search(search.logs, found.density)
+    if all_splits != splits:
+        all_splits = _refined(search, all_splits, -math.inf)
+    return all_splits, search
 
 
-def _strong(logs: Array, before: _Described, weak: list[int], threshold: float) -> _Described:
+def _strong(search: _Search, before: _Described, weak: list[int], threshold: float) -> _Described:
     """The splits ``before`` and those ``weak`` ones that are left when the weakest goes while the
     others describe the values nearly as well without it."""
-    strong = _described(logs, sorted([*before.splits, *weak]), before.density)
+    strong = _described(search, sorted([*before.splits, *weak]))
+    search = _Search(search.logs, strong.density)
     while weak:
         without = before
         if len(weak) > 1:
             fewer = [[each for each in strong.splits if each != split] for split in weak]
-            without = max(
-                (_described(logs, splits, strong.density) for splits in fewer),
-                key=attrgetter("likelihood"),
-            )
+            described = [_described(search, splits) for splits in fewer]
+            without = max(described, key=attrgetter("likelihood"))
         if strong.likelihood - without.likelihood > threshold:
             break
         strong = without
@@ -294,32 +302,22 @@ def _strong(logs: Array, before: _Described, weak: list[int], threshold: float) 
     return strong
 
 
-def _gains(logs: Array, start: int, end: int, density: LevelDensity) -> Array:
-    """Of the splits of a window that leave enough points on both sides."""
-    return density.gains(logs[start:end])[FEWEST_POINTS - 1 : end - start - FEWEST_POINTS]
-
-
-def _refined(
-    logs: Array, splits: Sequence[int], density: LevelDensity, threshold: float
-) -> list[int]:
+def _refined(search: _Search, splits: Sequence[int], threshold: float) -> list[int]:
     """Each split at the median of its likelihood between its neighbours; while there are any
     without enough evidence there, the weakest goes."""
     refined = list(splits)
-    known: dict[tuple[int, int], tuple[int, float]] = {}  # by window
     for _ in range(2 * len(refined) + 2):
         before = list(refined)
         evidence = []
         for number, split in enumerate(before):
             start = refined[number - 1] if number else 0
-            end = refined[number + 1] if number + 1 < len(refined) else len(logs)
+            end = refined[number + 1] if number + 1 < len(refined) else len(search.logs)
             window = _window(start, split, end)
-            if window not in known:
-                gains = _gains(logs, *window, density)
-                likelihoods = np.cumsum(np.exp(gains - gains.max()))
-                middle = int(np.searchsorted(likelihoods, likelihoods[-1] / 2))
-                known[window] = window[0] + FEWEST_POINTS + middle, float(gains.max())
-            refined[number] = known[window][0]
-            evidence.append(known[window][1])
+            gains = search.gains(*window)
+            likelihoods = np.cumsum(np.exp(gains - gains.max()))
+            middle = int(np.searchsorted(likelihoods, likelihoods[-1] / 2))
+            refined[number] = window[0] + FEWEST_POINTS + middle
+            evidence.append(float(gains.max()))
         if evidence and min(evidence) <= threshold:
             del refined[evidence.index(min(evidence))]
         elif refined == before:
@@ -332,17 +330,11 @@ def _window(start: int, split: int, end: int) -> tuple[int, int]:
     return max(start, split - LONGEST_WINDOW // 2), min(end, split + LONGEST_WINDOW // 2)
 
 
-def _positions(
-    logs: Array,
-    around: tuple[int, int, int],
-    density: LevelDensity,
-    inflated: float,
-    confidence: float,
-) -> tuple[int, int]:
+def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -> tuple[int, int]:
     """The earliest and the latest position that a split has but for ``1 - confidence`` of its
     likelihood; ``around`` are the split before, the split itself and the next one."""
     window = _window(*around)
-    gains = _gains(logs, *window, density) / min(inflated, MOST_INFLATION)
+    gains = found.search.gains(*window) / min(found.inflated, MOST_INFLATION)
     reached = np.cumsum(np.exp(gains - gains.max()))
     tails = reached[-1] * np.array([1 - confidence, 1 + confidence]) / 2
     first = window[0] + FEWEST_POINTS
@@ -351,12 +343,8 @@ def _positions(
 
 
 def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Array:
-    segments = _segments(logs, splits)
+    segments = [logs[start:end] for start, end in pairwise([0, *splits, len(logs)])]
     return np.concatenate([segment - density.level(segment) for segment in segments])
-
-
-def _segments(logs: Array, splits: Sequence[int]) -> list[Array]:
-    return [logs[start:end] for start, end in pairwise([0, *splits, len(logs)])]
 
 
 def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:

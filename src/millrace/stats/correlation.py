@@ -10,6 +10,7 @@ and Volinsky, "Bayesian Model Averaging", Statistical Science 14, 1999).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +38,20 @@ def inflation(residuals: Array, n_levels: int) -> float:
     count = len(periodogram)
     if count < FEWEST_FREQUENCIES or not periodogram.any():
         return 1.0
-    cosines = np.cos(2 * np.pi / n * np.arange(first, n // 2 + 1))
-    spectra = 1 - _SHARE + _SHARE * (1 - _PHI**2) / (1 + _PHI**2 - 2 * _PHI * cosines)
-    likelihoods = -count * np.log((periodogram / spectra).mean(axis=1))
-    likelihoods -= np.log(spectra).sum(axis=1)
+    inverse, logs = _spectra(n, first)
+    likelihoods = -count * np.log(inverse @ periodogram / count) - logs
     independent = -count * math.log(periodogram.mean())
     most = max(float(likelihoods.max()), independent)
     weights = np.exp(likelihoods - most) / len(likelihoods)
     drifting = float(weights.sum())
     total = drifting + math.exp(independent - most)
     return 1 + float(weights @ _AT_ZERO) / total - drifting / total
+
+
+@lru_cache(maxsize=16)
+def _spectra(n: int, first: int) -> tuple[Array, Array]:
+    """One over the spectra of the grid, a row each, from a frequency on, and the sums of their
+    logarithms."""
+    cosines = np.cos(2 * np.pi / n * np.arange(first, n // 2 + 1))
+    spectra = 1 - _SHARE + _SHARE * (1 - _PHI**2) / (1 + _PHI**2 - 2 * _PHI * cosines)
+    return 1 / spectra, np.log(spectra).sum(axis=1)

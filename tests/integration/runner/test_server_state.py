@@ -19,7 +19,16 @@ from tests.unit.workloads.small import driving
 
 pytestmark = pytest.mark.integration
 
-SERVERS = ["mysql-5.5.34", "mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"]
+SERVERS = [
+    "mysql-5.5.34",
+    "mysql-5.6.24",
+    "mysql-5.7.22",
+    "mysql-8.0.33",
+    "mysql-9.7.4",
+    "mariadb-10.1.23",
+    "mariadb-10.11.19",
+    "mariadb-11.8.9",
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
