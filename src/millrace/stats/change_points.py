@@ -131,7 +131,7 @@ def change_points(
 
 def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity = "list") -> bool:
     """Whether a history, ``values`` as for ``change_points``, has a trend and no levels, for which
-    reason no change points are told.
+    reason no change points are told: around one level and around those that were found.
 
     The variance of a first-order autoregression is that of a half of its neighbours' differences
     divided by one less their correlation; both are measured by medians.
@@ -168,8 +168,15 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     if sensitivity == "list" and len(logs) >= SHORTEST_WINDOW:
         weak = WEAK * threshold
         splits, search = _with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
-    spread = 1.4826 * _median(np.abs(_residuals(logs, splits, search.density)))
-    return _Found(search, splits, inflated, follows_trend=scale**2 < (1 - TREND) * spread**2)
+    trend = _follows_trend(scale, logs - _median(logs)) and _follows_trend(
+        scale, _residuals(logs, splits, search.density)
+    )
+    return _Found(search, splits, inflated, trend)
+
+
+def _follows_trend(scale: float, residuals: Array) -> bool:
+    spread = 1.4826 * _median(np.abs(residuals))
+    return scale**2 < (1 - TREND) * spread**2
 
 
 def _logs(values: Sequence[float] | Array) -> Array:
@@ -350,8 +357,9 @@ def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Arr
 def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:
     """That of the sums which the likelihood is made of, and of ranks, which see drift through
     noise of several modes; the larger."""
-    ranks = np.argsort(np.argsort(residuals)).astype(np.float64)
-    ranks -= ranks.mean()
+    n = len(residuals)
+    ranks = np.empty(n)
+    ranks[residuals.argsort()] = np.arange(n) - (n - 1) / 2
     scores = density.scores(residuals)
     return max(inflation(seen, n_levels) for seen in (ranks, scores - scores.mean()))
 

@@ -12,6 +12,8 @@ Detection in the Presence of Outliers", Journal of the American Statistical Asso
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,14 +50,23 @@ _SCORE_KERNEL = _normal(0.5 * STEPS)
 _TINY = 1e-9  # where the smoothed density ends
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """``n_levels`` levels from ``low`` on, ``step`` apart; log densities, and the ``places`` among
-    them of each value's under the lowest level, after which those under the next ones come."""
+def _falling(table: Array) -> Array:
+    """A table of log densities by offsets from high to low, with those beyond it."""
+    return np.concatenate(
+        [np.full(MOST_LEVELS + 1, table[-1]), table[::-1], np.full(MOST_LEVELS + 1, table[0])]
+    )
+
+
+_FALLING_STUDENT = _falling(_LOG_STUDENT)
+
+
+class _Levels(NamedTuple):
+    """``n`` levels from ``low`` on, ``step`` apart; log densities, and the ``places`` among them of
+    each value's under the lowest level, after which those under the next ones come."""
 
     low: float
     step: float
-    n_levels: int
+    n: int
     falling: Array
     places: NDArray[np.intp]
 
@@ -70,11 +81,15 @@ class LevelDensity:
     step: float
     table: Array
 
+    @cached_property
+    def _falling(self) -> Array:
+        return _falling(self.table)
+
     def gains(self, values: Array) -> Array:
         """The log-likelihood (nats) that two levels have over one, by the first point of the
         second: shape (n - 1,), element i for a split before point i + 1."""
-        grid = self._grid(values)
-        likelihoods = grid.falling.take(grid.places + np.arange(grid.n_levels)[:, None])
+        levels = self._levels(values)
+        likelihoods = levels.falling.take(levels.places + np.arange(levels.n)[:, None])
         sums = likelihoods.cumsum(axis=1)
         total = sums[:, -1:]
         left = sums[:, :-1]
@@ -83,10 +98,11 @@ class LevelDensity:
 
     def level(self, values: Array) -> float:
         """The most likely level."""
-        grid = self._grid(values)
-        n_places = len(grid.falling) - grid.n_levels + 1
-        counts = np.bincount(grid.places, minlength=n_places).astype(np.float64)
-        return float(grid.low + grid.step * np.correlate(grid.falling, counts).argmax())
+        levels = self._levels(values)
+        first = int(levels.places.min())
+        counts = np.bincount(levels.places - first).astype(np.float64)
+        falling = levels.falling[first : first + len(counts) + levels.n - 1]
+        return float(levels.low + levels.step * np.correlate(falling, counts).argmax())
 
     def counts(self, values: Array) -> Array:
         """How many residuals of ``values`` from their most likely level are at which offset: of
@@ -99,22 +115,18 @@ class LevelDensity:
         slopes = -np.gradient(np.log(smooth + _TINY))
         return np.asarray(slopes[_bins(residuals, self.step)])
 
-    def _grid(self, values: Array) -> _Grid:
+    def _levels(self, values: Array) -> _Levels:
         n = len(values)
         rank = min(max(3, n // 16), (n + 1) // 2)
         ordered = values.copy()
         ordered.partition((rank - 1, n - rank))
         low, high = float(ordered[rank - 1]), float(ordered[n - rank])
-        step, table = self.step, self.table
+        step, falling = self.step, self._falling
         if high - low > MOST_LEVELS * step:  # levels so far apart are told apart by anything
-            step, table = (high - low) / MOST_LEVELS, _LOG_STUDENT
+            step, falling = (high - low) / MOST_LEVELS, _FALLING_STUDENT
         span = int((high - low) / step + 1.5)
         offsets = _between(-REACH, np.rint((values - low) / step), span + REACH)
-        falling = np.empty(2 * REACH + 1 + 2 * span)  # by offsets from high to low
-        falling[:span] = table[-1]
-        falling[span:-span] = table[::-1]
-        falling[-span:] = table[0]
-        return _Grid(low, step, span + 1, falling, REACH + span - offsets)
+        return _Levels(low, step, span + 1, falling, MOST_LEVELS + 1 + REACH - offsets)
 
 
 def student_density(scale: float) -> LevelDensity:
