@@ -65,8 +65,8 @@ LARGEST = math.log(sys.float_info.max)
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the log-likelihood ratio of a split must exceed: the inflation times ``log(n)`` and
-    ``beside_tries``, and ``beside_drift`` more."""
+    """What the log-likelihood ratio (nats) of a split must exceed: the inflation times the sum of
+    ``log(n)`` and ``beside_tries``, and ``beside_drift`` more."""
 
     beside_tries: float
     beside_drift: float
@@ -76,8 +76,11 @@ class _Evidence:
         return min(inflated, MOST_INFLATION) * tries + self.beside_drift
 
 
-EVIDENCE = {"list": _Evidence(-0.75, 1.75), "page": _Evidence(0.3, 0.0)}
-HIDDEN = _Evidence(1.25, 0.75)
+EVIDENCE = {
+    "list": _Evidence(beside_tries=-0.75, beside_drift=1.75),
+    "page": _Evidence(beside_tries=0.3, beside_drift=0.0),
+}
+HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
 """Of splits that hide one another, for whose sake the density is fitted anew. They are looked for
 in lists only: with a look after every point, false alarms would be at some of the looks."""
 
