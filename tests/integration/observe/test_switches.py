@@ -32,10 +32,13 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
         yield instance
 
 
+@pytest.mark.quiet
 def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
-    """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere."""
+    """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere, if
+    nobody else has the CPUs in most of these few hundredths of a second."""
+    time_s = 6.0
     # A thread that waits for a lock both times it is looked at may be anybody's, but for samples.
-    told = agreed(observed(server, OBSERVERS, clients=4, test="pair", time_s=3.0).document)
+    told = agreed(observed(server, OBSERVERS, clients=4, test="pair", time_s=time_s).document)
     assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
     found = told["switches"]
     assert found["windows"] >= 3
@@ -47,8 +50,8 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
     waits = [wait for thread in found["threads"] for wait in thread["waits"]]
     counted = sum(wait["count"] for wait in waits)
     left = sum(serving[each["tid"]]["voluntary_switches"] for each in found["threads"])
-    in_windows = left * found["seconds"] / 3.0
-    assert 0.5 * in_windows < counted < 2 * in_windows
+    in_windows = left * found["seconds"] / time_s
+    assert in_windows / 3 < counted < 3 * in_windows
     assert sum(wait["seconds"] for wait in waits) < 4 * found["seconds"]
     assert "other" in {wait["woken_by"] for wait in waits}  # the clients
 
