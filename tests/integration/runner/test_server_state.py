@@ -22,7 +22,6 @@ pytestmark = pytest.mark.integration
 SERVERS = [
     "mysql-5.5.34",
     "mysql-5.6.24",
-    "mysql-5.7.22",
     "mysql-8.0.33",
     "mysql-9.7.4",
     "mariadb-10.1.23",
