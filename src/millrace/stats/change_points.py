@@ -165,7 +165,7 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     search = _Search(logs, density)
     splits = _splits(search, threshold)
     if splits != first:
-        search = _Search(logs, residual_density(_residuals(logs, splits, density), scale))
+        search = _Search(logs, _described(search, splits).density)
         splits = _splits(search, threshold)
     splits = _refined(search, splits, threshold)
     if sensitivity == "list" and len(logs) >= SHORTEST_WINDOW:
@@ -218,6 +218,7 @@ class _Search:
         return self.known[window]
 
     def counts(self, start: int, end: int) -> Array:
+        """Of a segment's residuals, by their offsets."""
         if (start, end) not in self.counted:
             self.counted[start, end] = self.density.counts(self.logs[start:end])
         return self.counted[start, end]

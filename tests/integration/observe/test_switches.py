@@ -51,7 +51,7 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
     counted = sum(wait["count"] for wait in waits)
     left = sum(serving[each["tid"]]["voluntary_switches"] for each in found["threads"])
     in_windows = left * found["seconds"] / time_s
-    assert in_windows / 3 < counted < 3 * in_windows
+    assert 0.5 * in_windows < counted < 2 * in_windows
     assert sum(wait["seconds"] for wait in waits) < 4 * found["seconds"]
     assert "other" in {wait["woken_by"] for wait in waits}  # the clients
 

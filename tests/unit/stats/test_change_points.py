@@ -128,7 +128,7 @@ def test_a_long_history_wants_memory_in_proportion() -> None:
 
 
 def test_steps_that_hide_one_another_in_noise_of_two_modes_are_found() -> None:
-    """Each step is as large as the modes are apart; one alone says next to nothing."""
+    """Each step is half as large as the modes are apart; one alone says next to nothing."""
     steps = ((50, 0.02), (100, -0.02), (150, 0.02))
     found = wrong = 0
     for seed in range(60):
