@@ -15,12 +15,22 @@ templates: loaded data directories that are kept for the next trial; ``<work>/te
 and state are on different file systems, so that a copy can share blocks with its template.
 Root's places are not under root's home, because servers run as an unprivileged user who must be
 able to reach them.
+
+A place that a variable names is checked whenever it is asked for: what neither is a directory nor
+can become one is the user's mistake.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from millrace.errors import UserError
+
+_NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 def cache_dir() -> Path:
@@ -35,29 +45,43 @@ def state_dir() -> Path:
 
 def work_dir() -> Path:
     """The directory of instances' data; it may not exist yet."""
-    named = os.environ.get("MILLRACE_WORK")
-    return Path(named).expanduser().absolute() if named else state_dir() / "work"
+    return _named("MILLRACE_WORK") or state_dir() / "work"
 
 
 def templates_dir() -> Path:
     """The directory of templates; it may not exist yet."""
-    named = os.environ.get("MILLRACE_TEMPLATES")
-    if named:
-        return Path(named).expanduser().absolute()
+    named = _named("MILLRACE_TEMPLATES")
+    if named is not None:
+        return named
     state, work = state_dir(), work_dir()
     return (state if _device(state) == _device(work) else work) / "templates"
 
 
 def default_store() -> Path:
     """The results store that is used when the user names none (``MILLRACE_STORE`` or state)."""
-    named = os.environ.get("MILLRACE_STORE")
-    return Path(named).expanduser().absolute() if named else state_dir() / "results.sqlite"
+    return _named("MILLRACE_STORE", file=True) or state_dir() / "results.sqlite"
+
+
+def refusal(error: OSError) -> UserError | None:
+    """Return what a user can do where the system gives no right to write to one of the places; None
+    for any other failure."""
+    if error.errno not in _NO_RIGHTS or not isinstance(error.filename, str):
+        return None
+    refused = Path(error.filename).absolute()
+    for variable, place in _DIRECTORIES.items():
+        directory = place()
+        if refused == directory or directory in refused.parents or refused in directory.parents:
+            return UserError(
+                f"{_called(variable, directory)} cannot be used: {refused}: {error.strerror}",
+                remedy=f"give yourself the right to write there, or {_other(variable)}",
+            )
+    return None
 
 
 def _place(variable: str, root_place: str, xdg_variable: str, home_place: str) -> Path:
-    named = os.environ.get(variable)
-    if named:
-        return Path(named).expanduser().absolute()
+    named = _named(variable)
+    if named is not None:
+        return named
     if os.geteuid() == 0:
         return Path(root_place)
     xdg = os.environ.get(xdg_variable)
@@ -69,3 +93,59 @@ def _device(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return path.stat().st_dev
+
+
+def _named(variable: str, *, file: bool = False) -> Path | None:
+    """Return the place that a variable names, None where it is not set. Raise UserError where
+    neither a directory (or, with ``file``, a file in one) is there, nor can one be made."""
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        path = Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise UserError(f"{variable}={text}: {error}", remedy=_other(variable)) from None
+    wrong = _complaint(path.parent if file else path)
+    if wrong is not None:
+        raise UserError(
+            f"{_called(variable, path)} cannot be used: {wrong}", remedy=_other(variable)
+        )
+    return path
+
+
+def _complaint(path: Path) -> str | None:
+    """Return why ``path`` neither is a directory that can be read nor can become one."""
+    try:
+        there = next(each for each in (path, *path.parents) if os.path.lexists(each))
+        found = there.stat()
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{there} is no directory"
+    if there == path:
+        readable = os.access(path, os.R_OK | os.X_OK, effective_ids=True)
+        return None if readable else f"there is no permission to read {path}"
+    if os.statvfs(there).f_blocks == 0:
+        return f"{there} is on a file system that keeps no files"
+    writable = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
+    return None if writable else f"there is no permission to make a directory in {there}"
+
+
+def _called(variable: str, path: Path) -> str:
+    if os.environ.get(variable):
+        return f"{variable}={path}"
+    return f"{path}, which {variable} can replace,"
+
+
+def _other(variable: str) -> str:
+    noun = "file in a directory" if variable == "MILLRACE_STORE" else "directory"
+    return f"set {variable} to a {noun} that you can write to, or unset it"
+
+
+# The innermost first: work and templates lie in state unless they are named.
+_DIRECTORIES: Mapping[str, Callable[[], Path]] = {
+    "MILLRACE_WORK": work_dir,
+    "MILLRACE_TEMPLATES": templates_dir,
+    "MILLRACE_CACHE": cache_dir,
+    "MILLRACE_STATE": state_dir,
+}

@@ -41,6 +41,7 @@ from millrace.errors import (
     MillraceError,
     TrialFailed,
     UserError,
+    nearest_names,
 )
 from millrace.experiment.check import MAX_MARGIN_PERCENT
 from millrace.experiment.model import Experiment, Plan
@@ -76,8 +77,16 @@ class Servers(click.ParamType[tuple[str, ...]]):
             names = [line.partition("#")[0].strip() for line in lines]
         else:
             names = [name.strip() for name in text.split(",")]
-            if "," not in text and text not in {row.name for row in install.list_servers()}:
-                self.fail(f"{text!r} is neither a file nor a server.", param, ctx)
+            known = [row.name for row in install.list_servers()]
+            if "," not in text and text not in known:
+                near = nearest_names(text, known)
+                meant = f" The nearest names are {', '.join(near)}." if near else ""
+                self.fail(
+                    f"{text!r} is neither a file nor a server.{meant} "
+                    "`millrace servers list` shows all servers.",
+                    param,
+                    ctx,
+                )
         listed = tuple(name for name in names if name)
         if not listed:
             self.fail(f"{text!r} names no server.", param, ctx)

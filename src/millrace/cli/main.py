@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from millrace import __version__
+from millrace import __version__, paths
 from millrace.cli.console import discard, err, show_error
 from millrace.cli.lazy_group import LazyGroup
 from millrace.errors import HostProblem, Interrupted, MillraceError
@@ -67,9 +67,11 @@ def _exit_status() -> int:
         # The reader of our output has gone (`millrace ... | head`); that is not an error of ours.
         discard(sys.stdout)
     except OSError as error:
-        show_error(HostProblem(f"{error.filename or 'standard output'}: {error.strerror}"))
+        where = error.filename or "standard output"
+        problem = paths.refusal(error) or HostProblem(f"{where}: {error.strerror}")
+        show_error(problem)
         discard(sys.stdout)
-        return HostProblem.exit_status
+        return problem.exit_status
     return 0
 
 

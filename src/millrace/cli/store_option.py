@@ -18,7 +18,6 @@ def store_option(command: F) -> F:
     return click.option(
         "--store",
         type=click.Path(path_type=Path),
-        envvar="MILLRACE_STORE",
         default=paths.default_store,
         show_default="results.sqlite in millrace's state directory",
         help="The results store (also MILLRACE_STORE).",

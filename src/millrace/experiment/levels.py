@@ -196,7 +196,7 @@ def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCh
             hint = f'; versions need quotes: "{level}"' if is_number else ""
             mistakes.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
         elif level not in known:
-            mistakes.unknown(at, kind, level, known)
+            mistakes.unlisted(at, kind, level, known)
 
     return check
 

@@ -8,7 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.errors import Mistake, nearest
+from millrace.errors import Mistake, nearest, nearest_names
+
+
+# The command whose `list` shows all names of a kind.
+_LISTED = {"server": "servers", "configuration": "config"}
 
 
 class Mistakes:
@@ -54,6 +58,14 @@ class Mistakes:
         names = sorted(set(known))
         expected = f"one of {', '.join(names)}" if 0 < len(names) <= 12 else None
         self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, names))
+
+    def unlisted(self, where: str, noun: str, name: object, known: Collection[str]) -> None:
+        """Note a server or a configuration that does not exist, with the nearest names and the
+        command that lists all."""
+        near = nearest_names(name, known)
+        others = f", such as {', '.join(near)}" if near else ""
+        expected = f"a name that `millrace {_LISTED[noun]} list` shows{others}"
+        self.add(where, f"there is no {noun} {name!r}", expected, near[0] if near else None)
 
     def keys(
         self,

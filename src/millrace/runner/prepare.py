@@ -6,11 +6,13 @@ Everything that can be refused is refused here, in one go, before anything is me
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from millrace import paths
 from millrace.errors import HostProblem, InvalidInput, Mistake, UserError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
@@ -160,14 +162,17 @@ def _prepared(
 
 
 def work_directory(place: Path) -> Path:
-    """The directory of instances' data, which is made if need be. Raises HostProblem."""
+    """Return the directory of instances' data, which is made if need be. Raise UserError where it
+    cannot be written, HostProblem where the host fails to make it."""
     try:
         place.mkdir(parents=True, exist_ok=True)
-        usable = os.access(place, os.R_OK | os.W_OK | os.X_OK)
+        if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
     except OSError as error:
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
         raise HostProblem(f"{place}: {error.strerror}", remedy=_OTHER_PLACE) from error
-    if not usable:
-        raise HostProblem(f"{place}: no permission to write there", remedy=_OTHER_PLACE)
     return place
 
 

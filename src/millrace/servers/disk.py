@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from millrace import paths
 from millrace.errors import HostProblem
 
 _REFUSALS = frozenset(
@@ -23,12 +24,16 @@ _REFUSALS = frozenset(
 
 @contextmanager
 def refusals_as_errors(purpose: str) -> Iterator[None]:
-    """Raise HostProblem where the file system refuses to do what is needed for ``purpose``."""
+    """Raise HostProblem where the file system refuses to do what is needed for ``purpose``, and
+    UserError where a place that the user can name gives no right to it."""
     try:
         yield
     except OSError as error:
         if error.errno not in _REFUSALS:
             raise
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
         where = f" ({error.filename})" if error.filename else ""
         raise HostProblem(
             f"{purpose} is not possible: {error.strerror}{where}",

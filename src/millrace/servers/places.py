@@ -8,6 +8,7 @@ import socket as sockets
 from collections.abc import Iterator
 from pathlib import Path
 
+from millrace import paths
 from millrace.errors import HostProblem
 from millrace.servers import launch
 from millrace.servers.model import InstalledServer
@@ -38,6 +39,9 @@ def make_directories(server: InstalledServer, directories: list[Path]) -> launch
         for path in [*directories, *parts]:
             launch.give(path, runs_as)
     except OSError as error:
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
         raise HostProblem(
             f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
             remedy="free space or get the right to write there, "

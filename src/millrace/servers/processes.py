@@ -284,6 +284,9 @@ def _write(account: Account) -> None:
     try:
         whole_file.write_text(file, json.dumps(asdict(account), indent=1))
     except OSError as error:
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
         raise HostProblem(
             f"{file}: the account of an instance cannot be written: {error.strerror}",
             remedy="free space there, or name another place with MILLRACE_STATE",

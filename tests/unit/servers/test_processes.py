@@ -200,8 +200,8 @@ def test_an_account_that_is_none_is_left_alone(place: Path, content: str) -> Non
 def test_a_state_that_cannot_be_written_is_named(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place / "file").touch()
-    monkeypatch.setenv("MILLRACE_STATE", str(place / "file"))
+    monkeypatch.setenv("MILLRACE_STATE", str(place))
+    (place / "instances").touch()
     with pytest.raises(HostProblem, match="account of an instance cannot be written"):
         account_in(place)
 
