@@ -24,8 +24,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::data::NODES_VERSION;
 use crate::events;
+use crate::mistake::Mistake;
 use crate::run::{Failed, Plan};
-use crate::spec::Spec;
+use crate::spec::{Spec, line_of};
 use crate::tables;
 
 /// Why the program ends without success; no message where everything has been said.
@@ -106,10 +107,13 @@ fn version() -> Result<(), Problem> {
 /// The plan of the specification in a file; - is standard input.
 fn plan(spec: &Path) -> Result<Plan, Problem> {
     let name = spec.display();
-    let mistake = |error: String| user_mistake(format!("{name}: {error}"));
-    let json = read(spec).map_err(|error| mistake(error.to_string()))?;
-    let spec = Spec::parse(&json).map_err(|error| mistake(error.to_string()))?;
-    Plan::make(spec).map_err(|error| mistake(error.to_string()))
+    let json = read(spec).map_err(|error| user_mistake(format!("{name}: {error}")))?;
+    let mistake = |error: Mistake| match line_of(&json, &error.key) {
+        Some(line) => user_mistake(format!("{name}: line {line}, {error}")),
+        None => user_mistake(format!("{name}: {error}")),
+    };
+    let spec = Spec::parse(&json).map_err(mistake)?;
+    Plan::make(spec).map_err(mistake)
 }
 
 fn read(path: &Path) -> io::Result<String> {

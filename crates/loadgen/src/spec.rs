@@ -3,6 +3,7 @@
 
 mod drive;
 mod phase;
+mod place;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::tables::How;
 use crate::workload::definition::{Definition, Value};
 
 pub use drive::{Drive, RETRY};
+pub use place::line_of;
 
 const VERSION: u32 = 2;
 

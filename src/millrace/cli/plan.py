@@ -13,13 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from millrace import paths
-from millrace.cli.console import out, print_json, print_table
+from millrace.cli.console import err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.store_option import store_option
 from millrace.durations import in_words
 from millrace.experiment.controls import with_controls
 from millrace.experiment.estimate import Estimate, require_space
-from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan
+from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
 from millrace.experiment.plan import expand
 from millrace.runner import host, prepare
 from millrace.runner.forecast import forecast, measured_trial_s
@@ -55,7 +55,15 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
         _print_estimate(estimate, experiment)
+    say_nothing_compared(experiment)
     require_space(estimate, str(paths.work_dir()))
+
+
+def say_nothing_compared(experiment: Experiment) -> None:
+    """Tell the user where the experiment has nothing to compare, which may be meant."""
+    note = nothing_compared(experiment)
+    if note is not None:
+        err.print(f"note: {note}", markup=False)
 
 
 def estimate_or_refuse(plan: Plan, store: Store) -> Estimate:

@@ -12,6 +12,7 @@ from millrace.cli import carrying_out
 from millrace.cli.console import out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.explaining import explanations_of_report, tests_of
+from millrace.cli.plan import say_nothing_compared
 from millrace.cli.quiet_host import quiet_host
 from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
@@ -35,6 +36,7 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bo
     an HTML report beside the store. Exit status 3 when a trial failed.
     """
     experiment = choice.read()
+    say_nothing_compared(experiment)
     with ExitStack() as stack:
         stack.enter_context(quiet_host(f"run {experiment.name}"))
         opened = stack.enter_context(Store.open(store))

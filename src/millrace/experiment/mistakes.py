@@ -10,7 +10,6 @@ from typing import Any
 
 from millrace.errors import Mistake, nearest, nearest_names
 
-
 # The command whose `list` shows all names of a kind.
 _LISTED = {"server": "servers", "configuration": "config"}
 

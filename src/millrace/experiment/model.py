@@ -95,6 +95,19 @@ class Experiment:
     campaign: Mapping[str, Any] = field(default_factory=dict)
 
 
+def nothing_compared(experiment: Experiment) -> str | None:
+    """Return a note for the user where the compared factor has no level but the base."""
+    compare = experiment.compare
+    levels = next(each.levels for each in experiment.factors if each.name == compare.factor)
+    if len(levels) > 1:
+        return None
+    return (
+        f"nothing is compared: {compare.base} is the only level of {compare.factor}, so there will "
+        f"be no verdict; add levels to {compare.factor} in [factors] of {experiment.source}, or "
+        f"compare another factor ([compare] factor and base)"
+    )
+
+
 @dataclass(frozen=True)
 class Treatment:
     """One combination of levels, one per factor. ``levels`` are as named by the user;

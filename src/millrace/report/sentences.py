@@ -43,7 +43,10 @@ def answer(analysis: RunAnalysis) -> str:
     comparisons = analysis.comparisons()
     if not comparisons:
         factor = factor_text(analysis.factor)
-        return f"Nothing was compared: {analysis.base_text} is the only level of {factor}."
+        return (
+            f"Nothing was compared: {analysis.base_text} is the only level of {factor}. For a "
+            f"verdict, add another level of {factor} to the experiment."
+        )
     if all(comparison.estimate is None for comparison in comparisons):
         return f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
     if len(comparisons) <= FEW:

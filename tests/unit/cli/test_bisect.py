@@ -257,6 +257,7 @@ def test_a_list_that_is_neither_a_file_nor_a_server_is_refused(named: str, store
     result = search(store, among=named)
     assert result.exit_code == 2
     assert f"{named!r} is neither a file nor a server" in result.output
+    assert "`millrace servers list` shows all servers" in result.output
 
 
 def test_an_option_without_a_value_is_refused(store: Path) -> None:

@@ -49,6 +49,7 @@ def test_mistakes_are_told_all_at_once_with_exit_status_2(tmp_path: Path) -> Non
     assert "wrong.toml: 2 mistakes" in done.stderr
     assert "line 5, factors.server[1]" in done.stderr
     assert "did you mean 'mysql-5.7.22'?" in done.stderr
+    assert "a name that `millrace servers list` shows, such as mysql-5.7.22" in done.stderr
     assert "did you mean 'compare'?" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -127,3 +128,15 @@ def test_limits_that_contradict_are_refused(
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_single_level_is_planned_with_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(SMALL.replace(', "mysql-5.7.22"', ""), "utf-8")
+    done = millrace("plan", path)
+    assert done.returncode == 0, done.stderr
+    note = " ".join(done.stderr.split())
+    assert "note: nothing is compared: mysql-5.6.24 is the only level of server" in note
+    assert f"add levels to server in [factors] of {path}" in note
+    path.write_text(SMALL, "utf-8")
+    assert millrace("plan", path).stderr == ""

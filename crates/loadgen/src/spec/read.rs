@@ -10,10 +10,15 @@ pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, Mistake> {
     let mut reader = serde_json::Deserializer::from_str(json);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let key = match error.path().to_string() {
-            path if path == "." => "the specification".to_owned(),
+            path if path == "." || path == "?" => "the specification".to_owned(),
             path => path,
         };
-        Mistake::new(key, error.inner().to_string())
+        let message = error.inner().to_string();
+        // Where the text is JSON, the key has a line of its own.
+        if error.inner().is_data() {
+            return Mistake::new(key, without_position(&message));
+        }
+        Mistake::new(key, message)
     })?;
     reader
         .end()
@@ -32,7 +37,10 @@ pub fn part<T: DeserializeOwned>(json: &RawValue, key: &str) -> Result<T, Mistak
         };
         // The position is one within the part: it would mislead.
         let message = error.inner().to_string();
-        let message = message.rsplit_once(" at line ").map_or(&*message, |m| m.0);
-        Mistake::new(key, message)
+        Mistake::new(key, without_position(&message))
     })
+}
+
+fn without_position(message: &str) -> &str {
+    message.rsplit_once(" at line ").map_or(message, |m| m.0)
 }
