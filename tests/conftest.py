@@ -30,6 +30,7 @@ from millrace.servers import (
 )
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
+from tests import servers
 
 ServerOf = Callable[[str], InstalledServer]
 Fitted = Callable[..., FittedOptions]
@@ -73,7 +74,12 @@ def tmp_path(own_places: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def server_of() -> ServerOf:
     """A server of the catalogue by name; it is installed if need be."""
-    return install.install
+
+    def server(name: str) -> InstalledServer:
+        assert name in servers.NAMES, f"{name} is none of tests/servers.py"
+        return install.install(name)
+
+    return server
 
 
 @pytest.fixture(scope="session")

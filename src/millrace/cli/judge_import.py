@@ -11,6 +11,7 @@ import click
 from millrace.cli.console import err
 from millrace.foreign import hyperfine, pairs, printed
 from millrace.foreign.pairs import Value
+from millrace.report.kinds import PAIRS
 from millrace.report.write import write_text
 
 _FILE = click.Path(path_type=Path)
@@ -32,7 +33,7 @@ def _importing(read: Callable[[Sequence[Path]], Sequence[Value]]) -> Callable[..
         if output is None:
             click.echo(text, nl=False)
         else:
-            err.print(f"pairs: {write_text(output, text, option='-o')}", markup=False)
+            err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}", markup=False)
 
     return writing
 

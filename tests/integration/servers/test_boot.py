@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 BOOTSTRAP = "mysql-5.6.24"
 INITIALIZE = "mysql-5.7.22"
 JSON_ACCOUNTS = "mariadb-10.11.19"
-OWN_LOADER = "mariadb-11.8.6"
+OWN_LOADER = "mariadb-11.8.9"
 KINDS = (BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS, OWN_LOADER)
 
 
