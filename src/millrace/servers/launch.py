@@ -30,7 +30,7 @@ for place; do
 done
 """
 
-_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+BARE_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 _OWN_NAME = "millrace"  # of the users that exist in no list
 
 
@@ -73,7 +73,7 @@ def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
         group=uid,
         extra_groups=[],
         cwd="/",
-        env={"PATH": _PATH},
+        env=BARE_ENVIRONMENT,
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -111,9 +111,7 @@ def spawn(
     nothing of ours: nothing that could change what is measured, and no secret.
     """
     environment = {
-        "PATH": _PATH,
-        "LC_ALL": "C",
-        "TZ": "UTC",
+        **BARE_ENVIRONMENT,
         "HOME": str(directory),
         **server.env,
         ENVIRONMENT_VARIABLE: instance_id,
