@@ -12,6 +12,7 @@ from millrace.cli.console import err
 from millrace.foreign import hyperfine, pairs, printed
 from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
+from millrace.report.kinds import PAIRS
 from millrace.report.write import write_text
 
 _FILE = click.Path(path_type=Path)
@@ -44,7 +45,7 @@ def _importing(
             if output is None:
                 click.echo(text, nl=False)
             else:
-                err.print(f"pairs: {write_text(output, text, option='-o')}", markup=False)
+                err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}", markup=False)
             how = "" if base else ", the first one; --base names another"
             err.print(f"base: {chosen}{how}", markup=False)
             err.print(f"values: {measure.better()}", markup=False)

@@ -379,3 +379,8 @@ def test_it_does_not_write_where_nothing_can_be(call: Call, tmp_path: Path) -> N
     log.write_text("    transactions:  9 (1.5 per sec.)\n", encoding="utf-8")
     place = str(tmp_path / "none" / "pairs.csv")
     assert "there is no directory" in call("import", "sysbench", str(log), "-o", place, status=2)[1]
+    mine = tmp_path / "mine.csv"
+    mine.write_text("block,treatment,value\n1,old,2.5\n", encoding="utf-8")
+    _, err = call("import", "sysbench", str(log), "-o", str(mine), status=2)
+    assert "name another file with -o" in " ".join(err.split())
+    assert mine.read_text(encoding="utf-8") == "block,treatment,value\n1,old,2.5\n"
