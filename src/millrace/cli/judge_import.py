@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from millrace.cli.console import err
+from millrace.cli.console import echo, err
 from millrace.foreign import hyperfine, pairs, printed
 from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
@@ -43,7 +43,7 @@ def _importing(
             chosen = pairs.base_of("the import", treatments, base)
             text = pairs.as_csv(values, measure, base=chosen)
             if output is None:
-                click.echo(text, nl=False)
+                echo(text)
             else:
                 err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}", markup=False)
             how = "" if base else ", the first one; --base names another"
