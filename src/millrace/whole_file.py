@@ -33,10 +33,10 @@ def drafted(path: Path, *, durable: bool = False) -> Iterator[Path]:
         yield draft
         draft.chmod(0o666 & ~_umask())
         if durable:
-            _flush(draft)
+            flush(draft)
         draft.replace(path)
         if durable:
-            _flush(path.parent)
+            flush(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -53,7 +53,8 @@ def remove_drafts(path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Make a file, or the names in a directory, durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
