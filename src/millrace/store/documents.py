@@ -191,7 +191,7 @@ class Spec(Document):
         return [factor.name for factor in self.factors]
 
     def whole_numbers(self) -> dict[str, int]:
-        """Return the parameters and levels that are read as whole numbers, each with its largest."""
+        """Return parameters and levels that are whole numbers, each with its largest."""
         counts = [table.count for table in (self.workload.tables or {}).values()]
         named = {count[1:-1]: _MOST_CLIENTS for count in counts if isinstance(count, str)}
         return {
