@@ -34,10 +34,7 @@ demo: setup ## compare three real servers, loading and queried, and write two re
 
 test: setup ## all tests, on real servers too
 	cargo test --quiet --workspace
-	@status=0; set -x; \
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not quiet" || status=$$?; \
-	$(BIN)/python -m pytest -m quiet || status=$$?; \
-	exit $$status
+	$(BIN)/python -m tests.run -n $(WORKERS)
 
 check: setup ## formatters, linters, types, import directions
 	cargo fmt --check

@@ -30,6 +30,7 @@ from millrace.servers import (
 )
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
+from tests import servers
 
 ServerOf = Callable[[str], InstalledServer]
 Fitted = Callable[..., FittedOptions]
@@ -61,10 +62,24 @@ def own_places() -> Iterator[Path]:
     assert not directories
 
 
+@pytest.fixture
+def tmp_path(own_places: Path) -> Iterator[Path]:
+    """As pytest's own, but where the users that root runs servers under can go."""
+    directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def server_of() -> ServerOf:
     """A server of the catalogue by name; it is installed if need be."""
-    return install.install
+
+    def server(name: str) -> InstalledServer:
+        assert name in servers.NAMES, f"{name} is none of tests/servers.py"
+        return install.install(name)
+
+    return server
 
 
 @pytest.fixture(scope="session")

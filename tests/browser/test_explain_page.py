@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from millrace.report import explain_html
+from millrace.report.kinds import PAGE
 from millrace.report.write import write_text
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested
 from tests.unit.report.explained import explained_study, unprofiled
@@ -19,14 +20,14 @@ pytestmark = pytest.mark.browser
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = explained_study()
     path = tmp_path_factory.mktemp("explain") / "one.html"
-    return write_text(path, explain_html.as_html([found], found.run))
+    return write_text(path, explain_html.as_html([found], found.run), PAGE)
 
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = explained_study()
     path = tmp_path_factory.mktemp("explain") / "several.html"
-    return write_text(path, explain_html.as_html([found, unprofiled(), found], found.run))
+    return write_text(path, explain_html.as_html([found, unprofiled(), found], found.run), PAGE)
 
 
 def test_nothing_is_loaded_and_nothing_complains(browser: Browser, several: Path) -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser
 
 from millrace.analysis.seen_changes import groups, seen
 from millrace.report.history_html import as_html
+from millrace.report.kinds import PAGE
 from millrace.report.write import write_text
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested
 from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
@@ -28,7 +29,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     found = groups([change for one in series for change in one.changes], {"v40": 12})
     path = tmp_path_factory.mktemp("history") / "page.html"
-    return write_text(path, as_html(series, found))
+    return write_text(path, as_html(series, found), PAGE)
 
 
 def test_nothing_is_loaded_and_nothing_complains(browser: Browser, page_file: Path) -> None:

@@ -48,6 +48,7 @@ from millrace.experiment.read import Overrides, parse, read
 from millrace.levels import Level
 from millrace.report import bisections
 from millrace.report.formatting import counted, value_text
+from millrace.report.kinds import PAGE
 from millrace.report.write import write_text
 from millrace.runner.passing import may_pass
 from millrace.servers import install
@@ -181,7 +182,7 @@ def command(
         opened = stack.enter_context(Store.open(store))
         found = _searched(stack, opened, experiment, limit_s=max_time, fresh=fresh)
         page = write_text(
-            opened.report_path(found.run.id), bisections.as_html(found), make_directory=True
+            opened.report_path(found.run.id), bisections.as_html(found), PAGE, make_directory=True
         )
     print_found(found, page, as_json=as_json)
 

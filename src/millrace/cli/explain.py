@@ -20,12 +20,19 @@ from millrace.report.explain_json import as_json
 from millrace.report.explain_sentences import is_observed, title
 from millrace.report.flame_graph import as_svg
 from millrace.report.folded import as_differential, as_folded
+from millrace.report.kinds import FLAME_GRAPH, FOLDED, PAGE, SPEEDSCOPE, Kind
 from millrace.report.speedscope import as_speedscope
 from millrace.report.write import refuse_place, write_text
 from millrace.store.store import Store
 
 _SHOWN = 8
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_KINDS: Mapping[str, Kind] = {
+    "--html": PAGE,
+    "--flame-graph": FLAME_GRAPH,
+    "--speedscope": SPEEDSCOPE,
+    "--folded": FOLDED,
+}
 
 
 @click.command()
@@ -132,7 +139,8 @@ def command(
         "--folded": lambda: _folded(found, side),
     }
     for option, path in files.items():
-        err.print(f"wrote {write_text(path, texts[option](), option=option)}", markup=False)
+        written = write_text(path, texts[option](), _KINDS[option], option=option)
+        err.print(f"wrote {written}", markup=False)
     if json_wanted:
         click.echo(as_json(found, stored.run), nl=False)
     elif not files:
@@ -153,7 +161,7 @@ def _refuse_places(files: Mapping[str, Path]) -> None:
             raise UserError(
                 f"{other} and {option} both write {path}", remedy="name a file of its own for each"
             )
-        refuse_place(path, option)
+        refuse_place(path, _KINDS[option], option)
 
 
 def _flame_graph(found: Sequence[Explanation]) -> str:

@@ -22,6 +22,7 @@ from millrace.report.history_tables import (
     series_row,
     series_table,
 )
+from millrace.report.kinds import PAGE
 from millrace.report.tables import Row
 from millrace.report.terminal_table import show_table
 from millrace.report.write import write_text
@@ -53,7 +54,8 @@ def command(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, s
             found = _groups(opened, [each for one in shown for each in one.changes])
             if html_file is not None:
                 page = history_html.as_html(shown, found)
-                err.print(f"page: {write_text(html_file, page, option='--html')}", markup=False)
+                written = write_text(html_file, page, PAGE, option="--html")
+                err.print(f"page: {written}", markup=False)
             if as_json:
                 click.echo(history_json.as_json(shown, found, opened.histories.states()), nl=False)
             return

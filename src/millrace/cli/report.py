@@ -16,6 +16,7 @@ from millrace.cli.number_options import Percent
 from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.report import html, terminal
+from millrace.report.kinds import REPORTS
 from millrace.report.render import FORMATS, render
 from millrace.report.write import write_text
 from millrace.store.store import Store
@@ -73,7 +74,8 @@ def command(
     explanations = explanations_of_report(stored, analysis.base, tests) if is_page else ()
     if output is not None:
         text = html.as_html(analysis, explanations) if is_page else render(analysis, output_format)
-        err.print(f"report: {write_text(output, text)}", markup=False)
+        written = write_text(output, text, REPORTS[output_format])
+        err.print(f"report: {written}", markup=False)
     elif is_page:
         path = store.parent / "reports" / f"{analysis.run.id}.html"
         out.print(str(html.write(analysis, path, explanations)), markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from millrace.cli.console import err, out, print_json, print_table
 from millrace.cli.store_option import store_option
+from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
 from millrace.runner import ownership
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
@@ -107,7 +109,7 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
-def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
+def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
     """Remove runs with everything they yielded and their reports beside the store, for good.
 
     Their points of histories stay.
@@ -117,7 +119,7 @@ def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
         for run_id in ids:
             err.print(run_id, markup=False)
         if not yes:
-            click.confirm(f"Remove {len(ids)} {_runs(ids)} for good?", abort=True, err=True)
+            _confirm(f"Remove {len(ids)} {_runs(ids)} for good?")
         reports = [path for run_id in ids if (path := opened.report_path(run_id)).exists()]
         recorded = [run_id for run_id in ids if run_id in opened.histories.runs()]
         opened.remove_runs(ids, is_alive=ownership.is_alive)
@@ -132,6 +134,21 @@ def rm(runs: tuple[str, ...], yes: bool, store: Path) -> None:
 def _ids(store: Store, wanted: Sequence[str]) -> list[str]:
     """The ids of the runs that were named, each once."""
     return list(dict.fromkeys(store.find_run(name).id for name in wanted))
+
+
+def _confirm(question: str) -> None:
+    """Ask the user. Raise Interrupted for a no, UserError where nobody answers."""
+    try:
+        wanted = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise UserError(
+            "nobody is there to be asked: standard input ended; nothing was removed",
+            remedy="give the same command with --yes",
+        ) from None
+    if not wanted:
+        raise Interrupted("nothing was removed")
 
 
 def _runs(ids: Sequence[str]) -> str:

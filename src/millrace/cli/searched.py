@@ -10,6 +10,7 @@ from millrace.analysis.bisected import Bisection
 from millrace.cli.console import err, out, print_json
 from millrace.errors import UserError
 from millrace.report import bisections
+from millrace.report.kinds import PAGE
 from millrace.report.terminal_table import show_table
 from millrace.report.write import write_text
 
@@ -29,7 +30,7 @@ def report(found: Bisection, output_format: str, output: Path | None, page: Path
     format that it does not have."""
     if output_format == "html":
         text = bisections.as_html(found)
-        path = write_text(output or page, text, make_directory=output is None)
+        path = write_text(output or page, text, PAGE, make_directory=output is None)
         (out if output is None else err).print(
             str(path) if output is None else f"report: {path}", markup=False
         )

@@ -15,9 +15,11 @@ from statistics import fmean
 from typing import Any
 
 from millrace.errors import UserError
+from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
 from millrace.foreign.sheet import read_text
 
+MEASURE = Measure("s", "lower")
 _REMEDY = "write the file with `hyperfine --export-json FILE COMMAND COMMAND ...`"
 
 

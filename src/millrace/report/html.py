@@ -26,6 +26,7 @@ from millrace.report.charts import RatioChart, bar_charts, ratio_charts
 from millrace.report.dependence import dependence_part
 from millrace.report.drive_tables import cost_table, latency_table
 from millrace.report.formatting import GLYPHS, bytes_text, counted
+from millrace.report.kinds import PAGE
 from millrace.report.latency_charts import latency_charts
 from millrace.report.line_charts import LineChart, have_one_axis, relative_charts
 from millrace.report.matrix import Matrix, is_large, matrix, sections
@@ -76,7 +77,7 @@ def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation]
 
     Raises HostProblem where that cannot be.
     """
-    return write_text(path, as_html(analysis, explanations), make_directory=True)
+    return write_text(path, as_html(analysis, explanations), PAGE, make_directory=True)
 
 
 def _context(analysis: RunAnalysis) -> dict[str, Any]:

@@ -10,22 +10,24 @@ from pathlib import Path
 
 from millrace import whole_file
 from millrace.errors import HostProblem, UserError
+from millrace.report.kinds import Kind
 
 _OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def write_text(
-    path: Path, text: str, *, make_directory: bool = False, option: str = "--output"
+    path: Path, text: str, kind: Kind, *, make_directory: bool = False, option: str = "--output"
 ) -> Path:
-    """Write ``text`` to ``path``, which ``option`` named, and return it.
+    """Write ``text``, of a kind, to ``path``, which ``option`` named, and return it.
 
     A file, or what a symbolic link leads to, is written in one step: where that fails, what was
     there before is still there. A device, a pipe and our own standard output are written to.
-    Raises UserError where it can be no file's place, unless its directory is to be made, and
-    HostProblem where the host fails to write there.
+    With ``make_directory`` millrace named the place itself: the directory is made, and whatever
+    lies there is replaced. Otherwise raises UserError where it can be no file's place, or where
+    another file is; and HostProblem where the host fails to write there.
     """
     if not make_directory:
-        refuse_place(path, option)
+        refuse_place(path, kind, option)
     try:
         if _is_stream(path):
             # A reader that has gone (`| head`) has what it wanted.
@@ -42,14 +44,31 @@ def write_text(
     return path
 
 
-def refuse_place(path: Path, option: str) -> None:
-    """Raise UserError where ``path``, which ``option`` named, has no directory to be written in."""
+def refuse_place(path: Path, kind: Kind, option: str) -> None:
+    """Raise UserError where ``path``, which ``option`` named, has no directory to be written in, or
+    holds a file that is not recognised as one of this kind."""
+    if _is_stream(path):
+        return
     target = Path(os.path.realpath(path))
-    if not _is_stream(path) and not target.parent.is_dir():
+    if not target.parent.is_dir():
         raise UserError(
             f"cannot write {_asked(option)} {path}: there is no directory {target.parent}",
             remedy=f"make it first, or name another place with {option}",
         )
+    if target.is_file() and not _is_replaceable(target, kind):
+        raise UserError(
+            f"cannot write {_asked(option)} {path}: there is a file already, which is no "
+            f"{kind.name} that millrace wrote; it was left as it is",
+            remedy=f"name another file with {option}, or move that one away first",
+        )
+
+
+def _is_replaceable(path: Path, kind: Kind) -> bool:
+    """Return False for a file of another kind, and for one that cannot be read."""
+    try:
+        return kind.is_kind_of(path)
+    except OSError:
+        return False
 
 
 def _asked(option: str) -> str:

@@ -73,7 +73,7 @@ def carrying_out(
                     reason=reason,
                     measurements=study_run(profiled=0).attempts[0].measurements,
                 )
-                store.finish(claimed, result, "later")
+                store.finish(claimed, result, "2026-05-01T12:00:10Z")
         if blocks < BLOCKS:
             raise Interrupted("interrupted", remedy="the same command continues")
 

@@ -110,6 +110,23 @@ def test_files_are_written_and_nothing_is_printed(store: Path, tmp_path: Path) -
     assert all(weight.isdigit() for weight in line.rsplit(" ", 2)[1:])
 
 
+@pytest.mark.parametrize("option", ["--html", "--flame-graph", "--speedscope", "--folded"])
+def test_a_file_of_the_user_is_left_as_it_is(store: Path, tmp_path: Path, option: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\n', "utf-8")
+    result = run(store, "--where", "clients=1", option, str(file))
+    assert isinstance(result.exception, UserError)
+    assert f"another file with {option}" in (result.exception.remedy or "")
+    assert file.read_text("utf-8") == 'name = "mine"\n'
+
+
+def test_a_file_that_was_written_before_is_replaced(store: Path, tmp_path: Path) -> None:
+    for option in ("--html", "--flame-graph", "--speedscope"):
+        file = tmp_path / option.strip("-")
+        done(run(store, "--where", "clients=1", option, str(file)))
+        done(run(store, "--where", "clients=16", option, str(file)))
+
+
 def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "b.folded"
     done(run(store, "--where", "clients=1", "--folded", str(path), "--side", "B"))

@@ -178,6 +178,11 @@ def test_show_writes_a_page_and_json(call: Call, path: Path, tmp_path: Path) -> 
     document = HistoryDocument.model_validate_json(out, strict=True)
     assert [len(each.points) for each in document.series] == [60]
     assert json.loads(out)["groups"][0]["label"] == "v40"
+    call("show", "--html", page)
+    page.write_text("mine", encoding="utf-8")
+    _, err = call("show", "--html", page, status=2)
+    assert "name another file with --html" in " ".join(err.split())
+    assert page.read_text(encoding="utf-8") == "mine"
 
 
 def test_a_change_is_acknowledged_by_id_or_label(call: Call, path: Path) -> None:
@@ -306,7 +311,7 @@ def test_removed_runs_leave_their_points(
 ) -> None:
     keep(run_of("run-a"), path)
     call("record", "run-a")
-    arguments = ["millrace", "results", "rm", "run-a", "--yes", "--store", str(path)]
+    arguments = ["millrace", "results", "remove", "run-a", "--yes", "--store", str(path)]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit):
         main()

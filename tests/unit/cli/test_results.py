@@ -131,17 +131,20 @@ def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:
     assert "is not a results file of millrace" in err
 
 
-def test_rm_asks_and_removes(store: Path) -> None:
-    results("rm", "study-a", store=store, answer="n\n", status=130)
+def test_remove_asks_and_removes(store: Path) -> None:
+    results("remove", "study-a", store=store, answer="n\n", status=130)
+    _, err = results("remove", "study-a", store=store, status=2)
+    assert "nobody is there to be asked" in err
+    assert "with --yes" in err
     assert len(results("list", store=store)[0].splitlines()) == 3
-    out, err = results("rm", "study-a", store=store, answer="y\n")
+    out, err = results("remove", "study-a", store=store, answer="y\n")
     assert out == ""
     assert "study-a1" in err
     assert "report" not in err
     report = store.parent / "reports" / "study-b2.html"
     report.parent.mkdir()
     report.write_text("<html>")
-    _, err = results("rm", "study-b2", "--yes", store=store)
+    _, err = results("remove", "study-b2", "--yes", store=store)
     assert f"removed the report {report}" in err
     assert not report.exists()
     out, err = results("list", store=store)
@@ -149,11 +152,11 @@ def test_rm_asks_and_removes(store: Path) -> None:
     assert "holds no runs yet" in err
 
 
-def test_rm_leaves_a_run_that_is_being_measured(store: Path) -> None:
+def test_remove_leaves_a_run_that_is_being_measured(store: Path) -> None:
     with Store.open(store) as opened:
         trial = begun("study-b2").trials[0].id
         owner = ownership.this_process("host")
         assert opened.claim(trial, owner, NOW, is_alive=ownership.is_alive) is not None
-    _, err = results("rm", "study-b2", "--yes", store=store, status=2)
+    _, err = results("remove", "study-b2", "--yes", store=store, status=2)
     assert "is being measured by process" in err
     assert "study-b2" in results("list", store=store)[0]

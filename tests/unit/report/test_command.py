@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from millrace.cli.report import command
 from millrace.errors import HostProblem, UserError
+from millrace.report.render import FORMATS
 from tests.unit.analysis.builders import keep, study
 
 
@@ -90,10 +91,38 @@ def test_a_missing_directory_is_not_made(store: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_a_file_that_is_no_such_report_is_left_as_it_is(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\n', "utf-8")
+    for output_format in FORMATS:
+        result = report(store, "--format", output_format, "--output", str(file))
+        assert isinstance(result.exception, UserError)
+        assert str(file) in result.exception.message
+        assert "another file with --output" in (result.exception.remedy or "")
+        assert file.read_text("utf-8") == 'name = "mine"\n'
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_a_report_replaces_an_earlier_one_of_its_format(
+    store: Path, tmp_path: Path, output_format: str
+) -> None:
+    file = tmp_path / "report"
+    file.touch()
+    arguments = ("--format", output_format, "--output", str(file))
+    assert report(store, *arguments).exit_code == 0
+    first = file.read_bytes()
+    result = report(store, *arguments, "--margin", "30")
+    assert result.exit_code == 0, result.exception
+    assert file.read_bytes() != first
+    other = "csv" if output_format != "csv" else "json"
+    result = report(store, "--format", other, "--output", str(file))
+    assert isinstance(result.exception, UserError)
+
+
 def test_what_a_symbolic_link_leads_to_is_written(store: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "old.csv").write_text("old", "utf-8")
+    assert report(store, "--format", "csv", "--output", str(elsewhere / "old.csv")).exit_code == 0
     for name in ("old.csv", "new.csv"):
         link = tmp_path / name
         link.symlink_to(Path("elsewhere") / name)
@@ -125,7 +154,7 @@ def test_a_device_stays_a_device(store: Path, tmp_path: Path) -> None:
 def test_standard_output_in_a_file_is_added_to(tmp_path: Path) -> None:
     log = tmp_path / "log"
     code = "from pathlib import Path; from millrace.report.write import write_text as w;"
-    code += "w(Path('/dev/stdout'), 'report')"
+    code += "from millrace.report.kinds import PAGE;w(Path('/dev/stdout'), 'report', PAGE)"
     log.write_text("before\n", "utf-8")
     with log.open("a", encoding="utf-8") as file:
         subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
