@@ -99,25 +99,22 @@ def _refuse_constant(name: str) -> NoReturn:
 def _check(value: Any, limits: Limits) -> None:
     """Raise JsonRefused where a value, or one inside it, exceeds a limit."""
     level = [value]
-    for _ in range(limits.depth + 1):
+    for left in range(limits.depth, -1, -1):
         inner: list[Any] = []
         for each in level:
-            if isinstance(each, dict):
-                for key in each:
+            if isinstance(each, dict | list):
+                if not left:
+                    raise JsonRefused(f"nested more than {limits.depth} levels deep")
+                inner.extend(each.values() if isinstance(each, dict) else each)
+                for key in each if isinstance(each, dict) else ():
                     _check_text(key, limits)
-                inner.extend(each.values())
-            elif isinstance(each, list):
-                inner.extend(each)
             elif isinstance(each, str):
                 _check_text(each, limits)
             elif isinstance(each, int) and abs(each) > limits.largest:
                 raise JsonRefused(f"a whole number is beyond ±{limits.largest}")
             elif isinstance(each, float) and not abs(each) <= limits.magnitude:
                 raise JsonRefused(f"a number is beyond ±{limits.magnitude:g}")
-        if not inner:
-            return
         level = inner
-    raise JsonRefused(f"nested more than {limits.depth} levels deep")
 
 
 def _check_text(text: str, limits: Limits) -> None:

@@ -268,7 +268,7 @@ def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None
     assert store.tests_of("study-1") == []
     for name, of, day in (("old", "study-1", 2), ("new", "study-1", 3), ("other", "study-2", 4)):
         tested = {"run": of, "base": "t-a", "candidate": "t-b", "aligned": [], "left_out": []}
-        spec = begun().run.spec | {"tested": tested}
+        spec = {**begun().run.spec, "tested": tested}
         begin(store, begun(name, spec=spec, created_utc=f"2026-05-0{day}T00:00:00Z"))
     assert [run.id for run in store.tests_of("study-1")] == ["new", "old"]
     assert store.tests_of("study") == []
