@@ -84,7 +84,7 @@ def show_command(name: str, as_json: bool) -> None:
         return
     table = Table.grid(padding=(0, 2))
     for key, value in data.items():
-        if key == "note" and value is None:
+        if (key == "note" and value is None) or (key == "changed_files" and not value):
             continue
         for line, text in enumerate(_lines(key, value)):
             table.add_row("" if line else Text(key.replace("_", " "), style="bold"), text)
@@ -95,7 +95,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--all", "every", is_flag=True, help="All that are installed, added or attached.")
 def verify_command(names: tuple[str, ...], every: bool) -> None:
-    """Boot, query, load, stop: does a server work here?"""
+    """Boot, query, load, stop: does a server work here, and is it what was installed?"""
     if bool(names) == every:
         raise UserError("give the names of servers, or --all")
     if every:
@@ -109,12 +109,18 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
             result = verify(server, lambda text: err.print(f"  {text}"))
             steps = ", ".join(f"{step} {duration_s:.1f} s" for step, duration_s, _ in result.steps)
             outcome = "works" if result.ok else f"fails: {result.reason}"
+            changed = server.changed if isinstance(server, InstalledServer) else ()
+            if changed:
+                outcome += f"; changed since it was installed: {', '.join(changed)}"
             table.add_row(server.name, result.version_reported or "?", outcome, steps)
-            if not result.ok:
+            if not result.ok or changed:
                 failed.append(server.name)
     print_table(table)
     if failed:
-        raise TrialFailed(f"{len(failed)} of {len(servers)} do not work: {', '.join(failed)}")
+        raise TrialFailed(
+            f"{len(failed)} of {len(servers)} do not work, or are not what was installed: "
+            f"{', '.join(failed)}"
+        )
 
 
 @command.command("remove")
@@ -232,7 +238,7 @@ def _lines(key: str, value: Any) -> list[str]:
     """A value of ``show`` as lines of text."""
     if key == "artefacts":
         return _artefact_lines(value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return list(value)
     if isinstance(value, bool):
         return ["yes" if value else "no"]

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import HostProblem, LastingProblem, UserError
-from millrace.servers import catalogue, libraries, locate, manifest, provenance, single_run
+from millrace.servers import builds, catalogue, libraries, locate, manifest, provenance, single_run
 from millrace.servers.catalogue import Part
 from millrace.servers.locate import Located
 from millrace.servers.manifest import Layout, Manifest
@@ -167,6 +167,8 @@ def finish(
         layout=layout,
         provenance=_observed(origin, located.program, directories, own_loader=own_loader),
     )
+    files = builds.digests(manifest.server(made, place))
+    made = replace(made, files={_inside(place, Path(path)): files[path] for path in files})
     manifest.write(made, place)
     return made
 
@@ -247,6 +249,11 @@ def _often_lacking(
 def _from(place: Path, path: Path) -> str:
     """A path as the manifest has it: relative where it is in the server's directory."""
     place, path = place.resolve(), path.resolve()
+    return str(path.relative_to(place) if path.is_relative_to(place) else path)
+
+
+def _inside(place: Path, path: Path) -> str:
+    """A path as ``_from``, but of the link where it is one: what it leads to may be replaced."""
     return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 

@@ -360,13 +360,16 @@ class Instance(asking.Answering):
 
     def _refuse_foreign_socket(self) -> None:
         """Old servers take a socket away from whoever listens on it, so look first."""
-        if not self.socket.is_socket():
+        descriptor = places.open_socket(self.socket, None)
+        if descriptor is None:
             return
         with sockets.socket(sockets.AF_UNIX) as probe:
             try:
-                probe.connect(str(self.socket))
+                probe.connect(f"/proc/self/fd/{descriptor}")
             except OSError:
                 return
+            finally:
+                os.close(descriptor)
         raise TrialFailed(
             f"{self.server.name}: the socket {self.socket} is taken by another process",
             remedy="end that process, or use another socket",

@@ -275,9 +275,10 @@ def _kill_if_of(pid: int, uid: int) -> None:
 
 def _remove_tree(directory: Path) -> None:
     """Remove a directory in which a server may have put anything, however deep."""
-    try:
+    with contextlib.suppress(RecursionError):
         shutil.rmtree(directory, ignore_errors=True)
-    except RecursionError:
+    if os.path.lexists(directory):
+        # That one holds a descriptor and a frame a level; this one neither.
         subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
     if os.path.lexists(directory):
         raise HostProblem(

@@ -187,6 +187,31 @@ def test_a_directory_that_does_not_carry_the_id_is_never_removed(place: Path) ->
     assert precious.is_dir()
 
 
+def test_no_depth_keeps_a_directory(place: Path) -> None:
+    account = account_in(place)
+    at = os.open(account.directories[0], os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deep", dir_fd=at)
+        below = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    processes.close_account(account)
+    assert not Path(account.directories[0]).exists()
+
+
+def test_a_link_in_the_place_of_a_directory_is_no_way_out(place: Path) -> None:
+    precious = place / "precious"
+    precious.mkdir()
+    account = account_in(place)
+    directory = Path(account.directories[0])
+    (directory / "data").rmdir()
+    (directory / "data").symlink_to(precious)
+    processes.close_account(account)
+    assert precious.is_dir()
+    assert not directory.exists()
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"id": 1}', '{"owner": 3}'])
 def test_an_account_that_is_none_is_left_alone(place: Path, content: str) -> None:
     folder = place / "state/instances"
