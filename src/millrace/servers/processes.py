@@ -37,7 +37,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from millrace import paths, whole_file
+from millrace import paths, safe_json, whole_file
 from millrace.errors import HostProblem
 from millrace.servers import users
 from millrace.servers.host_lock import host_lock
@@ -358,7 +358,7 @@ def _write(account: Account) -> None:
 def _read(file: Path) -> Account | None:
     """An account, or None if it is gone by now or is not one (then it is left alone)."""
     try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        data: dict[str, Any] = safe_json.read(file)
         return Account(
             **{
                 **data,

@@ -142,7 +142,7 @@ def test_a_number_that_was_given_again_is_left_alone(
 def test_a_draft_of_a_killed_owner_goes_with_its_account(place: Path) -> None:
     orphan = account_in(place, orphan=True)
     folder = place / "state/instances"
-    (folder / f".{orphan.id}.json.x1.draft").touch()
+    (folder / f".{orphan.id}.json.x1.millrace-draft").touch()
     assert [account.id for account in processes.running()] == [orphan.id]
     processes.reap_orphans()
     assert list(folder.iterdir()) == []
