@@ -73,6 +73,15 @@ def own_places() -> Iterator[Path]:
     assert not directories
 
 
+@pytest.fixture
+def tmp_path(own_places: Path) -> Iterator[Path]:
+    """As pytest's own, but where the users that root runs servers under can go."""
+    directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def server_of() -> ServerOf:
     """A server of the catalogue by name; it is installed if need be."""
