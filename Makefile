@@ -5,7 +5,7 @@ PYTHON ?= python3
 # How many processes run tests at the same time; most of their time they wait for servers.
 WORKERS ?= 3
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format clean
+.PHONY: help setup demo demo-servers dev test check fuzz format clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -14,32 +14,50 @@ $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing: install Python 3.11 or newer" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+$(VENV)/.millrace: pyproject.toml requirements.txt | $(BIN)/python
+	$(PIP) --requirement requirements.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# What checks and tests need beside.
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.millrace
+	$(PIP) --requirement requirements-dev.txt
+	@touch $@
+
 # The load generator has the workloads inside.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml \
 	$(wildcard src/millrace/workloads/builtin/*.toml)
-$(VENV)/.setup: pyproject.toml requirements-dev.txt $(RUST_SOURCES) | $(BIN)/python
+target/.built: $(RUST_SOURCES)
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.87 or newer (with rustup, for example)" >&2; exit 2; }
-	cargo build --quiet --release & build=$$!; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt && \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . && \
-	wait $$build || { kill $$build 2>/dev/null; exit 1; }
+	cargo build --release
+	@touch $@
+
+$(VENV)/.setup: $(VENV)/.millrace target/.built
 	install -m 755 target/release/millrace-load $(BIN)/millrace-load
-	touch $@
+	@touch $@
 
-setup: $(VENV)/.setup ## millrace and millrace-load in .venv/bin
+# Packages come from the network while the compiler works.
+setup: ## millrace and millrace-load in .venv/bin
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.setup
 
-demo: setup ## compare three real servers, loading and queried, and write two reports
+DEMO_SERVERS := mysql-5.6.24 mysql-5.7.22 mariadb-10.11.19
+demo-servers: $(VENV)/.millrace
+	$(BIN)/millrace servers install $(DEMO_SERVERS)
+
+demo: ## compare three real servers, loading and queried, and write two reports
+	@$(MAKE) --no-print-directory -j 2 demo-servers $(VENV)/.setup
 	$(BIN)/millrace run experiments/load-data.toml --scale demo
 	$(BIN)/millrace run experiments/queries.toml --scale demo
 
-test: setup ## all tests, on real servers too
-	cargo test --quiet --workspace
-	@status=0; set -x; \
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not quiet" || status=$$?; \
-	$(BIN)/python -m pytest -m quiet || status=$$?; \
-	exit $$status
+dev: setup $(VENV)/.dev
 
-check: setup ## formatters, linters, types, import directions
+test: dev ## all tests, on real servers too
+	cargo test --quiet --workspace
+	$(BIN)/python -m tests.run -n $(WORKERS)
+
+check: dev ## formatters, linters, types, import directions
 	cargo fmt --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check .
@@ -47,7 +65,11 @@ check: setup ## formatters, linters, types, import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup ## rewrite the sources in the house's format
+FUZZ_SECONDS ?= 30
+fuzz: ## fuzz the protocol, each target for FUZZ_SECONDS
+	crates/loadgen/fuzz/run.sh $(FUZZ_SECONDS)
+
+format: dev ## rewrite the sources in the house's format
 	cargo fmt
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

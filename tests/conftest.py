@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -30,6 +31,8 @@ from millrace.servers import (
 )
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Option
+from millrace.servers.signals import ENDING_SIGNALS
+from tests import servers
 
 ServerOf = Callable[[str], InstalledServer]
 Fitted = Callable[..., FittedOptions]
@@ -38,6 +41,15 @@ InstanceOf = Callable[..., AbstractContextManager[Instance]]
 # How long an example takes says how busy the host is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+
+def pytest_configure() -> None:
+    """Take the signals that end a program: nohup and jobs of a shell have some of them ignored,
+    and every child inherits that."""
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, default)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,10 +73,24 @@ def own_places() -> Iterator[Path]:
     assert not directories
 
 
+@pytest.fixture
+def tmp_path(own_places: Path) -> Iterator[Path]:
+    """As pytest's own, but where the users that root runs servers under can go."""
+    directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def server_of() -> ServerOf:
     """A server of the catalogue by name; it is installed if need be."""
-    return install.install
+
+    def server(name: str) -> InstalledServer:
+        assert name in servers.NAMES, f"{name} is none of tests/servers.py"
+        return install.install(name)
+
+    return server
 
 
 @pytest.fixture(scope="session")

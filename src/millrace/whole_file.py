@@ -1,20 +1,25 @@
 """Files that are there whole or not at all, for every reader and after every failure.
 
 A draft is written beside the file, on the same file system, and takes its place in one step. Where
-that fails, a full disk included, the draft is removed and what was there before stays. Only a
-writer that is killed leaves its draft behind.
+that fails, a full disk included, the draft is removed and what was there before stays. A writer
+that is killed leaves its draft behind; whoever writes a file in the same directory next removes it.
+A draft is locked by its writer, so that the kernel ends the claim with the process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import glob
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_DRAFT = ".draft"
+_DRAFT = ".millrace-draft"
+_OURS = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_DRAFT)}")
 
 
 @contextlib.contextmanager
@@ -26,19 +31,19 @@ def drafted(path: Path, *, durable: bool = False) -> Iterator[Path]:
     OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_DRAFT, dir=path.parent)
-    draft = Path(name)
+    remove_abandoned(path.parent)
+    draft, lock = _locked_draft(path)
     try:
-        os.close(handle)
         yield draft
         draft.chmod(0o666 & ~_umask())
         if durable:
-            _flush(draft)
+            flush(draft)
         draft.replace(path)
         if durable:
-            _flush(path.parent)
+            flush(path.parent)
     finally:
         draft.unlink(missing_ok=True)
+        os.close(lock)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -53,7 +58,45 @@ def remove_drafts(path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def remove_abandoned(directory: Path) -> None:
+    """Remove drafts in a directory whose writers are gone; what cannot be removed stays."""
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if _OURS.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    _remove_if_abandoned(Path(entry.path))
+
+
+def _remove_if_abandoned(draft: Path) -> None:
+    handle = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(status, draft.lstat()):
+                draft.unlink()
+    finally:
+        os.close(handle)
+
+
+def _locked_draft(path: Path) -> tuple[Path, int]:
+    """Make a draft of ``path``; the open file that is returned holds its lock."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_DRAFT, dir=path.parent)
+        draft = Path(name)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if draft.exists():
+                return draft, handle
+        except OSError:  # a file system without locks, on which nobody removes drafts
+            return draft, handle
+        # Between the two calls somebody took it for abandoned.
+        os.close(handle)
+        draft.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Make a file, or the names in a directory, durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

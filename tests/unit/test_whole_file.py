@@ -87,6 +87,32 @@ def test_a_full_disk_leaves_no_draft(tmp_path: Path) -> None:
         subprocess.run(["umount", str(place)], check=True)
 
 
+def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_else(tmp_path: Path) -> None:
+    kept = [
+        tmp_path / ".file.draft",
+        tmp_path / ".file.abcdefgh.draft",
+        tmp_path / "x.millrace-draft",
+    ]
+    for other in kept:
+        other.touch()
+    (tmp_path / ".link.abcdefgh.millrace-draft").symlink_to(kept[0])
+    child = os.fork()
+    if child == 0:
+        with whole_file.drafted(tmp_path / "killed") as draft:
+            draft.write_text("half")
+            os._exit(9)
+    os.waitpid(child, 0)
+    before = set(tmp_path.iterdir())
+    assert len(before) == 5
+    with whole_file.drafted(tmp_path / "one") as draft:  # somebody is writing this one
+        whole_file.write_text(tmp_path / "two", "x")
+        assert draft.exists()
+        draft.write_text("y")
+    left = {path.name for path in tmp_path.iterdir()} - {path.name for path in kept}
+    assert left == {"one", "two", ".link.abcdefgh.millrace-draft"}
+    assert (tmp_path / "one").read_text() == "y"
+
+
 def test_what_killed_writers_left_can_be_removed(tmp_path: Path) -> None:
     file = tmp_path / "a[1].json"
     whole_file.write_text(file, "x")
@@ -96,7 +122,7 @@ def test_what_killed_writers_left_can_be_removed(tmp_path: Path) -> None:
             draft.write_text("half")
             os._exit(9)
     os.waitpid(child, 0)
-    others = [tmp_path / ".a1.json.x.draft", tmp_path / ".a[1].json.bak"]
+    others = [tmp_path / ".a1.json.x.millrace-draft", tmp_path / ".a[1].json.bak"]
     for other in others:
         other.touch()
     assert len(list(tmp_path.iterdir())) == 4

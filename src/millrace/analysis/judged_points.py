@@ -13,7 +13,14 @@ from typing import Literal
 from millrace.analysis.metrics import Direction
 from millrace.analysis.model import Verdict
 from millrace.analysis.verdict import decide_interval
-from millrace.stats.change_points import Sensitivity, change_points
+from millrace.stats.change_points import (
+    FEWEST_TO_TELL,
+    Sensitivity,
+    change_points,
+    follows_trend,
+)
+
+Outcome = Literal["moved", "not moved", "trend", "too few points"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,17 @@ class JudgedPoint:
     state: Literal["candidate"] = "candidate"
 
 
+@dataclass(frozen=True)
+class JudgedSeries:
+    """The change ``points`` of one series of ``n_points``, and what the series allows to say."""
+
+    name: str
+    n_points: int
+    direction: Direction
+    outcome: Outcome
+    points: tuple[JudgedPoint, ...]
+
+
 def judge_history(
     name: str,
     labels: Sequence[str],
@@ -44,8 +62,8 @@ def judge_history(
     direction: Direction,
     margin: float,
     alpha: float,
-) -> tuple[JudgedPoint, ...]:
-    """The change points of one series, in its order.
+) -> JudgedSeries:
+    """Judge the change points of one series, in its order.
 
     ``labels`` and ``values``, positive and in any one unit, have shape (n,); ``margin`` is a
     fraction; intervals have a confidence of ``1 - alpha``.
@@ -56,4 +74,11 @@ def judge_history(
         verdict, reason = decide_interval(ratio, low, high, direction, margin)
         label = labels[point.index]
         judged.append(JudgedPoint(name, point.index, label, ratio, low, high, verdict, reason))
-    return tuple(judged)
+    outcome: Outcome = "not moved"
+    if judged:
+        outcome = "moved"
+    elif len(values) < FEWEST_TO_TELL:
+        outcome = "too few points"
+    elif follows_trend(values, sensitivity=sensitivity):
+        outcome = "trend"
+    return JudgedSeries(name, len(values), direction, outcome, tuple(judged))

@@ -85,7 +85,10 @@ def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
     if as_json:
         print_json(_show_as_data(asked, mismatches, against_own))
         return
-    out.print(f"[bold]{escape(_heading(asked))}[/], which says it is {asked.version_reported}")
+    out.print(
+        f"[bold]{escape(_heading(asked))}[/], which says it is {escape(asked.version_reported)}",
+        markup=True,
+    )
     if wanted == own:
         out.print("nothing is asked: it has its own defaults")
         return
@@ -144,7 +147,7 @@ def _records(asked: Survey) -> list[OptionRecord]:
 def _print_asked(asked: Survey, mismatches: Sequence[Mismatch]) -> None:
     effective = {mismatch.name: mismatch.effective for mismatch in mismatches}
     if asked.fitted.applied:
-        out.print("\n[bold]asked[/] (effective only where it is another value)")
+        out.print("\n[bold]asked[/] (effective only where it is another value)", markup=True)
         _print_table(
             ("option", "asked", "effective", "layer"),
             (
@@ -153,7 +156,7 @@ def _print_asked(asked: Survey, mismatches: Sequence[Mismatch]) -> None:
             ),
         )
     if asked.fitted.left_out:
-        out.print("\n[bold]left out[/]")
+        out.print("\n[bold]left out[/]", markup=True)
         _print_table(
             ("option", "value", "layer", "reason"),
             (
@@ -166,10 +169,10 @@ def _print_asked(asked: Survey, mismatches: Sequence[Mismatch]) -> None:
 def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
     for side, only in ((a, differences.only_a), (b, differences.only_b)):
         if only:
-            out.print(f"\n[bold]only in {escape(side)}[/] ({len(only)})")
+            out.print(f"\n[bold]only in {escape(side)}[/] ({len(only)})", markup=True)
             _print_table(("variable", side), only.items())
     if differences.different:
-        out.print(f"\n[bold]different[/] ({len(differences.different)})")
+        out.print(f"\n[bold]different[/] ({len(differences.different)})", markup=True)
         _print_table(
             ("variable", a, b),
             ((name, *values) for name, values in differences.different.items()),
@@ -181,7 +184,7 @@ def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = plain_table(*headings)
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*row)
     print_table(table)
 
 

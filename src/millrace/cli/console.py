@@ -5,19 +5,51 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, TextIO
 
-from rich.console import Console
+import click
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from millrace.errors import MillraceError
+from millrace.shown_text import shown, shown_json
 
 # A pipe or a file has no width: prose gets a readable one, tables what they need (print_table).
 _PROSE_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
 _UNLIMITED = 10_000
 
 
-class _Out(Console):
+class _Shown(Console):
+    """A console that takes text for text, without markup, and shows what is hidden in it.
+
+    Text is escaped wherever it is laid out, in a line or in a cell of a table: whatever a command
+    prints passes here.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(shown(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        if isinstance(renderable, Text) and shown(renderable.plain) != renderable.plain:
+            renderable = Text.assemble(
+                *((shown(part.text), part.style or "") for part in renderable.render(self)),
+                justify=renderable.justify,
+                overflow=renderable.overflow,
+                no_wrap=renderable.no_wrap,
+                end=renderable.end,
+            )
+        return super().render(renderable, options)
+
+
+class _Out(_Shown):
     """Data; when its reader has gone (`millrace ... | head`), there is nothing left to do."""
 
     def on_broken_pipe(self) -> None:
@@ -25,7 +57,7 @@ class _Out(Console):
         raise SystemExit(0)
 
 
-class _Talk(Console):
+class _Talk(_Shown):
     """Talk; when its reader has gone, the work goes on in silence."""
 
     def on_broken_pipe(self) -> None:
@@ -38,14 +70,18 @@ def discard(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-out = _Out(highlight=False, soft_wrap=True, width=_PROSE_WIDTH)
-err = _Talk(stderr=True, highlight=False, soft_wrap=True)
+out = _Out(soft_wrap=True, width=_PROSE_WIDTH)
+err = _Talk(soft_wrap=True, stderr=True)
+
+
+def echo(document: str) -> None:
+    """Print a document on stdout as it is, but for hidden characters."""
+    click.echo(shown(document), nl=False)
 
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    echo(shown_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
 def plain_table(*headings: str) -> Table:
@@ -58,16 +94,12 @@ def plain_table(*headings: str) -> Table:
 
 def print_table(table: Table) -> None:
     """As wide as the terminal; elsewhere as wide as its text, so that programs get a row a line."""
-    console = out if out.is_terminal else Console(highlight=False, width=_UNLIMITED)
+    console = out if out.is_terminal else _Out(width=_UNLIMITED)
     console.print(table, soft_wrap=False)
 
 
 def show_error(error: MillraceError) -> None:
     """The error on stderr, with what to do next."""
-    err.print(f"[bold red]error:[/] {_plain(error.message)}")
+    err.print(Text.assemble(("error:", "bold red"), " ", error.message))
     if error.remedy:
-        err.print(f"[bold]what to do:[/] {_plain(error.remedy)}")
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")
+        err.print(Text.assemble(("what to do:", "bold"), " ", error.remedy))

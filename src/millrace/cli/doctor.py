@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from rich.markup import escape
 from rich.padding import Padding
+from rich.text import Text
 
 from millrace import paths
 from millrace.cli.console import out, print_json
@@ -42,9 +43,12 @@ def command(as_json: bool) -> None:
     width = max(len(finding.check) for finding in findings)
     indent = 4 if out.width < _NARROW else width + 10
     for finding in findings:
-        out.print(f"{_SIGNS[finding.status]} {finding.check:<{width}}  {escape(finding.observed)}")
+        out.print(
+            f"{_SIGNS[finding.status]} {finding.check:<{width}}  {escape(finding.observed)}",
+            markup=True,
+        )
         if finding.remedy is not None:
-            why = Padding(f"[dim]{escape(finding.why)}[/]", (0, 0, 0, indent), expand=False)
+            why = Padding(Text(finding.why, style="dim"), (0, 0, 0, indent), expand=False)
             out.print(why, soft_wrap=False)
             # In one line however long, so that a command can be copied from it.
             out.print(f"{'':{indent}}to do: {finding.remedy}", markup=False)

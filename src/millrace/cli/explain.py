@@ -10,7 +10,7 @@ import click
 from millrace.analysis.call_tree import CallNode
 from millrace.analysis.explanation import Explanation, with_experiment, with_tests
 from millrace.cli.aligning import measure_aligned
-from millrace.cli.console import err, out
+from millrace.cli.console import echo, err, out
 from millrace.cli.explaining import explain_levels, held_levels, run_to_explain, tests_of
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
@@ -142,7 +142,7 @@ def command(
         written = write_text(path, texts[option](), _KINDS[option], option=option)
         err.print(f"wrote {written}", markup=False)
     if json_wanted:
-        click.echo(as_json(found, stored.run), nl=False)
+        echo(as_json(found, stored.run))
     elif not files:
         explain_terminal.show(found, out)
 

@@ -9,7 +9,7 @@ import click
 
 from millrace.analysis.histories import Break
 from millrace.analysis.seen_changes import ChangeGroup, SeenChange, SeenSeries, groups, seen
-from millrace.cli.console import err, out
+from millrace.cli.console import echo, err, out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
 from millrace.report import history_html, history_json
@@ -57,7 +57,7 @@ def command(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, s
                 written = write_text(html_file, page, PAGE, option="--html")
                 err.print(f"page: {written}", markup=False)
             if as_json:
-                click.echo(history_json.as_json(shown, found, opened.histories.states()), nl=False)
+                echo(history_json.as_json(shown, found, opened.histories.states()))
             return
         _show(opened, names)
 

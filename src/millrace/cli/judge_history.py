@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,10 +12,13 @@ from millrace.analysis.metrics import Direction
 from millrace.cli.console import out, print_json
 from millrace.cli.judge_options import judged_text, judging_options
 from millrace.foreign import histories
+from millrace.foreign.histories import Series
+from millrace.foreign.measure import Better
 from millrace.report import judged_points
 from millrace.report.formatting import counted
+from millrace.report.judged_points import named
 from millrace.report.terminal_table import show_table
-from millrace.stats.change_points import Sensitivity, follows_trend
+from millrace.stats.change_points import Sensitivity
 
 
 @click.command("history")
@@ -32,47 +36,50 @@ def command(
     as_json: bool,
     margin: float,
     alpha: float,
-    direction: Direction,
+    direction: Direction | None,
     sensitivity: Sensitivity,
 ) -> None:
     """Find where the level of a series moved.
 
-    FILE is CSV with the columns label (or time) and value, and series where it holds several; rows
-    are in the order of time. Ratios are new level / old level. What is found is a candidate until
-    before and after are measured again, in turns.
+    FILE is CSV with the columns label (or time) and value, and series where it holds several; unit
+    and direction may follow. Rows are in the order of time. Ratios are new level / old level. What
+    is found is a candidate until before and after are measured again, in turns.
     """
     series = histories.read(file)
-    found = [
-        point
-        for each in series
-        for point in judge_history(
+    betters = [each.measure.better(direction) for each in series]
+    judged = [
+        judge_history(
             each.name,
             each.labels,
             each.values,
             sensitivity=sensitivity,
-            direction=direction,
+            direction=better.direction,
             margin=margin,
             alpha=alpha,
         )
+        for each, better in zip(series, betters, strict=True)
     ]
     if as_json:
-        print_json(judged_points.as_json(found))
+        origins = [(better.basis, better.unit) for better in betters]
+        print_json(judged_points.as_json(judged, origins, margin=margin, alpha=alpha))
         return
-    points = counted(sum(len(each.values) for each in series), "point")
+    points = counted(sum(each.n_points for each in judged), "point")
     what = f"{points} in {counted(len(series), 'series', 'series')}"
-    out.print(judged_text(what, direction, margin), markup=False)
+    out.print(judged_text(what, _better_text(series, betters), margin), markup=False)
     out.print()
-    trends = [
-        each.name
-        for each in series
-        if each.name not in {point.series for point in found}
-        and follows_trend(each.values, sensitivity=sensitivity)
-    ]
-    if trends:
-        out.print(judged_points.trends_sentence(trends), markup=False)
+    found = [point for each in judged for point in each.points]
     if found:
         show_table(judged_points.table(found, alpha), out)
         out.print()
-        out.print(judged_points.sentence(found))
-    elif len(trends) < len(series):
-        out.print("The level did not move.")
+    for line in judged_points.sentences(judged):
+        out.print(line, markup=False)
+
+
+def _better_text(series: Sequence[Series], betters: Sequence[Better]) -> str:
+    """Return which values are better; where series differ, by the names of the series."""
+    names: dict[str, list[str]] = {}
+    for each, better in zip(series, betters, strict=True):
+        names.setdefault(str(better), []).append(each.name)
+    if len(names) == 1:
+        return next(iter(names))
+    return ", ".join(f"{text} in {named(of)}" for text, of in names.items())

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from millrace.cli.console import err
+from millrace.cli.console import echo, err
 from millrace.foreign import hyperfine, pairs, printed
+from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
 from millrace.report.kinds import PAIRS
 from millrace.report.write import write_text
@@ -22,35 +23,51 @@ def command() -> None:
     """Make a file for `judge pairs` of what another benchmark wrote."""
 
 
-def _importing(read: Callable[[Sequence[Path]], Sequence[Value]]) -> Callable[..., None]:
-    """Add FILE... and ``--output``; what is read is written as CSV."""
+def _importing(
+    measure: Measure,
+) -> Callable[[Callable[[Sequence[Path]], Sequence[Value]]], Callable[..., None]]:
+    """Add FILE..., ``--base`` and ``--output`` to a reader of values, and write them as CSV."""
 
-    @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
-    @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
-    @functools.wraps(read)
-    def writing(files: tuple[Path, ...], output: Path | None) -> None:
-        text = pairs.as_csv(read(files))
-        if output is None:
-            click.echo(text, nl=False)
-        else:
-            err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}", markup=False)
+    def adding(read: Callable[[Sequence[Path]], Sequence[Value]]) -> Callable[..., None]:
+        @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+        @click.option(
+            "--base",
+            metavar="TREATMENT",
+            help="The treatment that others are compared with; the first one if not set.",
+        )
+        @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
+        @functools.wraps(read)
+        def writing(files: tuple[Path, ...], base: str | None, output: Path | None) -> None:
+            values = read(files)
+            treatments = list(dict.fromkeys(each.treatment for each in values))
+            chosen = pairs.base_of("the import", treatments, base)
+            text = pairs.as_csv(values, measure, base=chosen)
+            if output is None:
+                echo(text)
+            else:
+                err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}", markup=False)
+            how = "" if base else ", the first one; --base names another"
+            err.print(f"base: {chosen}{how}", markup=False)
+            err.print(f"values: {measure.better()}", markup=False)
 
-    return writing
+        return writing
+
+    return adding
 
 
 @command.command("hyperfine")
-@_importing
+@_importing(hyperfine.MEASURE)
 def hyperfine_command(files: Sequence[Path]) -> Sequence[Value]:
     """Mean times in s from JSON of hyperfine.
 
     Each FILE is a block: call hyperfine once for each, with all commands, in another order each
-    time. Times are better when lower: judge them with `--direction lower`.
+    time. The file says that lower is better.
     """
     return hyperfine.read(files)
 
 
 @command.command("pgbench")
-@_importing
+@_importing(printed.MEASURE)
 def pgbench_command(files: Sequence[Path]) -> Sequence[Value]:
     """Transactions per second from what pgbench printed.
 
@@ -60,7 +77,7 @@ def pgbench_command(files: Sequence[Path]) -> Sequence[Value]:
 
 
 @command.command("sysbench")
-@_importing
+@_importing(printed.MEASURE)
 def sysbench_command(files: Sequence[Path]) -> Sequence[Value]:
     """Transactions per second from what sysbench printed.
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from millrace.analysis.metrics import Direction
 from millrace.analysis.verdict import margin_text
 from millrace.cli.number_options import Finite, Percent
 
@@ -39,9 +38,7 @@ def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--direction",
         type=click.Choice(["higher", "lower"]),
-        default="higher",
-        show_default=True,
-        help="Which values are better.",
+        help="Which values are better; else the file's columns direction or unit say so.",
     )
     @functools.wraps(command)
     def with_fraction(*, margin: float, **others: Any) -> Any:
@@ -50,6 +47,6 @@ def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_fraction
 
 
-def judged_text(what: str, direction: Direction, margin: float) -> str:
-    """What was judged and how, for the first line."""
-    return f"{what}; {direction} is better, margin {margin_text(margin)}"
+def judged_text(what: str, better: str, margin: float) -> str:
+    """Return the first line: what was judged, which values are better, and the margin."""
+    return f"{what}; {better}, margin {margin_text(margin)}"

@@ -26,22 +26,32 @@ def command(
     as_json: bool,
     margin: float,
     alpha: float,
-    direction: Direction,
+    direction: Direction | None,
     base: str | None,
 ) -> None:
     """Compare treatments that took turns in blocks.
 
     FILE is CSV with the columns block, treatment and value, a row a trial: one value of each
-    treatment in each block. Ratios are candidate / base. The intervals hold however often you
-    look, so you may add blocks until there is a verdict.
+    treatment in each block; columns unit and direction may follow. Ratios are
+    candidate / base. The intervals hold however often you look, so you may add blocks until there
+    is a verdict.
     """
-    values = pairs.read(file)
-    chosen = pairs.base_of(file, values, base)
-    found = judge_pairs(values, base=chosen, direction=direction, margin=margin, alpha=alpha)
+    values, measure = pairs.read(file)
+    chosen = pairs.base_of(str(file), values, base)
+    better = measure.better(direction)
+    found = judge_pairs(values, base=chosen, direction=better.direction, margin=margin, alpha=alpha)
     if as_json:
-        print_json(judged_pairs.as_json(found, direction=direction, margin=margin, alpha=alpha))
+        document = judged_pairs.as_json(
+            found,
+            direction=better.direction,
+            direction_from=better.basis,
+            unit=better.unit,
+            margin=margin,
+            alpha=alpha,
+        )
+        print_json(document)
         return
-    out.print(judged_text(f"base {chosen}", direction, margin), markup=False)
+    out.print(judged_text(f"base {chosen}", str(better), margin), markup=False)
     out.print()
     show_table(judged_pairs.table(found, alpha), out)
     out.print()

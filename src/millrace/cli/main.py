@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import StringIO
 
 import click
 
@@ -55,7 +56,9 @@ def _exit_status() -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        said = StringIO()
+        error.show(said)
+        err.print(said.getvalue(), end="")
         return error.exit_code
     except MillraceError as error:
         show_error(error)

@@ -87,7 +87,7 @@ def _measured(store: Store, plan: Plan) -> dict[str, float] | None:
 
 def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
     experiment = plan.experiment
-    out.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.name)})")
+    out.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.name)})", markup=True)
     parameters = ", ".join(f"{key} {value}" for key, value in _telling(experiment).items())
     compare, margin = experiment.compare, f"{experiment.margin * 100:.3g} %"
     keep = f" (--seed {plan.seed} keeps this order)" if seed_is_ours else ""
@@ -118,7 +118,7 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> Table:
     for heading in (*varied, *sides, "id"):
         table.add_column(heading, overflow="fold")
     for trial in plan.trials:
-        levels = [escape(str(trial.treatment.levels[name])) for name in varied]
+        levels = [str(trial.treatment.levels[name]) for name in varied]
         purpose = "" if trial.purpose == "measure" else f"{trial.purpose} "
         block = f"{purpose}{trial.block + 1}"
         half = ("all" if trial.side is None else _HALVES[trial.side],) if sides else ()

@@ -40,9 +40,9 @@ class RunProgress:
         self._started = time.monotonic()
         self._bar = Progress(
             BarColumn(24),
-            TextColumn("{task.completed}/{task.total} trials"),
-            TextColumn("· {task.fields[left]} left ·"),
-            TextColumn("{task.fields[now]}"),
+            TextColumn("{task.completed}/{task.total} trials", markup=False),
+            TextColumn("· {task.fields[left]} left ·", markup=False),
+            TextColumn("{task.fields[now]}", markup=False),
             console=err,
             transient=True,
             refresh_per_second=1,  # drawing takes CPU beside the server

@@ -10,7 +10,7 @@ from millrace.analysis.bisected import bisection, bisects
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.cli import searched
-from millrace.cli.console import err, out
+from millrace.cli.console import echo, err, out
 from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.number_options import Percent
 from millrace.cli.quoting import with_calibration
@@ -87,4 +87,4 @@ def _show(analysis: RunAnalysis, output_format: str) -> None:
     if output_format == "terminal":
         terminal.show(analysis, out)
     else:
-        click.echo(render(analysis, output_format), nl=False)
+        echo(render(analysis, output_format))

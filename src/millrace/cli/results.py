@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from millrace.cli.console import err, out, print_json, print_table
 from millrace.cli.store_option import store_option
@@ -50,8 +51,8 @@ def list_(store: Path, as_json: bool) -> None:
         table.add_column(heading, justify="right")
     for run in runs:
         texts = (run.id, run.name, run.scale, run.created_utc, run.host_id)
-        failed = f"[red]{run.failed}[/]" if run.failed else "0"
-        table.add_row(*map(escape, texts), str(run.finished), failed, str(run.open))
+        failed = Text(str(run.failed), style="red" if run.failed else "")
+        table.add_row(*texts, str(run.finished), failed, str(run.open))
     print_table(table)
 
 
@@ -157,7 +158,7 @@ def _runs(ids: Sequence[str]) -> str:
 
 def _print_header(stored: StoredRun) -> None:
     run = stored.run
-    out.print(f"[bold]{escape(run.title)}[/]")
+    out.print(Text(run.title, style="bold"))
     facts = {
         "run": run.id,
         "scale": run.scale,
@@ -188,7 +189,8 @@ def _print_trials(stored: StoredRun) -> None:
             f"\n[bold]{trial.position + 1}[/] "
             f"{_block(trial)}  "
             f"{escape(labels[trial.treatment_id])}  [{_STYLES[outcome]}]{outcome}[/]"
-            + (f"  (attempt {attempt.number})" if attempt and attempt.number > 1 else "")
+            + (f"  (attempt {attempt.number})" if attempt and attempt.number > 1 else ""),
+            markup=True,
         )
         if attempt is not None:
             _print_yield(attempt)
@@ -223,7 +225,8 @@ def _print_failures(stored: StoredRun, store: Store) -> None:
         out.print(
             f"\n[bold {_STYLES[attempt.outcome]}]{attempt.outcome}[/]: trial "
             f"{escape(attempt.trial_id)}, attempt {attempt.number}"
-            + (f", step {escape(attempt.failed_step)}" if attempt.failed_step else "")
+            + (f", step {escape(attempt.failed_step)}" if attempt.failed_step else ""),
+            markup=True,
         )
         out.print(f"  {attempt.reason or 'no reason was given'}", markup=False)
         for line in (attempt.log_tail or "").splitlines():

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from millrace.analysis.bisected import Bisection
-from millrace.cli.console import err, out, print_json
+from millrace.cli.console import echo, err, out, print_json
 from millrace.errors import UserError
 from millrace.report import bisections
 from millrace.report.kinds import PAGE
@@ -52,4 +50,4 @@ def print_found(found: Bisection, page: Path, *, as_json: bool) -> None:
         print_json(bisections.as_json(found))
         return
     show(found)
-    click.echo(f"report: {page}")
+    echo(f"report: {page}\n")

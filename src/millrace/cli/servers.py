@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,6 +19,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from millrace.cli.console import err, plain_table, print_json, print_table
 from millrace.cli.quiet_host import quiet_host
@@ -47,7 +47,7 @@ def list_command(as_json: bool) -> None:
     table = plain_table("server", "version", "state", "download", "source")
     for row in rows:
         size = "" if row.download_bytes is None else f"{row.download_bytes / 1e6:6.0f} MB"
-        table.add_row(row.name, row.version or "", row.state, size, escape(row.source or ""))
+        table.add_row(row.name, row.version or "", row.state, size, row.source or "")
     print_table(table)
 
 
@@ -84,10 +84,10 @@ def show_command(name: str, as_json: bool) -> None:
         return
     table = Table.grid(padding=(0, 2))
     for key, value in data.items():
-        if key == "note" and value is None:
+        if (key == "note" and value is None) or (key == "changed_files" and not value):
             continue
         for line, text in enumerate(_lines(key, value)):
-            table.add_row("" if line else f"[bold]{key.replace('_', ' ')}[/]", escape(text))
+            table.add_row("" if line else Text(key.replace("_", " "), style="bold"), text)
     print_table(table)
 
 
@@ -95,7 +95,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--all", "every", is_flag=True, help="All that are installed, added or attached.")
 def verify_command(names: tuple[str, ...], every: bool) -> None:
-    """Boot, query, load, stop: does a server work here?"""
+    """Boot, query, load, stop: does a server work here, and is it what was installed?"""
     if bool(names) == every:
         raise UserError("give the names of servers, or --all")
     if every:
@@ -105,16 +105,22 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
     failed = []
     with quiet_host("servers verify"):
         for server in servers:
-            err.print(f"[bold]{server.name}[/]")
-            result = verify(server, lambda text: err.print(f"  {escape(text)}"))
+            err.print(Text(server.name, style="bold"))
+            result = verify(server, lambda text: err.print(f"  {text}"))
             steps = ", ".join(f"{step} {duration_s:.1f} s" for step, duration_s, _ in result.steps)
             outcome = "works" if result.ok else f"fails: {result.reason}"
-            table.add_row(server.name, result.version_reported or "?", escape(outcome), steps)
-            if not result.ok:
+            changed = server.changed if isinstance(server, InstalledServer) else ()
+            if changed:
+                outcome += f"; changed since it was installed: {', '.join(changed)}"
+            table.add_row(server.name, result.version_reported or "?", outcome, steps)
+            if not result.ok or changed:
                 failed.append(server.name)
     print_table(table)
     if failed:
-        raise TrialFailed(f"{len(failed)} of {len(servers)} do not work: {', '.join(failed)}")
+        raise TrialFailed(
+            f"{len(failed)} of {len(servers)} do not work, or are not what was installed: "
+            f"{', '.join(failed)}"
+        )
 
 
 @command.command("remove")
@@ -187,7 +193,7 @@ def _password() -> str:
 def _say_limits(server: AttachedServer) -> None:
     err.print(f"added {server.name}; it is measured, never started, stopped or reconfigured:")
     for limit in AttachedInstance(server).limits:
-        err.print(f"  {escape(limit)}")
+        err.print(f"  {limit}")
 
 
 def _present(server: Server) -> dict[str, Any]:
@@ -232,7 +238,7 @@ def _lines(key: str, value: Any) -> list[str]:
     """A value of ``show`` as lines of text."""
     if key == "artefacts":
         return _artefact_lines(value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return list(value)
     if isinstance(value, bool):
         return ["yes" if value else "no"]

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from millrace import paths, sizes
 from millrace.cli.console import err, plain_table, print_json, print_table
@@ -45,7 +44,7 @@ def list_command(as_json: bool) -> None:
             sizes.readable(each.allocated_bytes),
             made,
             _instant(each.used_s),
-            escape(_contents(each)),
+            _contents(each),
         )
     print_table(table)
     held = sum(each.allocated_bytes for each in kept)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from millrace.foreign.measure import Measure, Measures
 from millrace.foreign.sheet import Sheet
 
 _REMEDY = (
     "a file of a history has the columns label (or time) and value, and series where it holds "
-    "several, separated by commas; rows are in the order of time"
+    "several, separated by commas; unit and direction (higher or lower) may follow; "
+    "rows are in the order of time"
 )
 
 
@@ -21,6 +23,7 @@ class Series:
     name: str
     labels: list[str] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
+    measure: Measure = field(default_factory=Measure)
 
 
 def read(path: Path) -> tuple[Series, ...]:
@@ -31,10 +34,12 @@ def read(path: Path) -> tuple[Series, ...]:
     sheet = Sheet(path, remedy=_REMEDY)
     label_place, value_place = sheet.column("label", "time"), sheet.column("value")
     series_place = sheet.column_if_any("series")
+    measures = Measures(sheet)
     found: dict[str, Series] = {}
     for line, cells in sheet.rows():
         name = "" if series_place is None else sheet.text(line, cells, series_place)
         label = sheet.text(line, cells, label_place)
+        measures.note(line, cells, name)
         value = sheet.positive(line, cells, value_place)
         series = found.get(name)
         if series is None:
@@ -42,4 +47,6 @@ def read(path: Path) -> tuple[Series, ...]:
         if value is not None:
             series.labels.append(label)
             series.values.append(value)
+    for series in found.values():
+        series.measure = measures.of(series.name)
     return tuple(found.values())

@@ -7,17 +7,22 @@ mean, version 2 the measurements that it is of.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from millrace import safe_json
 from millrace.errors import UserError
+from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
 from millrace.foreign.sheet import read_text
+from millrace.safe_json import JsonRefused
 
+MEASURE = Measure("s", "lower")
+# Hyperfine keeps each time that it measured.
+_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=4_000_000)
 _REMEDY = "write the file with `hyperfine --export-json FILE COMMAND COMMAND ...`"
 
 
@@ -35,8 +40,8 @@ def read(paths: Sequence[Path]) -> tuple[Value, ...]:
 
 def _means(path: Path) -> list[tuple[str, float]]:
     try:
-        document = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+        document = safe_json.parse(read_text(path), _LIMITS)
+    except JsonRefused as error:
         raise UserError(f"{path} is not JSON ({error})", remedy=_REMEDY) from None
     results = document.get("results") if isinstance(document, dict) else None
     if not isinstance(results, list) or not results:

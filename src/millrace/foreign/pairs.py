@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from millrace.errors import UserError, nearest
+from millrace.foreign.measure import COLUMNS as MEASURE_COLUMNS
+from millrace.foreign.measure import Measure, Measures
 from millrace.foreign.sheet import Sheet
 
 COLUMNS = ("block", "treatment", "value")
 _REMEDY = (
     "a file of pairs has the columns block, treatment and value, separated by commas, and one row "
-    "for each trial"
+    "for each trial; unit and direction (higher or lower) may follow"
 )
 
 # The values of each treatment by block, treatments and blocks in the order of the file.
@@ -29,18 +31,20 @@ class Value(NamedTuple):
     value: float
 
 
-def read(path: Path) -> Values:
-    """The values in the file at ``path``.
+def read(path: Path) -> tuple[Values, Measure]:
+    """Return the values in the file at ``path``, with their unit and better direction.
 
     Raises InvalidInput with the lines of all mistakes, UserError for a file that cannot be read or
     has a single treatment.
     """
     sheet = Sheet(path, remedy=_REMEDY)
     places = [sheet.column(name) for name in COLUMNS]
+    measures = Measures(sheet)
     values: dict[str, dict[str, float]] = {}
     first_lines: dict[tuple[str, str], int] = {}
     for line, cells in sheet.rows():
         block, treatment = (sheet.text(line, cells, place) for place in places[:2])
+        measures.note(line, cells)
         value = sheet.positive(line, cells, places[2])
         first = first_lines.setdefault((block, treatment), line)
         if block and treatment and first != line:
@@ -57,26 +61,28 @@ def read(path: Path) -> Values:
             f"{path} has a single treatment, {next(iter(values))}, so there is nothing to compare",
             remedy=_REMEDY,
         )
-    return values
+    return values, measures.of()
 
 
-def base_of(path: Path, values: Values, name: str | None) -> str:
-    """The treatment ``name``, or the first of the file; UserError where there is none such."""
+def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
+    """Return ``name``, or the first of ``treatments``; raise UserError where it is none of them."""
     if name is None:
-        return next(iter(values))
-    if name not in values:
-        near = nearest(name, values)
+        return next(iter(treatments))
+    if name not in treatments:
+        near = nearest(name, treatments)
         raise UserError(
-            f"{path} has no treatment {name!r}",
-            remedy=f"did you mean {near!r}?" if near else f"it has: {', '.join(values)}",
+            f"{where} has no treatment {name!r}",
+            remedy=f"did you mean {near!r}?" if near else f"it has: {', '.join(treatments)}",
         )
     return name
 
 
-def as_csv(values: Iterable[Value]) -> str:
-    """A file that ``read`` reads."""
+def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
+    """Return a file that ``read`` reads; rows of ``base`` come first, which makes it the base."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows((each.block, each.treatment, repr(each.value)) for each in values)
+    writer.writerow((*COLUMNS, *MEASURE_COLUMNS))
+    for each in sorted(values, key=lambda each: each.treatment != base):
+        row = (each.block, each.treatment, repr(each.value), measure.unit, measure.direction or "")
+        writer.writerow(row)
     return text.getvalue()

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 from millrace.errors import UserError
+from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
 from millrace.foreign.sheet import read_text
 
+MEASURE = Measure("transactions/s", "higher")
 Program = Literal["pgbench", "sysbench"]
 
 _NUMBER = r"([0-9.eE+-]+|nan|inf)"

@@ -294,7 +294,7 @@ def _pid_file_written(instance: Instance | AttachedInstance) -> tuple[int, int] 
     if not isinstance(instance, Instance):
         return None
     try:
-        written_s = instance.pid_file.stat().st_mtime
+        written_s = instance.pid_file.lstat().st_mtime
     except OSError:
         return None
     booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,7 +1,7 @@
 """The kernel's own tracing of events, in an instance that nobody else uses.
 
-An instance is a directory of the tracing file system. It has buffers of its own, and is gone with
-the directory. One that a killed process has left behind is removed by the next.
+An instance is a directory of the tracing file system (``tracefs``). It has buffers of its own, and
+is gone with the directory. One that a killed process has left behind is removed by the next.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from millrace.observe import tracefs
 from millrace.observe.model import Unavailable
 
-_PLACES = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 _NAME = re.compile(r"millrace-(\d+)-\d+")
 _OVERRUN = re.compile(r"(?m)^(?:overrun|dropped events): (\d+)")
 _numbers = itertools.count()
@@ -25,10 +25,8 @@ _numbers = itertools.count()
 _BUFFERS_KB = 8 << 10
 _LEAST_BUFFER_KB = 256
 
-_RIGHTS = (
-    "run millrace as root, or let its user write to /sys/kernel/tracing; in a container, mount it "
-    "and let that share the host's processes (--pid=host)"
-)
+_RIGHTS = "run millrace as root, or let its user write to /sys/kernel/tracing"
+_HOST_NUMBERS = "let the container share the processes of its host: docker run --pid=host"
 _OF_THE_HOST = "pid:[4026531836]"  # the first namespace of processes, the same in every kernel
 
 
@@ -38,7 +36,9 @@ class Tracing:
     def __init__(self, events: Collection[str]) -> None:
         """Nothing is taken before ``start``. Raises Unavailable where that is not allowed."""
         self._events = events
-        self._directory = _made()
+        with contextlib.ExitStack() as opened:
+            self._directory = _made(opened)
+            self._opened = opened.pop_all()
         try:
             self._write("trace_clock", "mono")
             # Each event names its threads; to note names at every switch takes as much as all else.
@@ -76,22 +76,22 @@ class Tracing:
         return sum(int(number) for each in stats for number in _OVERRUN.findall(each.read_text()))
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._directory.rmdir()
+        self._opened.close()
 
     def _write(self, name: str, text: str) -> None:
         with (self._directory / name).open("w", encoding="ascii") as file:
             file.write(text)
 
 
-def _made() -> Path:
-    """A new instance."""
-    if not sees_the_host():
-        raise Unavailable("the kernel's events name processes otherwise here", remedy=_RIGHTS)
-    # A directory in one that is closed to us is not there for us.
-    instances = next((place for place in _instances() if os.path.isdir(place)), None)  # noqa: PTH112
-    if instances is None:
-        raise Unavailable("this kernel traces no events, or hides that", remedy=_RIGHTS)
+def check() -> None:
+    """Raise Unavailable where the scheduler's events cannot be traced; changes nothing."""
+    with contextlib.ExitStack() as opened:
+        _instances(opened)
+
+
+def _made(opened: contextlib.ExitStack) -> Path:
+    """Make an instance, which is removed when ``opened`` is closed."""
+    instances = _instances(opened)
     try:
         _tidy(instances)
         made = instances / f"millrace-{os.getpid()}-{next(_numbers)}"
@@ -101,11 +101,20 @@ def _made() -> Path:
         raise Unavailable(
             f"the kernel cannot trace its scheduler: {error}", remedy=_RIGHTS if refused else None
         ) from error
+    opened.callback(_removed, made)
     return made
 
 
-def _instances() -> tuple[Path, ...]:
-    return tuple(place / "instances" for place in _PLACES)
+def _instances(opened: contextlib.ExitStack) -> Path:
+    """Return the directory of all instances, usable until ``opened`` is closed."""
+    if not sees_the_host():
+        raise Unavailable("the kernel's events name processes otherwise here", remedy=_HOST_NUMBERS)
+    return opened.enter_context(tracefs.opened()) / "instances"
+
+
+def _removed(instance: Path) -> None:
+    with contextlib.suppress(OSError):
+        instance.rmdir()
 
 
 def sees_the_host() -> bool:

@@ -31,12 +31,15 @@ COLUMNS = (
 )
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 def as_csv(analysis: RunAnalysis) -> str:
     """RFC 4180 with a header; an empty field is what JSON calls null.
 
     ``held`` is ``factor=level`` of each held factor, joined by semicolons; those that vary follow
     in columns of their own, so that a spreadsheet can turn the rows into any table. Values are
-    geometric means, in ``unit``.
+    geometric means, in ``unit``. Text that begins as a formula does has an apostrophe before it.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -49,15 +52,21 @@ def as_csv(analysis: RunAnalysis) -> str:
     writer.writerow([*COLUMNS, *varied])
     for metric in analysis.metrics:
         for comparison in analysis.comparisons(metric):
-            writer.writerow(
-                [
-                    *_row(comparison, analysis),
-                    values.get((comparison.base_id, metric.name)),
-                    values.get((comparison.candidate_id, metric.name)),
-                    *(comparison.held[name] for name in varied),
-                ]
-            )
+            cells = [
+                *_row(comparison, analysis),
+                values.get((comparison.base_id, metric.name)),
+                values.get((comparison.candidate_id, metric.name)),
+                *(comparison.held[name] for name in varied),
+            ]
+            writer.writerow(map(_defused, cells))
     return text.getvalue()
+
+
+def _defused(cell: object) -> object:
+    """Return text that a spreadsheet would take for a formula after an apostrophe."""
+    if isinstance(cell, str) and cell.startswith(_FORMULA):
+        return f"'{cell}"
+    return cell
 
 
 def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:

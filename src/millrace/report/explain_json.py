@@ -19,6 +19,7 @@ from millrace.report.explain_schema import (
 from millrace.report.explain_sentences import answer, title
 from millrace.report.json_document import run_part
 from millrace.report.json_schema import HostPart
+from millrace.shown_text import shown_json
 from millrace.store.records import RunRecord
 
 
@@ -34,7 +35,9 @@ def as_document(explanations: Sequence[Explanation], run: RunRecord) -> Explanat
 
 def as_json(explanations: Sequence[Explanation], run: RunRecord) -> str:
     """The document as indented JSON text, with a newline at its end."""
-    return as_document(explanations, run).model_dump_json(by_alias=True, indent=2) + "\n"
+    return (
+        shown_json(as_document(explanations, run).model_dump_json(by_alias=True, indent=2)) + "\n"
+    )
 
 
 def _explanation(e: Explanation) -> ExplanationPart:

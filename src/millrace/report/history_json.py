@@ -16,6 +16,7 @@ from millrace.report.history_schema import (
     StatePart,
 )
 from millrace.report.history_tables import group_text
+from millrace.shown_text import shown_json
 from millrace.store.history_records import PointRecord, StateRecord
 
 
@@ -43,7 +44,10 @@ def as_json(
     states: Mapping[str, StateRecord],
 ) -> str:
     """The document as indented JSON text, with a newline at its end."""
-    return as_document(series, groups, states).model_dump_json(by_alias=True, indent=2) + "\n"
+    return (
+        shown_json(as_document(series, groups, states).model_dump_json(by_alias=True, indent=2))
+        + "\n"
+    )
 
 
 def _group(group: ChangeGroup) -> GroupPart:

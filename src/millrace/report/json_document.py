@@ -48,6 +48,7 @@ from millrace.report.json_schema import (
 from millrace.report.matrix import varied_factors
 from millrace.report.published import published_beside
 from millrace.report.sentences import answer, sentence
+from millrace.shown_text import shown_json
 from millrace.store.records import RunRecord
 
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
@@ -122,7 +123,7 @@ def _calibration(analysis: RunAnalysis) -> CalibrationPart | None:
 
 def as_json(analysis: RunAnalysis) -> str:
     """The document as indented JSON text, with a newline at its end."""
-    return as_document(analysis).model_dump_json(by_alias=True, indent=2) + "\n"
+    return shown_json(as_document(analysis).model_dump_json(by_alias=True, indent=2)) + "\n"
 
 
 def run_part(run: RunRecord) -> RunPart:

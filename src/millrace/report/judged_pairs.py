@@ -63,12 +63,20 @@ def family_sentence(comparisons: Sequence[PairComparison], alpha: float) -> str 
 
 
 def as_json(
-    comparisons: Sequence[PairComparison], *, direction: Direction, margin: float, alpha: float
+    comparisons: Sequence[PairComparison],
+    *,
+    direction: Direction,
+    direction_from: str,
+    unit: str,
+    margin: float,
+    alpha: float,
 ) -> dict[str, Any]:
     """The comparisons as one document; ratios are candidate / base, differences are fractions."""
     return {
         "base": comparisons[0].base,
         "direction": direction,
+        "direction_from": direction_from,
+        "unit": unit,
         "margin": margin,
         "alpha": alpha,
         "comparisons": [_comparison_json(each, margin) for each in comparisons],

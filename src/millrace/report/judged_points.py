@@ -1,4 +1,4 @@
-"""Change points of numbers that were measured elsewhere: table, sentence, JSON."""
+"""Change points of numbers that were measured elsewhere: table, sentences, JSON."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from millrace.analysis.judged_points import JudgedPoint
+from millrace.analysis.judged_points import JudgedPoint, JudgedSeries, Outcome
 from millrace.report.formatting import GLYPHS, change_text, counted, interval_text, ratio_text
 from millrace.report.tables import Column, Row, Section, Table
+from millrace.stats.change_points import FEWEST_TO_TELL
 
 _MOST_NAMED = 5
+TOO_FEW = f"too few points to tell whether a level moved: {FEWEST_TO_TELL} are needed"
 
 
 def table(points: Sequence[JudgedPoint], alpha: float) -> Table:
@@ -32,23 +34,69 @@ def table(points: Sequence[JudgedPoint], alpha: float) -> Table:
     return Table("change points", columns, sections)
 
 
-def sentence(points: Sequence[JudgedPoint]) -> str:
-    """What is to be done about them."""
-    found = counted(len(points), "candidate")
-    return f"{found}: measure before and after again, in turns, to confirm."
+def sentences(judged: Sequence[JudgedSeries]) -> list[str]:
+    """Return what was found and what to do, then why other series have no change points."""
+    by_outcome: dict[Outcome, list[str]] = {}
+    for each in judged:
+        by_outcome.setdefault(each.outcome, []).append(each.name)
+    lines = []
+    if n_found := sum(len(each.points) for each in judged):
+        found = counted(n_found, "candidate")
+        lines.append(f"{found}: measure before and after again, in turns, to confirm.")
+    if trends := by_outcome.get("trend"):
+        does = "follows a trend" if len(trends) == 1 else "follow a trend"
+        lines.append(f"{_counted(trends)} {does}, with no levels to compare{_colon(trends)}.")
+    if short := by_outcome.get("too few points"):
+        has = "has" if len(short) == 1 else "have"
+        lines.append(f"{_counted(short)} {has} {TOO_FEW}{_colon(short)}.")
+    if not n_found and "not moved" in by_outcome:
+        others = len(by_outcome) > 1
+        lines.append("The other levels did not move." if others else "The level did not move.")
+    return lines
 
 
-def trends_sentence(names: Sequence[str]) -> str:
-    """Why nothing is told of these series; a single one may have no name."""
-    does = "follows a trend" if len(names) == 1 else "follow a trend"
-    which = ", ".join(filter(None, names[:_MOST_NAMED])) + ", ..." * (len(names) > _MOST_NAMED)
-    of = counted(len(names), "series", "series")
-    return f"{of} {does}, with no levels to compare{which and f': {which}'}."
+def named(names: Sequence[str]) -> str:
+    """Return the first few names; a series may have none."""
+    return ", ".join(filter(None, names[:_MOST_NAMED])) + ", ..." * (len(names) > _MOST_NAMED)
 
 
-def as_json(points: Sequence[JudgedPoint]) -> list[dict[str, Any]]:
-    """The change points; ratios are new level / old level."""
-    return [asdict(point) for point in points]
+def as_json(
+    judged: Sequence[JudgedSeries],
+    origins: Sequence[tuple[str, str]],
+    *,
+    margin: float,
+    alpha: float,
+) -> dict[str, Any]:
+    """Return every series with its outcome, and all change points as new level / old level.
+
+    ``origins`` are, for each series, what its direction rests on, and the unit.
+    """
+    return {
+        "margin": margin,
+        "alpha": alpha,
+        "fewest_points": FEWEST_TO_TELL,
+        "series": [
+            {
+                "name": each.name,
+                "unit": unit,
+                "direction": each.direction,
+                "direction_from": basis,
+                "points": each.n_points,
+                "outcome": each.outcome,
+            }
+            for each, (basis, unit) in zip(judged, origins, strict=True)
+        ],
+        "changes": [asdict(point) for each in judged for point in each.points],
+    }
+
+
+def _counted(names: Sequence[str]) -> str:
+    return counted(len(names), "series", "series")
+
+
+def _colon(names: Sequence[str]) -> str:
+    which = named(names)
+    return f": {which}" if which else ""
 
 
 def _row(point: JudgedPoint) -> Row:

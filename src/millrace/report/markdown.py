@@ -72,7 +72,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
         parts += ["## Asked and effective", _table(options)]
     parts += ["## Servers", _table(provenance_table(analysis))]
     if run.millrace_command:
-        parts += ["## To repeat", f"    {run.millrace_command}"]
+        parts += ["## To repeat", _code(run.millrace_command)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -117,6 +117,11 @@ def _matrix_key(metric: Metric) -> str:
 def _plain(text: str) -> str:
     """Text with Markdown's own signs escaped, on one line."""
     return " ".join(text.split()).translate(ESCAPED)
+
+
+def _code(text: str) -> str:
+    """Return text as an indented block of code, in which no sign means anything."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
 
 
 def _list(lines: Iterable[str]) -> str:

@@ -173,10 +173,11 @@ def _about_warnings(group: Group) -> list[str]:
 
 def _about_options(analysis: RunAnalysis) -> list[str]:
     lines = []
-    asked = sum(len(i.mismatches) for t in analysis.treatments for i in t.instances)
+    instances = [i for t in analysis.treatments for i in t.instances]
+    asked = len({(i.role, each.name) for i in instances for each in i.mismatches})
     if asked:
         lines.append(f"{counted(asked, 'option')} asked for took another value on a server")
-    left_out = sum(len(i.left_out) for t in analysis.treatments for i in t.instances)
+    left_out = len({(i.role, each.name) for i in instances for each in i.left_out})
     if left_out:
         lines.append(f"{counted(left_out, 'option')} left out where a server does not know them")
     return lines

@@ -12,6 +12,7 @@ from typing import Any
 from millrace import __version__
 from millrace.analysis.call_tree import CallNode
 from millrace.report.folded import paths
+from millrace.shown_text import shown_json
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -37,7 +38,7 @@ def as_speedscope(root: CallNode, *, a: str, b: str, heading: str) -> str:
             for name, (samples, weights) in zip((a, b), sides, strict=True)
         ],
     }
-    return json.dumps(document, ensure_ascii=False) + "\n"
+    return shown_json(json.dumps(document, ensure_ascii=False)) + "\n"
 
 
 def _frame(name: str, module: str) -> dict[str, str]:

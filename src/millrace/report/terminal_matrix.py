@@ -11,6 +11,7 @@ from rich.text import Text
 
 from millrace.report.formatting import GLYPHS
 from millrace.report.matrix import Cell, Matrix, MatrixColumn
+from millrace.shown_text import shown
 
 STYLES = {
     "regression": "bold red",
@@ -39,25 +40,25 @@ def draw_matrix(matrix: Matrix, console: Console) -> None:
         waiting = waiting[taken:]
 
 
-def _table(matrix: Matrix, shown: Sequence[int]) -> Table:
+def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    drawn.add_column(matrix.corner, no_wrap=True, vertical="bottom")
-    for number in shown:
+    drawn.add_column(shown(matrix.corner), no_wrap=True, vertical="bottom")
+    for number in kept:
         drawn.add_column(
             _head(matrix.columns[number]), justify="right", no_wrap=True, vertical="bottom"
         )
     for section in matrix.sections:
         if section.heading:
             drawn.add_section()
-            drawn.add_row(Text(section.heading, style="bold"), *("" for _ in shown))
+            drawn.add_row(Text(shown(section.heading), style="bold"), *("" for _ in kept))
         for row in section.rows:
-            drawn.add_row(Text(row.label), *(_cell(row.cells[number]) for number in shown))
+            drawn.add_row(Text(shown(row.label)), *(_cell(row.cells[number]) for number in kept))
     return drawn
 
 
 def _head(column: MatrixColumn) -> Text:
     """The server's name in two lines, family and version; below the base's its unit."""
-    lines = column.label.split("-", 1)
+    lines = shown(column.label).split("-", 1)
     return Text("\n".join([*lines, column.unit] if column.unit else lines))
 
 

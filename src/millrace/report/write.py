@@ -11,6 +11,7 @@ from pathlib import Path
 from millrace import whole_file
 from millrace.errors import HostProblem, UserError
 from millrace.report.kinds import Kind
+from millrace.shown_text import shown
 
 _OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -20,14 +21,16 @@ def write_text(
 ) -> Path:
     """Write ``text``, of a kind, to ``path``, which ``option`` named, and return it.
 
-    A file, or what a symbolic link leads to, is written in one step: where that fails, what was
-    there before is still there. A device, a pipe and our own standard output are written to.
+    Hidden characters are shown. A file, or what a symbolic link leads to, is written in one step:
+    where that fails, what was there before is still there. A device, a pipe and our own standard
+    output are written to.
     With ``make_directory`` millrace named the place itself: the directory is made, and whatever
     lies there is replaced. Otherwise raises UserError where it can be no file's place, or where
     another file is; and HostProblem where the host fails to write there.
     """
     if not make_directory:
         refuse_place(path, kind, option)
+    text = shown(text)
     try:
         if _is_stream(path):
             # A reader that has gone (`| head`) has what it wanted.

@@ -25,7 +25,7 @@ from millrace.runner.run import (
     utc_now,
 )
 from millrace.servers import install
-from millrace.servers.model import InstalledServer
+from millrace.servers.model import InstalledServer, as_data
 from millrace.store.records import CONFIRMS, HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.same_host import changes
 from millrace.store.store import Store
@@ -143,16 +143,19 @@ def _essence(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
-    """The servers whose program is not the one the run's trials ran."""
+    """Yield why servers are not the ones that the run's trials ran."""
     ran = {
-        instance.server.name: instance.server.build.get("program_sha256")
+        instance.server.name: instance.server.build
         for attempt in store.load_run(run.id).attempts
         for instance in attempt.instances
     }
-    for name, sha256 in ran.items():
+    for name, build in ran.items():
         try:
             server = install.find(name)
         except MillraceError:
             continue  # not here any more: it will be installed again, or refused
-        if isinstance(server, InstalledServer) and server.provenance.program_sha256 != sha256:
-            yield f"{name} was built again"
+        # Earlier records have the digest of the program alone.
+        digest = "build_sha256" if build.get("build_sha256") else "program_sha256"
+        if isinstance(server, InstalledServer) and as_data(server)[digest] != build.get(digest):
+            changed = ", ".join(server.changed)
+            yield f"{name} was changed: {changed}" if changed else f"{name} was built again"

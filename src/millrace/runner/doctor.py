@@ -83,6 +83,7 @@ def judge(
         _power(seen),
         _heat(seen),
         _perf(seen),
+        _tracing(seen),
         _open_files(seen),
         _processes(seen),
     )
@@ -373,6 +374,14 @@ def _perf(seen: Activity) -> Finding:
         "warn" if forbidden or missing else "ok",
         "; ".join(remedies),
     )
+
+
+def _tracing(seen: Activity) -> Finding:
+    why = "without it, short waits of threads are estimated from samples, which is less exact"
+    if seen.no_tracing is None:
+        return _finding("kernel tracing", why, "the scheduler's events can be traced", "ok")
+    message, remedy = seen.no_tracing.message, seen.no_tracing.remedy
+    return _finding("kernel tracing", why, message, "warn" if remedy else "unknown", remedy)
 
 
 def _open_files(seen: Activity) -> Finding:

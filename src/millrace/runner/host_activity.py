@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.observe import host_text as text
+from millrace.observe import tracing
 from millrace.observe.host_files import number, read, read_file
+from millrace.observe.model import Unavailable
 
 _DATABASE_PROGRAMS = frozenset(
     ("mysqld", "mariadbd", "postgres", "mongod", "redis-server", "oracle", "sqlservr")
@@ -36,6 +38,7 @@ class Activity:
     ``busiest`` are other processes that used a CPU noticeably, ``databases`` other database
     servers. ``throttled`` counts how often a CPU was slowed down by heat since it was started.
     ``perf_program`` is the path of a perf that runs on this kernel.
+    ``no_tracing`` says why the kernel's scheduler cannot be traced; None where it can be.
     ``open_files`` and ``processes`` are limits, None when there is none.
     """
 
@@ -47,6 +50,7 @@ class Activity:
     throttled: int | None
     perf_paranoid: int | None
     perf_program: str | None
+    no_tracing: Unavailable | None
     is_root: bool
     open_files: int | None
     processes: int | None
@@ -68,6 +72,7 @@ def observe(root: Path, sample_s: float) -> Activity:
         throttled=_throttled(root),
         perf_paranoid=number(root, "proc/sys/kernel/perf_event_paranoid"),
         perf_program=_perf_program(),
+        no_tracing=_no_tracing(),
         is_root=os.geteuid() == 0,
         open_files=_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
         processes=_limit(resource.getrlimit(resource.RLIMIT_NPROC)[0]),
@@ -154,6 +159,15 @@ def _perf_program() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return program if ran.returncode == 0 else None
+
+
+def _no_tracing() -> Unavailable | None:
+    """Return why the kernel's scheduler cannot be traced."""
+    try:
+        tracing.check()
+    except Unavailable as why:
+        return why
+    return None
 
 
 def _limit(value: int) -> int | None:

@@ -22,10 +22,11 @@ from millrace.runner.meeting import LIMIT_S, READY, Meet, alone
 from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile
-from millrace.servers import instances
+from millrace.servers import error_log, instances
 from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.instances import Instance
 from millrace.servers.model import InstalledServer
+from millrace.servers.templates import manifest
 from millrace.store.records import MeasurementRecord, StepRecord
 from millrace.workloads import Phase
 
@@ -175,7 +176,7 @@ class OwnServerTrial:
         instance = self._instance
         by_socket = transport == "socket"
         return Connection(
-            socket=instance.socket if by_socket else None,
+            socket=instance.client_socket if by_socket else None,
             host=None if by_socket else "127.0.0.1",
             port=None if by_socket else instance.port,
             user=instance.user,
@@ -202,8 +203,7 @@ class OwnServerTrial:
         self.found.measurements.extend(sizes(self._instance.data_dir, table))
 
     def _log(self) -> bytes | None:
-        path = self._instance.error_log
-        return path.read_bytes() if path.is_file() else None
+        return error_log.whole(self._instance.error_log)
 
 
 def _linked_into(directory: Path, data_file: DataFile) -> DataFile:
@@ -213,6 +213,7 @@ def _linked_into(directory: Path, data_file: DataFile) -> DataFile:
         os.link(data_file.path, place)
     except OSError:
         shutil.copyfile(data_file.path, place)  # another filesystem
+        place.chmod(0o644)
     return DataFile(place)
 
 
@@ -220,8 +221,7 @@ def sizes(data_dir: Path, table: str | None) -> tuple[MeasurementRecord, ...]:
     """Bytes on disk after a clean stop, apparent and allocated: holes are not allocated. ``table``
     None stands for all of the trial's tables."""
     apparent = allocated = table_apparent = table_allocated = 0
-    for path in data_dir.rglob("*"):
-        status = path.lstat()
+    for path, status in manifest.walk(data_dir):
         if not stat.S_ISREG(status.st_mode):
             continue
         apparent += status.st_size

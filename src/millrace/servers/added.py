@@ -16,7 +16,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem, UserError
-from millrace.servers import assemble, attached, catalogue, families, manifest
+from millrace.servers import assemble, attached, builds, catalogue, families, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
@@ -25,7 +25,6 @@ from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
-from millrace.servers.provenance import file_sha256
 from millrace.servers.sources.coordinates import Directory
 from millrace.servers.sources.fetch import fetch_tarball, room
 from millrace.servers.unpack import Unusable
@@ -125,7 +124,7 @@ def added(name: str) -> Server | None:
 
 
 def current(name: str) -> Server | None:
-    """As ``added``, and a directory whose program has changed since is described anew.
+    """As ``added``, and a directory whose build has changed since is described anew.
 
     A build tree is built again and again; what is recorded of a trial must be what ran. Raises
     UserError when the directory has no server any more.
@@ -133,8 +132,7 @@ def current(name: str) -> Server | None:
     server = added(name)
     if not isinstance(server, InstalledServer) or not server.provenance.source.startswith("dir:"):
         return server
-    known_sha256 = server.provenance.program_sha256
-    if server.program.is_file() and file_sha256(server.program) == known_sha256:
+    if not builds.as_it_is(server).changed:
         return server
     directory = Path(server.provenance.source.removeprefix("dir:"))
     wanted = Wanted(

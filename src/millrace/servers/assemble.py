@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from elftools.common.exceptions import ELFError
+
 from millrace.errors import HostProblem, LastingProblem, UserError
-from millrace.servers import catalogue, libraries, locate, manifest, provenance
+from millrace.servers import builds, catalogue, libraries, locate, manifest, provenance, single_run
 from millrace.servers.catalogue import Part
 from millrace.servers.locate import Located
 from millrace.servers.manifest import Layout, Manifest
@@ -163,10 +165,23 @@ def finish(
         family=answer.family,
         version=answer.version,
         layout=layout,
-        provenance=provenance.observe(origin, located.program, directories, own_loader=own_loader),
+        provenance=_observed(origin, located.program, directories, own_loader=own_loader),
     )
+    files = builds.digests(manifest.server(made, place))
+    made = replace(made, files={_inside(place, Path(path)): files[path] for path in files})
     manifest.write(made, place)
     return made
+
+
+def _observed(
+    origin: Provenance, program: Path, library_dirs: Sequence[Path], *, own_loader: bool
+) -> Provenance:
+    try:
+        return provenance.observe(origin, program, library_dirs, own_loader=own_loader)
+    except ELFError as error:
+        raise UserError(
+            f"{program} is damaged: {error}", remedy="give the complete, unchanged build"
+        ) from error
 
 
 def _lay_libraries(
@@ -237,28 +252,24 @@ def _from(place: Path, path: Path) -> str:
     return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 
+def _inside(place: Path, path: Path) -> str:
+    """A path as ``_from``, but of the link where it is one: what it leads to may be replaced."""
+    return str(path.relative_to(place) if path.is_relative_to(place) else path)
+
+
 def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
     """Run the server program with ``--version``; LastingProblem when it cannot be run here."""
     try:
-        done = subprocess.run(
-            [*argv, "--no-defaults", "--version"],
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_ANSWER_LIMIT_S,
-            check=False,
-        )
+        done = single_run.run(name, argv, env, ["--no-defaults", "--version"], _ANSWER_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LastingProblem(f"{name}: {argv[-1]} cannot be run on this host: {error}") from error
-    match = _VERSION.search(done.stdout)
-    if done.returncode != 0 or match is None:
-        words = (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"
+    match = _VERSION.search(done.output)
+    if done.status != 0 or match is None:
+        words = (done.errors or done.output).strip() or f"exit status {done.status}"
         raise LastingProblem(
             f"{name}: {argv[-1]} cannot be run on this host: {words}",
             remedy="if it names a library, install the package that has it and try again",
         )
     # What comes before is the program's path, which may have any name in it.
-    family = "mariadb" if "mariadb" in done.stdout[match.start() :].lower() else "mysql"
+    family = "mariadb" if "mariadb" in done.output[match.start() :].lower() else "mysql"
     return Answer(family, match[1])

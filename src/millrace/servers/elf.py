@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import NoteSection
+from elftools.elf.sections import NoteSection, Section
+
+_SECTION_LIMIT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ def is_elf(path: Path) -> bool:
 def needed(path: Path) -> tuple[str, ...]:
     """The names of the libraries an ELF file asks for (DT_NEEDED); none for any other file."""
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file, _damage_as_error():
             return _needed(ELFFile(file))
     except (ELFError, OSError):
         return ()
@@ -46,7 +50,7 @@ def needed(path: Path) -> tuple[str, ...]:
 
 def read(path: Path) -> Elf:
     """Everything millrace wants to know of a program. Raises ELFError for another kind of file."""
-    with path.open("rb") as file:
+    with path.open("rb") as file, _damage_as_error():
         elf = ELFFile(file)
         return Elf(
             needed=_needed(elf),
@@ -54,11 +58,30 @@ def read(path: Path) -> Elf:
             comment=_comment(elf),
             sections=frozenset(section.name for section in elf.iter_sections()),
             names=b"".join(
-                section.data()
+                _data(section)
                 for name in (".dynstr", ".strtab")
                 if (section := elf.get_section_by_name(name)) is not None
             ),
         )
+
+
+@contextmanager
+def _damage_as_error() -> Iterator[None]:
+    """Raise whatever the library makes of a file that is damaged, or made to harm, as ELFError."""
+    try:
+        yield
+    except ELFError:
+        raise
+    except Exception as error:
+        raise ELFError(f"{type(error).__name__}: {error}") from error
+
+
+def _data(section: Section) -> bytes:
+    """Return what a section holds. Raises ELFError for one that would not fit in memory."""
+    if section.data_size > _SECTION_LIMIT_BYTES:
+        raise ELFError(f"the section {section.name!r} has {section.data_size} bytes")
+    data: bytes = section.data()
+    return data
 
 
 def _needed(elf: ELFFile) -> tuple[str, ...]:
@@ -83,5 +106,5 @@ def _comment(elf: ELFFile) -> tuple[str, ...]:
     section = elf.get_section_by_name(".comment")
     if section is None:
         return ()
-    texts = (text.decode(errors="replace").strip() for text in section.data().split(b"\0"))
+    texts = (text.decode(errors="replace").strip() for text in _data(section).split(b"\0"))
     return tuple(dict.fromkeys(text for text in texts if text))

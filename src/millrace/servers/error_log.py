@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 _TAIL_LIMIT_BYTES = 256 * 1024
+_PART_LIMIT_BYTES = 2 << 20
 _ERROR_LINES_MAX = 6
 
 # A line that tells of an error, in the styles of all versions.
@@ -68,6 +69,22 @@ def tail(log: Path, n_lines: int) -> str:
     return "\n".join(_text(_read(log, 0)).splitlines()[-n_lines:])
 
 
+def whole(log: Path) -> bytes | None:
+    """Return the log, of a very long one its beginning and its end; None where there is none."""
+    try:
+        with open(log, "rb", opener=_opened) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            if size <= 2 * _PART_LIMIT_BYTES:
+                return file.read(2 * _PART_LIMIT_BYTES)
+            begin = file.read(_PART_LIMIT_BYTES)
+            file.seek(size - _PART_LIMIT_BYTES)
+            left_out = f"\n... {size - 2 * _PART_LIMIT_BYTES} bytes are left out here ...\n"
+            return begin + left_out.encode() + file.read(_PART_LIMIT_BYTES)
+    except FileNotFoundError:
+        return None
+
+
 def errors(log: Path, since: int) -> list[str]:
     """The lines that tell of errors after ``since`` (bytes), the first and most telling ones."""
     return _error_lines(log, since)[:_ERROR_LINES_MAX]
@@ -127,12 +144,16 @@ def _read(log: Path, since: int) -> bytes:
 def _read_from(log: Path, since: int) -> tuple[int, bytes]:
     """The log after ``since``, at most its last quarter of a megabyte, and where that begins."""
     try:
-        with log.open("rb") as file:
+        with open(log, "rb", opener=_opened) as file:
             end = file.seek(0, os.SEEK_END)
             start = file.seek(max(since, end - _TAIL_LIMIT_BYTES))
-            return start, file.read()
+            return start, file.read(_TAIL_LIMIT_BYTES)
     except FileNotFoundError:
         return since, b""
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _text(line: bytes) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from millrace import safe_json
 from millrace.errors import HostProblem, UserError
 
 # Not the user's own temporary directory: all users of the host have to meet at the same file.
@@ -96,7 +96,7 @@ def _tell(descriptor: int, purpose: str) -> None:
 def _holder(descriptor: int) -> str:
     """What the holder said of itself, without characters that would act on a terminal."""
     try:
-        said: dict[str, Any] = json.loads(os.pread(descriptor, 4096, 0))
+        said = safe_json.parse_object(os.pread(descriptor, 4096, 0))
         text = f"process {said['pid']}, {said['command']!r}, {said['purpose']}"
         text += f", since {said['since_utc']}"
     except (ValueError, KeyError, TypeError):

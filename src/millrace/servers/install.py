@@ -15,7 +15,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem, LastingProblem, UserError, nearest_names
-from millrace.servers import added, assemble, attached, catalogue, manifest
+from millrace.servers import added, assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
@@ -79,11 +79,13 @@ def installed(name: str) -> InstalledServer | None:
 
 
 def find(name: str) -> Server:
-    """The server of this name: installed, added or attached.
+    """The server of this name: installed, added or attached; as its files are now.
 
     Raises UserError that names the nearest names, or says that it can be installed.
     """
     server = installed(name) or added.current(name)
+    if isinstance(server, InstalledServer):
+        return builds.as_it_is(server)
     if server is not None:
         return server
     if name in catalogue.entries():

@@ -18,6 +18,7 @@ import secrets
 import signal
 import socket as sockets
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +30,16 @@ from pymysql.connections import Connection
 
 from millrace import paths
 from millrace.errors import TrialFailed
-from millrace.servers import asking, error_log, families, launch, option_names, places, processes
+from millrace.servers import (
+    asking,
+    error_log,
+    families,
+    launch,
+    option_names,
+    places,
+    processes,
+    users,
+)
 from millrace.servers.families.model import Initialisation, Site
 from millrace.servers.model import FittedOptions, InstalledServer
 from millrace.servers.signals import signals_held
@@ -39,6 +49,8 @@ from millrace.servers.templates.page_cache import State as PageCache
 
 _END_LIMIT_S = 15.0
 _POLL_S = 0.02
+_ERROR_LOG = "error.log"
+_OUTPUT_LIMIT_BYTES = 16 << 20
 
 # What a client says while a server is not there yet: no socket, refused, or gone while it spoke.
 _NOT_YET = frozenset({2002, 2003, 2006, 2013})
@@ -49,7 +61,11 @@ class Instance(asking.Answering):
     """A server of ours; made by ``create``.
 
     ``load_dir`` is the directory that secure_file_priv names: a file there must be readable by all
-    for LOAD DATA INFILE to take it. ``pid`` is None while no server runs.
+    for LOAD DATA INFILE to take it; the server cannot write there. ``pid`` is None while no server
+    runs.
+
+    The server's user is not trusted. It owns ``data_dir`` and two other directories, all else is
+    millrace's; and while millrace works inside of what it owns, no process of it runs.
     """
 
     def __init__(
@@ -60,6 +76,7 @@ class Instance(asking.Answering):
         role: str,
         runs_as: launch.RunsAs,
         account: processes.Account,
+        log: IO[bytes],
     ) -> None:
         super().__init__(
             asking.Address(
@@ -77,7 +94,7 @@ class Instance(asking.Answering):
         self.directory = site.directory
         self.data_dir = site.data_dir
         self.load_dir = site.load_dir
-        self.error_log = site.directory / "error.log"
+        self.error_log = site.directory / _ERROR_LOG
         self.pid_file = site.pid_file
         self.socket = site.socket
         self.port = site.port
@@ -88,6 +105,8 @@ class Instance(asking.Answering):
         self._family = families.get(site.server.family)
         self._runs_as = runs_as
         self._account = account
+        self._log = log
+        self._socket_descriptor: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._phase_began_at = 0
         self._trouble_seen_to = 0
@@ -97,6 +116,12 @@ class Instance(asking.Answering):
         if self._process is None or self._process.poll() is not None:
             return None
         return self._process.pid
+
+    @property
+    def client_socket(self) -> Path:
+        """The socket for clients: the one that the server took when it started, wherever its name
+        leads to by now."""
+        return self._address.socket or self.socket
 
     def initialise(self, limit_s: float) -> None:
         """Make the data directory, with root@localhost and root@127.0.0.1 as its only accounts.
@@ -110,8 +135,7 @@ class Instance(asking.Answering):
         )
         todo = self._family.initialisation(self._site, shaping)
         for name in todo.directories:
-            (self.data_dir / name).mkdir()
-            launch.give(self.data_dir / name, self._runs_as)
+            self._make_in_data_dir(name)
         with self._init_file(todo) as arguments:
             process = self._spawn(arguments, stdin=subprocess.PIPE)
             try:
@@ -119,6 +143,7 @@ class Instance(asking.Answering):
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise self._failure("initialise", f"not finished after {limit_s:g} s") from None
+        self._end_what_is_left()
         if process.returncode != 0:
             raise self._failure("initialise", _ending(process.returncode))
         self._process = None
@@ -202,6 +227,7 @@ class Instance(asking.Answering):
         if not self._end(signal.SIGTERM, limit_s):
             self.kill()
             raise self._failure("stop", f"not gone {limit_s:g} s after SIGTERM, so it was killed")
+        self._end_what_is_left()
         status = self._process.returncode if self._process is not None else 0
         self._process = None
         if status != 0:
@@ -210,14 +236,14 @@ class Instance(asking.Answering):
     def kill(self) -> None:
         """End the server with SIGKILL, if it runs."""
         self._end(signal.SIGKILL, _END_LIMIT_S)
+        self._end_what_is_left()
 
     def print_of_program(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
         """Run the server program for what it prints (``--verbose --help``), beside our files.
 
         Returns its exit status and its standard output; its errors are in the error log.
         """
-        output = self.directory / "output"
-        with output.open("w+b") as file:
+        with tempfile.TemporaryFile(dir=self.directory) as file:
             process = self._spawn(
                 [*self._family.program_arguments(self._site), *arguments], output=file
             )
@@ -225,9 +251,11 @@ class Instance(asking.Answering):
                 process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 self.kill()
+            self._end_what_is_left()
             self._process = None
             file.seek(0)
-            return process.returncode, file.read().decode("utf-8", errors="replace")
+            text = file.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace")
+            return process.returncode, text
 
     def _spawn(
         self,
@@ -237,14 +265,14 @@ class Instance(asking.Answering):
         stdin: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[bytes]:
         self._phase_began_at = error_log.size(self.error_log)
-        with self.error_log.open("ab") as log, signals_held():
+        with signals_held():
             self._process = launch.spawn(
                 self.server,
                 arguments,
                 instance_id=self.id,
                 directory=self.directory,
                 runs_as=self._runs_as,
-                log=log,
+                log=self._log,
                 output=output,
                 stdin=stdin,
             )
@@ -273,21 +301,37 @@ class Instance(asking.Answering):
             yield list(todo.arguments)
             return
         file = self.directory / "init.sql"
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(places.new_file(self.directory, file.name, 0o600), "wb") as writer:
+            if self._runs_as.gid is not None:
+                os.fchown(writer.fileno(), -1, self._runs_as.gid)
+                os.fchmod(writer.fileno(), 0o640)
+            writer.write(todo.init_file)
         try:
-            with os.fdopen(descriptor, "wb") as writer:
-                writer.write(todo.init_file)
-            launch.give(file, self._runs_as)
             yield [argument.replace("{init_file}", str(file)) for argument in todo.arguments]
         finally:
             file.unlink()
 
+    def _make_in_data_dir(self, name: str) -> None:
+        """Make a directory for the server's user, who may have left anything under that name."""
+        (self.data_dir / name).mkdir()
+        descriptor = places.open_given_away(self.data_dir / name, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if self._runs_as.uid is not None and self._runs_as.gid is not None:
+                os.fchown(descriptor, self._runs_as.uid, self._runs_as.gid)
+        finally:
+            os.close(descriptor)
+
     def _answers(self) -> bool:
         """Whether the server lets us log in now."""
-        if not self.socket.exists():
+        self._let_go_of_socket()
+        self._socket_descriptor = places.open_socket(self.socket, self._runs_as.uid)
+        if self._socket_descriptor is None:
             return False
+        ours = Path(f"/proc/{os.getpid()}/fd/{self._socket_descriptor}")
+        self._address = replace(self._address, socket=ours)
         try:
-            with contextlib.closing(self.connect()):
+            with contextlib.closing(self.connect()) as session:
+                self._refuse_foreign_process(session)
                 return True
         except pymysql.MySQLError as error:
             if error.args and error.args[0] in _NOT_YET:
@@ -297,15 +341,35 @@ class Instance(asking.Answering):
             self.kill()
             raise self._failure("start", f"it does not let us log in: {said}") from error
 
+    def _let_go_of_socket(self) -> None:
+        if self._socket_descriptor is not None:
+            os.close(self._socket_descriptor)
+            self._socket_descriptor = None
+            self._address = replace(self._address, socket=self.socket)
+
+    def _refuse_foreign_process(self, session: Connection[Any]) -> None:
+        """Whoever listens on our socket must be the process that we started."""
+        connected: Any = session  # its socket has no public name
+        pid = places.peer_pid(connected._sock)
+        if self._process is not None and pid != self._process.pid:
+            self.kill()
+            raise TrialFailed(
+                f"{self.server.name}: another process, {pid}, answers on the socket {self.socket}",
+                step="start",
+            )
+
     def _refuse_foreign_socket(self) -> None:
         """Old servers take a socket away from whoever listens on it, so look first."""
-        if not self.socket.exists():
+        descriptor = places.open_socket(self.socket, None)
+        if descriptor is None:
             return
         with sockets.socket(sockets.AF_UNIX) as probe:
             try:
-                probe.connect(str(self.socket))
+                probe.connect(f"/proc/self/fd/{descriptor}")
             except OSError:
                 return
+            finally:
+                os.close(descriptor)
         raise TrialFailed(
             f"{self.server.name}: the socket {self.socket} is taken by another process",
             remedy="end that process, or use another socket",
@@ -348,11 +412,18 @@ class Instance(asking.Answering):
             message += "\n" + "\n".join(f"  {line}" for line in quoted)
         return TrialFailed(message, step=step, log_tail=self.log_tail())
 
+    def _end_what_is_left(self) -> None:
+        """End what the server's process left behind, before we work inside of what it owns."""
+        if self._runs_as.uid is not None:
+            processes.end_all_of(self._runs_as.uid)
+
     def _leave(self) -> None:
         """End the server, politely if it listens; how it ends does not matter any more."""
         with signals_held():
+            self._let_go_of_socket()
             if not self._end(signal.SIGTERM, _END_LIMIT_S):
                 self.kill()
+            self._end_what_is_left()
 
 
 @contextlib.contextmanager
@@ -375,14 +446,20 @@ def create(
     directory = (work_dir or paths.work_dir()) / instance_id
     chosen_socket = socket or places.own_socket(directory, instance_id)
     directories = [directory]
-    if socket is None and chosen_socket.parent != directory:
-        directories.append(chosen_socket.parent)
-    account = processes.open_account(
-        instance_id, server=server.name, role=role, directories=directories
-    )
+    if socket is None and not chosen_socket.is_relative_to(directory):
+        directories.append(chosen_socket.parent.parent)
+    run_dir = directories[-1] / places.RUN
     with contextlib.ExitStack() as undo:
+        left_by_orphans = {each.uid for each in processes.running() if each.uid is not None}
+        uid = undo.enter_context(users.reserved(spared=left_by_orphans))
+        account = processes.open_account(
+            instance_id, server=server.name, role=role, directories=directories, uid=uid
+        )
         undo.callback(_remove, account)
-        runs_as = places.make_directories(server, directories)
+        runs_as = places.make_directories(server, directories, run_dir, uid=uid)
+        log = undo.enter_context(
+            os.fdopen(places.new_file(directory, _ERROR_LOG, 0o600), "ab", buffering=0)
+        )
         reserved = undo.enter_context(places.reserved_port()) if port is None else port
         site = Site(
             server=server,
@@ -390,12 +467,13 @@ def create(
             data_dir=directory / "data",
             tmp_dir=directory / "tmp",
             load_dir=directory / "load",
+            run_dir=run_dir,
             socket=chosen_socket,
             port=reserved,
             user_argument=runs_as.argument,
             password=secrets.token_hex(16),
         )
-        instance = Instance(site, options, role=role, runs_as=runs_as, account=account)
+        instance = Instance(site, options, role=role, runs_as=runs_as, account=account, log=log)
         undo.callback(instance._leave)
         yield instance
 

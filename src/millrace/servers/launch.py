@@ -6,12 +6,14 @@ import contextlib
 import os
 import pwd
 import resource
+import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from millrace.errors import HostProblem
 from millrace.servers.model import InstalledServer
 from millrace.servers.processes import ENVIRONMENT_VARIABLE
 
@@ -19,20 +21,22 @@ from millrace.servers.processes import ENVIRONMENT_VARIABLE
 # some container runtimes allow, 5.5 to 5.7 take gigabytes or die.
 _OPEN_FILES_MAX = 1_048_576
 
+# Prints the first place that its user does not reach.
 _REACH_TEST = """
 for place; do
-    test -r "$place" || exit 1
-    test -d "$place" && test ! -x "$place" && exit 1
+    if test -d "$place"; then test -x "$place"; else test -r "$place"; fi && continue
+    printf %s "$place"
+    exit 1
 done
-exit 0
 """
 
-_UNPRIVILEGED_USERS = ("mysql", "nobody")
+BARE_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+_OWN_NAME = "millrace"  # of the users that exist in no list
 
 
 @dataclass(frozen=True)
 class RunsAs:
-    """The user a server runs under: by ``uid`` and ``gid`` where millrace is root and it is not;
+    """The user a server runs under: by ``uid`` and ``gid`` where that is not who runs millrace;
     ``argument`` is for the server's own ``--user``, which root needs."""
 
     name: str
@@ -41,26 +45,53 @@ class RunsAs:
     argument: str | None = None
 
 
-def choose_user(server: InstalledServer, directories: Sequence[Path]) -> RunsAs:
-    """Who the server should run as: ourselves, or, where we are root, an unprivileged user that
-    reaches the program and its files and all ``directories``; root itself if there is none."""
-    if os.geteuid() != 0:
-        return RunsAs(name=_own_name())
-    places = [server.program, server.share_dir, *map(Path, server.argv), *directories]
+def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: int | None) -> RunsAs:
+    """Return who the server should run as: the user ``uid``, or who runs millrace where it is None.
+
+    Raises HostProblem where that user does not reach the program, its files and ``directories``.
+    """
+    if uid is None:
+        name = _name_of_this_user()
+        return RunsAs(name=name, argument=name if os.geteuid() == 0 else None)
+    places = [server.share_dir, *map(Path, server.argv), *directories]
     places += map(Path, server.env.get("LD_LIBRARY_PATH", "").split(":"))
-    needed = [place for place in places if place.is_absolute() and place.exists()]
-    for name in _UNPRIVILEGED_USERS:
-        with contextlib.suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            if entry.pw_uid != 0 and _can_reach(entry, needed):
-                return RunsAs(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
-    return RunsAs(name="root", argument="root")
+    require_reach(server.name, uid, [place for place in places if place.is_absolute()])
+    return RunsAs(name=_OWN_NAME, uid=uid, gid=uid)
+
+
+def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
+    """Raise HostProblem, naming the first place that the user ``uid`` cannot reach.
+
+    That user is asked: modes of parents, access lists and mount options all have a say.
+    """
+    needed = dict.fromkeys(
+        each for place in places if place.exists() for each in (*reversed(place.parents), place)
+    )
+    finished = subprocess.run(
+        ["/bin/sh", "-c", _REACH_TEST, "sh", *map(str, needed)],
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        cwd="/",
+        env=BARE_ENVIRONMENT,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    if finished.returncode != 0:
+        place = Path(os.fsdecode(finished.stdout))
+        right = "x" if place.is_dir() else "r"
+        raise HostProblem(
+            f"{server}: {place} is closed to the unprivileged user that a server runs as",
+            remedy=f"open it with: chmod o+{right} {shlex.quote(str(place))}; or use another place "
+            "(MILLRACE_CACHE, MILLRACE_STATE, MILLRACE_WORK), or run millrace as an ordinary user",
+        )
 
 
 def give(path: Path, runs_as: RunsAs) -> None:
     """Make the server's user the owner of a file or directory."""
     if runs_as.uid is not None and runs_as.gid is not None:
-        os.chown(path, runs_as.uid, runs_as.gid)
+        os.chown(path, runs_as.uid, runs_as.gid, follow_symlinks=False)
 
 
 def spawn(
@@ -77,12 +108,10 @@ def spawn(
     """Start the server program in its own session (Ctrl-C of the terminal is not meant for it).
 
     What it writes goes to ``log``, or its standard output to ``output``. Its environment holds
-    nothing of ours that could change what is measured.
+    nothing of ours: nothing that could change what is measured, and no secret.
     """
     environment = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C",
-        "TZ": "UTC",
+        **BARE_ENVIRONMENT,
         "HOME": str(directory),
         **server.env,
         ENVIRONMENT_VARIABLE: instance_id,
@@ -114,22 +143,7 @@ def _open_files_limit_raised() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _can_reach(user: pwd.struct_passwd, places: Sequence[Path]) -> bool:
-    """Ask as that user: modes of parents, access lists and mount options all have a say."""
-    finished = subprocess.run(
-        ["/bin/sh", "-c", _REACH_TEST, "sh", *map(str, places)],
-        user=user.pw_uid,
-        group=user.pw_gid,
-        extra_groups=[],
-        cwd="/",
-        check=False,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
-    return finished.returncode == 0
-
-
-def _own_name() -> str:
+def _name_of_this_user() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -58,7 +58,7 @@ def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -
         supplied = {k: path for k, path in supplied.items() if not _C_LIBRARY.fullmatch(k)}
     bundled = _bundled(base_dir)
     needed_by_program = _closure([program], {**supplied, **bundled})
-    needed = needed_by_program | _closure(_plugins(base_dir), {**supplied, **bundled})
+    needed = needed_by_program | _closure(plugins(base_dir), {**supplied, **bundled})
     wanted = {k: path for k, path in supplied.items() if k in needed and k not in bundled}
     if own_libc:
         wanted |= {k: path for k, path in supplied.items() if _C_LIBRARY.fullmatch(k)}
@@ -80,7 +80,7 @@ def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -
 def lacking(program: Path, base_dir: Path, names: Iterable[str]) -> list[str]:
     """Which of ``names`` the program or what the vendor bundled ask for and the bundle lacks."""
     bundled = _bundled(base_dir)
-    needed = _closure([program, *_plugins(base_dir)], bundled)
+    needed = _closure([program, *plugins(base_dir)], bundled)
     return [name for name in names if name in needed and name not in bundled]
 
 
@@ -118,7 +118,8 @@ def _bundled(base_dir: Path) -> dict[str, Path]:
     return {path.name: path for each in places for path in each.glob("*.so*") if path.is_file()}
 
 
-def _plugins(base_dir: Path) -> list[Path]:
+def plugins(base_dir: Path) -> list[Path]:
+    """Return the plugins that a vendor or a build lays beside the program."""
     return [path for pattern in _PLUGINS for path in base_dir.glob(pattern) if path.is_file()]
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from millrace import whole_file
 from millrace.errors import HostProblem
+from millrace.servers import builds
 from millrace.servers.model import Artefact, InstalledServer, Provenance
 
 FILE = "server.json"
@@ -36,13 +37,15 @@ class Layout:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is written down of a server."""
+    """What is written down of a server; ``files`` is the SHA-256 of each file that makes the build,
+    by its path, which is relative to the server's directory, or absolute."""
 
     name: str
     family: str
     version: str
     layout: Layout
     provenance: Provenance
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -59,8 +62,9 @@ def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, 
 
 
 def server(manifest: Manifest, directory: Path) -> InstalledServer:
-    """The server that lies in ``directory``."""
+    """The server that lies in ``directory``, as it was installed."""
     argv, env = launch(manifest.layout, directory)
+    files = {str(directory / path): sha256 for path, sha256 in manifest.files.items()}
     return InstalledServer(
         name=manifest.name,
         family=manifest.family,
@@ -71,6 +75,9 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
         env=env,
         share_dir=directory / manifest.layout.share_dir,
         provenance=manifest.provenance,
+        library_dirs=tuple(directory / each for each in manifest.layout.library_dirs),
+        files=files,
+        build_sha256=builds.digest(files) if files else None,
     )
 
 
@@ -107,4 +114,5 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
         version=document["version"],
         layout=Layout(**layout),
         provenance=Provenance(**provenance),
+        files=dict(document.get("files", {})),
     )

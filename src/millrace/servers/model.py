@@ -44,7 +44,10 @@ class InstalledServer:
 
     ``argv`` starts the server program (with its own loader first where it needs one), ``env`` is
     what its environment must have in addition, ``program`` is the ELF file of mysqld or mariadbd,
-    ``share_dir`` holds the error messages and the bootstrap SQL.
+    ``share_dir`` holds the error messages and the bootstrap SQL, ``library_dirs`` the libraries
+    that are searched before the host's. ``files`` are the files that make the build, each with its
+    SHA-256 when it was installed. ``build_sha256`` is the digest of all of them as they are now,
+    and ``changed`` names those that are not what was installed; see ``builds``.
     """
 
     name: str
@@ -56,6 +59,10 @@ class InstalledServer:
     env: Mapping[str, str]
     share_dir: Path
     provenance: Provenance
+    library_dirs: tuple[Path, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    build_sha256: str | None = None
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,8 @@ def as_data(server: Server) -> dict[str, Any]:
             for a in provenance.artefacts
         ],
         "program_sha256": provenance.program_sha256,
+        "build_sha256": server.build_sha256,
+        "changed_files": list(server.changed),
         "build_id": provenance.build_id,
         "compiler": provenance.compiler,
         "allocator": provenance.allocator,

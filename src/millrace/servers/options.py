@@ -23,7 +23,7 @@ from millrace.servers.model import (
     Option,
     Server,
 )
-from millrace.servers.provenance import program_sha256
+from millrace.servers.provenance import sha256
 
 _HELP_LIMIT_S = 60.0
 _INITIALISE_LIMIT_S = 120.0
@@ -41,7 +41,7 @@ def known(server: InstalledServer) -> KnownOptions:
     Raises LastingProblem when it does not list them, TrialFailed when it needs a data directory for
     that and cannot make one.
     """
-    cache = paths.cache_dir() / "options" / f"{program_sha256(server.program)}.json"
+    cache = paths.cache_dir() / "options" / f"{sha256(server.program)}.json"
     found = _read_cache(cache)
     if found is None:
         found = _ask(server)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket as sockets
+import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,29 +17,38 @@ from millrace.servers import launch
 from millrace.servers.model import InstalledServer
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
+_UCRED = struct.Struct("3i")  # unix(7), SO_PEERCRED: process, user, group
+
+RUN, SOCKET = "run", "mysqld.sock"
 _SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 
 
 def own_socket(directory: Path, instance_id: str) -> Path:
-    """A socket in the instance's directory, or in a short one where that is too deep."""
-    near = directory / "mysqld.sock"
+    """Return a socket below the instance's directory, or a short one where that is too deep."""
+    near = directory / RUN / SOCKET
     if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
         return near
-    return _SHORT_PLACE / f"millrace-{instance_id}" / "mysqld.sock"
+    return _SHORT_PLACE / f"millrace-{instance_id}" / RUN / SOCKET
 
 
-def make_directories(server: InstalledServer, directories: list[Path]) -> launch.RunsAs:
-    """Make the instance's directories and give them to the user the server will run under."""
+def make_directories(
+    server: InstalledServer, directories: list[Path], run_dir: Path, *, uid: int | None
+) -> launch.RunsAs:
+    """Make the instance's directories; only ``data``, ``tmp`` and ``run_dir`` belong to its server.
+
+    What millrace writes or reads by name lies in the others, in which the server's user can plant
+    nothing.
+    """
     directory = directories[0]
-    parts = [directory / name for name in ("data", "tmp", "load")]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        for path in directories:
-            path.mkdir(mode=0o755 if path == directory else 0o700)
-        runs_as = launch.choose_user(server, [directory.parent])
-        for path in parts:
-            path.mkdir(mode=0o755 if path.name == "load" else 0o700)
-        for path in [*directories, *parts]:
+        _refuse_writable_for_all(directory.parent)
+        for path in (*directories, directory / "load"):
+            path.mkdir(mode=0o700)
+            path.chmod(0o755)  # whatever the umask
+        runs_as = launch.choose_user(server, directories, uid=uid)
+        for path in (directory / "data", directory / "tmp", run_dir):
+            path.mkdir(mode=0o700)
             launch.give(path, runs_as)
     except OSError as error:
         refused = paths.refusal(error)
@@ -48,6 +60,52 @@ def make_directories(server: InstalledServer, directories: list[Path]) -> launch
             "or name another place with MILLRACE_WORK",
         ) from error
     return runs_as
+
+
+def new_file(directory: Path, name: str, mode: int) -> int:
+    """Make a file that was not there, and return a descriptor that appends to it and reads it."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(directory / name, flags, mode)
+
+
+def open_given_away(path: Path, flags: int) -> int:
+    """Open what lies in a directory of the server's user, without following a link or waiting."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def open_socket(path: Path, uid: int | None) -> int | None:
+    """Open a socket's place without connecting; None where no socket of the user ``uid`` is there.
+
+    Connecting to ``/proc/self/fd/DESCRIPTOR`` reaches this very socket, whatever the name leads to
+    by then.
+    """
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    status = os.fstat(descriptor)
+    if stat.S_ISSOCK(status.st_mode) and uid in (None, status.st_uid):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def peer_pid(connected: sockets.socket) -> int:
+    """Return the process that listens at the other end of a Unix socket."""
+    size = _UCRED.size
+    credentials = connected.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, size)
+    return int(_UCRED.unpack(credentials)[0])
+
+
+def _refuse_writable_for_all(work_dir: Path) -> None:
+    """Refuse a directory in which every user could replace an instance's."""
+    mode = work_dir.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise HostProblem(
+            f"{work_dir}: every user of this host could replace an instance's files there",
+            remedy=f"close it with: chmod o-w {shlex.quote(str(work_dir))}; "
+            "or name another place with MILLRACE_WORK",
+        )
 
 
 @contextlib.contextmanager

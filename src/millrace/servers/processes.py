@@ -6,13 +6,15 @@ work, and never a process that was merely given the same number.
 
 Account. A file ``<state>/instances/<id>.json`` is written before the instance's directory is made
 and removed after the directory is gone. It names the owner (process number, start time in ticks,
-boot and process namespace), the directories, and each server process as soon as it is started.
-Every server process also carries ``MILLRACE_INSTANCE=<id>`` in its environment, so that one
-that was forked, but not yet recorded, is found as well.
+boot and process namespace), the directories, the server's user id where it has one of its own
+(``users``), and each server process as soon as it is started. Every server process also carries
+``MILLRACE_INSTANCE=<id>`` in its environment, so that one that was forked, but not yet recorded,
+is found as well.
 
 Reaping. An account whose owner is gone is an orphan: its processes (recorded with their start
-times, or found by environment) get SIGKILL through a pidfd, then its directories are removed, then
-the account. A directory is removed only when its name contains the id.
+times, or found by environment) get SIGKILL through a pidfd, and so does whatever runs under its
+user id, unless another instance has that by now. Then its directories are removed, then the
+account. A directory is removed only when its name contains the id.
 """
 
 from __future__ import annotations
@@ -26,15 +28,18 @@ import secrets
 import select
 import shutil
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from millrace import paths, whole_file
+from millrace import paths, safe_json, whole_file
 from millrace.errors import HostProblem
+from millrace.servers import users
 from millrace.servers.host_lock import host_lock
 
 __all__ = [
@@ -44,6 +49,7 @@ __all__ = [
     "boot_id",
     "close_account",
     "end",
+    "end_all_of",
     "host_lock",
     "new_id",
     "open_account",
@@ -56,6 +62,7 @@ __all__ = [
 ENVIRONMENT_VARIABLE = "MILLRACE_INSTANCE"
 
 _END_LIMIT_S = 30.0
+_POLL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,7 @@ class Account:
     owner: ProcessId
     directories: tuple[str, ...]
     processes: tuple[ProcessId, ...] = ()
+    uid: int | None = None
 
     def owner_is_gone(self) -> bool:
         """Whether nobody answers for it any more.
@@ -124,7 +132,9 @@ def new_id(server: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9.-]', '_', server)}-{secrets.token_hex(4)}"
 
 
-def open_account(instance_id: str, *, server: str, role: str, directories: list[Path]) -> Account:
+def open_account(
+    instance_id: str, *, server: str, role: str, directories: list[Path], uid: int | None = None
+) -> Account:
     """Answer for an instance, before any of its directories is made."""
     owner = ProcessId.of(os.getpid())
     assert owner is not None
@@ -138,6 +148,7 @@ def open_account(instance_id: str, *, server: str, role: str, directories: list[
         pid_namespace=pid_namespace(),
         owner=owner,
         directories=tuple(str(directory) for directory in directories),
+        uid=uid,
     )
     _write(account)
     return account
@@ -157,14 +168,26 @@ def close_account(account: Account) -> None:
         end(process, signal.SIGKILL, limit_s=_END_LIMIT_S)
     for directory in map(Path, account.directories):
         if account.id in directory.name:
-            shutil.rmtree(directory, ignore_errors=True)
-            if directory.exists():
-                raise HostProblem(
-                    f"{directory}, the directory of an instance, cannot be removed",
-                    remedy="remove it by hand, with the rights of the user who made it",
-                )
+            _remove_tree(directory)
     whole_file.remove_drafts(_file_of(account.id))
     _file_of(account.id).unlink(missing_ok=True)
+
+
+def end_all_of(uid: int) -> None:
+    """End whatever runs under a user id of an instance, which the caller keeps (``users``)."""
+    if uid not in users.IDS:
+        raise ValueError(f"{uid} is no user id of an instance")
+    deadline = time.monotonic() + _END_LIMIT_S
+    while pids := users.pids_of(uid):
+        if time.monotonic() > deadline:
+            raise HostProblem(
+                f"processes of the user {uid}, which a server ran as, do not end: "
+                f"{', '.join(map(str, pids))}",
+                remedy="end them, or restart this host, and run the command again",
+            )
+        for pid in pids:
+            _kill_if_of(pid, uid)
+        time.sleep(_POLL_S)
 
 
 def running() -> list[Account]:
@@ -184,7 +207,8 @@ def reap_orphans() -> list[str]:
             if not account.owner_is_gone():
                 continue
             pids = [str(process.pid) for process in account.live_processes()]
-            close_account(account)
+            with _user_ended(account.uid):
+                close_account(account)
             ended = f"ended process {', '.join(pids)} of {account.server}"
             sentences.append(
                 f"removed the instance {account.id} left by process {account.owner.pid}, which is "
@@ -220,6 +244,47 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
         return bool(poller.poll(limit_s * 1000))
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _user_ended(uid: int | None) -> Iterator[None]:
+    """Keep an orphan's user id, of which nothing runs any more, unless an instance has it now."""
+    if uid is None or uid not in users.IDS:
+        yield
+        return
+    with users.held(uid) as ours:
+        if ours:
+            end_all_of(uid)
+        yield
+
+
+def _kill_if_of(pid: int, uid: int) -> None:
+    """Send SIGKILL to a process of this user; a later one with its number is left alone."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if users.runs_under(pid, uid):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _remove_tree(directory: Path) -> None:
+    """Remove a directory in which a server may have put anything, however deep."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(directory, ignore_errors=True)
+    if os.path.lexists(directory):
+        # That one holds a descriptor and a frame a level; this one neither.
+        subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
+    if os.path.lexists(directory):
+        raise HostProblem(
+            f"{directory}, the directory of an instance, cannot be removed",
+            remedy="remove it by hand, with the rights of the user who made it",
+        )
 
 
 @contextlib.contextmanager
@@ -296,7 +361,7 @@ def _write(account: Account) -> None:
 def _read(file: Path) -> Account | None:
     """An account, or None if it is gone by now or is not one (then it is left alone)."""
     try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        data: dict[str, Any] = safe_json.read(file)
         return Account(
             **{
                 **data,

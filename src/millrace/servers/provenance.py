@@ -18,15 +18,15 @@ def observe(
 ) -> Provenance:
     """``provenance`` with what the program and its libraries say about themselves."""
     build = elf.read(program)
-    reachable = frozenset(_reachable(build.needed, library_dirs))
+    reached = frozenset(reachable([program], library_dirs))
     return replace(
         provenance,
         program_sha256=file_sha256(program),
         build_id=build.build_id,
         compiler=_compiler(build),
-        allocator=_allocator(build, reachable),
+        allocator=_allocator(build, reached),
         libc=_libc(library_dirs, own_loader=own_loader),
-        async_io=_async_io(build, reachable),
+        async_io=_async_io(build, reached),
         symbols=_symbols(build),
     )
 
@@ -37,22 +37,26 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def program_sha256(program: Path) -> str:
-    """The SHA-256 of a server program as it is now; a developer's build changes under the same
-    name, so size and time are looked at each time."""
-    status = program.stat()
-    return _program_sha256(program, status.st_mtime_ns, status.st_size)
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file as it is now, reading it only when it may have changed.
+
+    A developer's build changes under the same name. The time of modification can be set to any
+    value, that of the last change of the file's state cannot.
+    """
+    status = path.stat()
+    state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return _sha256(path, state)
 
 
 @functools.cache
-def _program_sha256(program: Path, _mtime_ns: int, _size_bytes: int) -> str:
-    return file_sha256(program)
+def _sha256(path: Path, _state: tuple[int, ...]) -> str:
+    return file_sha256(path)
 
 
-def _reachable(needed: Sequence[str], library_dirs: Sequence[Path]) -> set[str]:
+def reachable(programs: Sequence[Path], library_dirs: Sequence[Path]) -> set[str]:
     """The names of the libraries needed, directly or through those that lie beside the server."""
     names: set[str] = set()
-    waiting = list(needed)
+    waiting = [name for program in programs for name in elf.needed(program)]
     while waiting:
         name = waiting.pop()
         if name in names:

@@ -49,6 +49,7 @@ Array = NDArray[np.float64]
 Sensitivity = Literal["list", "page"]
 
 FEWEST_POINTS = 4
+FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels of which one follows the other
 SHORTEST_WINDOW = 40
 LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
@@ -153,7 +154,7 @@ class _Found:
 def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     scale = _scale(logs)
     density = student_density(scale or 1.0)
-    if len(logs) < 2 * FEWEST_POINTS or scale == 0:
+    if len(logs) < FEWEST_TO_TELL or scale == 0:
         return _Found(_Search(logs, density), (), 1.0, follows_trend=False)
     evidence = EVIDENCE[sensitivity]
     # As if there were much drift: what is left then tells drift from small steps.

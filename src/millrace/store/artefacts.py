@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from millrace import whole_file
 from millrace.errors import HostProblem, MillraceError, UserError
@@ -77,6 +82,62 @@ class Artefacts:
             raise HostProblem(f"{path}: a file of the store was changed; its name is its SHA-256")
         return content
 
+    @contextlib.contextmanager
+    def staging(self) -> Iterator[Staged]:
+        """Make a place for files of an import, which is gone when the block ends.
+
+        It is locked meanwhile, so that ``unsettled`` finds those of killed processes alone.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            place = Path(tempfile.mkdtemp(prefix=_STAGED, dir=self.directory))
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise write_problem(self.directory, error) from error
+        staged = Staged(place)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield staged
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                self.directory.rmdir()
+
+    def adopt(self, staged: Staged, names: Iterable[str]) -> None:
+        """Move files that are not there yet into their places.
+
+        They are listed before: whoever finds the list knows which files came with an import.
+        """
+        new = [name for name in names if not self.path(name).exists()]
+        try:
+            staged.list_adopted(new)
+            for name in new:
+                self.path(name).parent.mkdir(parents=True, exist_ok=True)
+                staged.path(name).replace(self.path(name))
+            for directory in {self.path(name).parent for name in new}:
+                whole_file.flush(directory)
+        except OSError as error:
+            raise write_problem(self.directory, error) from error
+
+    def unsettled(self) -> Iterator[Staged]:
+        """Yield what killed imports left, one after another; it is removed afterwards."""
+        for place in self.directory.glob(f"{_STAGED}*"):
+            try:
+                descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            except OSError:
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield Staged(place)
+                shutil.rmtree(place, ignore_errors=True)
+            except BlockingIOError:
+                continue
+            finally:
+                os.close(descriptor)
+        with contextlib.suppress(OSError):
+            self.directory.rmdir()
+
     def discard(self, names: Iterable[str]) -> None:
         """Remove these files, and the directories this leaves empty."""
         for sha256 in names:
@@ -84,3 +145,44 @@ class Artefacts:
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 path.parent.rmdir()
+
+
+_STAGED = ".import-"
+_ADOPTED = "adopted"
+
+
+class Staged:
+    """Files of an import that are not in their places yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, sha256: str) -> Path:
+        return self.directory / sha256
+
+    @contextlib.contextmanager
+    def writing(self, sha256: str) -> Iterator[BinaryIO]:
+        """Open a file to be written, which is durable once the block has ended."""
+        try:
+            with self.path(sha256).open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise write_problem(self.directory.parent, error) from error
+
+    def list_adopted(self, names: Sequence[str]) -> None:
+        """Note durably which files are about to be moved."""
+        with whole_file.drafted(self.directory / _ADOPTED, durable=True) as draft:
+            draft.write_text("\n".join(names), encoding="ascii")
+
+    def adopted(self) -> set[str]:
+        """Return the names that were noted; none where the import did not get that far."""
+        try:
+            names = (self.directory / _ADOPTED).read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            return set()
+        return {name for name in names if _SHA256.fullmatch(name)}
+
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -25,21 +25,30 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from millrace import safe_json
 from millrace.errors import HostProblem, MillraceError, UserError
 from millrace.store.artefacts import disk_full, write_problem
+from millrace.store.checked import NotARecord
 from millrace.store.schema import HEAD
 
 BUSY_TIMEOUT_S = 30.0
 
 _APPLICATION_ID = 0x4D494C4C  # "MILL", so that another program's database is never taken for ours
 _NEARLY_FULL_BYTES = 1 << 20
+_CELL = safe_json.Limits(size_bytes=64 << 20, values=8_000_000, depth=80, text_chars=16 << 20)
 
 
 def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
     """An engine on the up-to-date store at ``path``; see ``Store.open`` for the errors."""
-    if path.is_dir():
-        raise UserError(f"{path}: is a directory, not a results store")
-    if not path.exists():
+    try:
+        is_directory, exists = path.is_dir(), path.exists()
+    except OSError as error:
+        raise write_problem(path, error) from error
+    if is_directory:
+        raise UserError(
+            f"{path}: is a directory, not a results store", remedy="name a file with --store PATH"
+        )
+    if not exists:
         if read_only or not create:
             raise UserError(
                 f"{path}: there is no results store here",
@@ -58,7 +67,8 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Turn the database's own errors inside this block into errors a user can act on."""
+    """Turn the database's own errors inside this block, and those of rows that are no records, into
+    errors a user can act on."""
     try:
         yield
     except DBAPIError as error:
@@ -73,6 +83,8 @@ def told(path: Path) -> Iterator[None]:
         if problem is None:
             raise
         raise problem from error
+    except (NotARecord, UnicodeDecodeError) as error:  # SQLite's texts may be anything
+        raise _damaged(path, str(error)) from error
 
 
 def reading(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
@@ -145,7 +157,11 @@ def _engine(uri: str, *, foreign_keys: bool = True, read_only: bool = False) -> 
         return connection
 
     engine = create_engine(
-        "sqlite://", creator=connect, poolclass=NullPool, json_serializer=_json_text
+        "sqlite://",
+        creator=connect,
+        poolclass=NullPool,
+        json_serializer=_json_text,
+        json_deserializer=_json_value,
     )
 
     @event.listens_for(engine, "begin")
@@ -158,6 +174,17 @@ def _engine(uri: str, *, foreign_keys: bool = True, read_only: bool = False) -> 
 
 def _json_text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _json_value(cell: Any) -> Any:
+    if isinstance(cell, int | float):  # as which SQLite keeps the text of a number
+        return cell
+    if not isinstance(cell, str):
+        raise NotARecord(f"a cell that is to hold JSON holds {type(cell).__name__}")
+    try:
+        return safe_json.parse(cell, _CELL)
+    except ValueError as error:
+        raise NotARecord(f"a cell holds bad JSON: {error}") from error
 
 
 def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
@@ -239,12 +266,6 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
             f"{BUSY_TIMEOUT_S:.0f} s)",
             remedy="end the program that has the file open, then try again",
         )
-    elif code == sqlite3.SQLITE_CORRUPT:
-        problem = UserError(
-            f"{path}: the results store is damaged ({error})",
-            remedy="keep the file, save what can be read with `sqlite3 FILE .recover`, and name "
-            "another store with --store PATH",
-        )
     elif code == sqlite3.SQLITE_FULL or (code in _INPUT_OUTPUT and _disk_is_full(path)):
         problem = disk_full(path)
     elif code == sqlite3.SQLITE_CANTOPEN:
@@ -254,9 +275,26 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
         )
     elif code in _INPUT_OUTPUT:
         problem = HostProblem(f"{path}: the results store cannot be read or written ({error})")
+    elif isinstance(error, sqlite3.OperationalError) or code in _OF_DAMAGE:
+        problem = _damaged(path, str(error))
     return problem
 
 
+def _damaged(path: Path, what: str) -> UserError:
+    return UserError(
+        f"{path}: the results store is damaged ({what})",
+        remedy="restore a copy of the file; or keep it, save what can be read with `millrace "
+        "results export RUN` or `sqlite3 FILE .recover`, and name another store with --store PATH",
+    )
+
+
+# What SQLite says of pages and records that are not as it writes them.
+_OF_DAMAGE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_MISMATCH,
+)
 _INPUT_OUTPUT = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 

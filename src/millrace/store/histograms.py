@@ -11,8 +11,10 @@ from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
+from millrace.store import checked
 from millrace.store.artefacts import Artefacts
 from millrace.store.attempt_files import contents
+from millrace.store.checked import NotARecord
 from millrace.store.records import AttemptResult, HistogramRecord, StoredAttempt, StoredRun
 
 KIND = "histograms"
@@ -35,6 +37,16 @@ def parse(content: bytes) -> tuple[HistogramRecord, ...]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+def check(content: bytes) -> None:
+    """Raise NotARecord for a file's bytes with records of wrong types or counts below 0."""
+    for each in checked.from_json(tuple[HistogramRecord, ...], content):
+        if each.count < 0 or not 0 <= each.sum_s <= _LONGEST_S:
+            raise NotARecord(f"{each.name} has a count of {each.count} and {each.sum_s} s")
+
+
+_LONGEST_S = 1e12
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:

@@ -17,7 +17,7 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, exists, func, insert, select, update
 
 from millrace.errors import UserError
-from millrace.store import history_rows, schema
+from millrace.store import checked, history_rows, schema
 from millrace.store.history_records import (
     ChangeRecord,
     History,
@@ -116,7 +116,12 @@ class Histories:
                 if series_id in rows:
                     row = rows[series_id]
                     found = recordings.points(of_series, states)
-                    yield History(history_rows.series_record(row), found, row.examined)
+                    yield checked.record(
+                        History,
+                        series=history_rows.series_record(row),
+                        points=found,
+                        examined=row.examined,
+                    )
 
     def states(self) -> dict[str, StateRecord]:
         """Every state in which a point was measured, by its id."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from millrace.store import schema
+from millrace.store import checked, schema
+from millrace.store.checked import NotARecord
 from millrace.store.history_records import (
     ChangeRecord,
     HistoryPart,
     PointRecord,
-    Remeasured,
     SeriesRecord,
     StateRecord,
 )
@@ -37,18 +37,20 @@ _CHANGE = (
 
 
 def series_record(row: AnyRow) -> SeriesRecord:
-    return SeriesRecord(id=row.key, **{name: getattr(row, name) for name in _SERIES})
+    named = {name: getattr(row, name) for name in _SERIES}
+    return checked.series(checked.record(SeriesRecord, id=row.key, **named))
 
 
 def state_record(row: AnyRow) -> StateRecord:
-    return StateRecord(row.key, row.host_id, row.facts)
+    return checked.record(StateRecord, id=row.key, host_id=row.host_id, facts=row.facts)
 
 
 def change_record(row: AnyRow) -> ChangeRecord:
     """The change of a row that has its series' ``key``."""
-    remeasured = None if row.remeasured is None else Remeasured(**row.remeasured)
     named = {name: getattr(row, name) for name in _CHANGE}
-    return ChangeRecord(series=row.key, remeasured=remeasured, **named)
+    return checked.change(
+        checked.record(ChangeRecord, series=row.key, remeasured=row.remeasured, **named)
+    )
 
 
 def change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
@@ -57,12 +59,17 @@ def change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
     return {**named, "series_id": series_id, "remeasured": remeasured}
 
 
+_NONE = (-1, "", "")  # the recording of points that refer to none
+
+
 class Recordings:
     """Which run each recording is of, its date, and its rank in the order of time."""
 
     def __init__(self, connection: Connection) -> None:
         table = schema.history_recordings
         ordered = connection.execute(select(table).order_by(table.c.at_utc, table.c.id)).all()
+        for row in ordered:
+            checked.date_of(row.run_id, row.at_utc)
         self._runs = {row.id: (rank, row.at_utc, row.run_id) for rank, row in enumerate(ordered)}
 
     def points(self, rows: Iterable[AnyRow], states: Mapping[int, str]) -> tuple[PointRecord, ...]:
@@ -70,13 +77,15 @@ class Recordings:
         ``place``, by date; ``states`` are keys by id."""
         runs = self._runs
         # Nearly in the order of time already, so that this costs next to nothing.
-        ordered = sorted(rows, key=lambda row: runs[row.recording_id][0])
+        ordered = sorted(rows, key=lambda row: runs.get(row.recording_id, _NONE)[0])
         return tuple(self.point(row, states) for row in ordered)
 
     def point(self, row: Sequence[Any], states: Mapping[int, str]) -> PointRecord:
         _, recording, place, label, level, build, ratio, low, high, n_blocks, log_sd, state = row
+        if recording not in self._runs or state not in states:
+            raise NotARecord(f"point {label!r} refers to a recording or state that is not there")
         _, at_utc, run_id = self._runs[recording]
-        return PointRecord(
+        made = PointRecord(
             label,
             at_utc,
             run_id,
@@ -90,6 +99,8 @@ class Recordings:
             log_sd,
             states[state],
         )
+        checked.point(made)
+        return made
 
 
 def point_columns() -> list[Any]:

@@ -6,19 +6,19 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select
 
-from millrace.store import schema
+from millrace.store import checked, schema
+from millrace.store.checked import NotARecord
 from millrace.store.records import (
     ArtefactRecord,
     AttemptResult,
     HostRecord,
     InstanceRecord,
     MeasurementRecord,
-    OptionRecord,
     Owner,
     RunRecord,
     ServerRecord,
@@ -44,11 +44,14 @@ def run_row(run: RunRecord) -> dict[str, Any]:
 
 
 def run_record(row: AnyRow) -> RunRecord:
-    return RunRecord(
-        **{name: getattr(row, name) for name in _RUN_COLUMNS},
-        host=HostRecord(row.host_id, row.host_facts),
-        versions=row.versions,
-        spec=row.spec,
+    return checked.run(
+        checked.record(
+            RunRecord,
+            **{name: getattr(row, name) for name in _RUN_COLUMNS},
+            host=checked.record(HostRecord, id=row.host_id, facts=row.host_facts),
+            versions=row.versions,
+            spec=row.spec,
+        )
     )
 
 
@@ -72,12 +75,23 @@ def trial_row(run_id: str, trial: TrialRecord) -> dict[str, Any]:
     return {"run_id": run_id, **asdict(trial)}
 
 
+def insert_missing(connection: Connection, table: Table, wanted: Sequence[dict[str, Any]]) -> None:
+    """Insert those rows of one run whose ids the table does not have for it."""
+    if not wanted:
+        return
+    known = set(connection.scalars(select(table.c.id).where(table.c.run_id == wanted[0]["run_id"])))
+    missing = [row for row in wanted if row["id"] not in known]
+    if missing:
+        connection.execute(insert(table), missing)
+
+
 def owner_columns(owner: Owner) -> dict[str, Any]:
     return {f"owner_{name}": value for name, value in asdict(owner).items()}
 
 
 def owner_record(row: AnyRow) -> Owner:
-    return Owner(row.owner_host_id, row.owner_boot_id, row.owner_pid, row.owner_started_ticks)
+    columns = {each.name: getattr(row, f"owner_{each.name}") for each in fields(Owner)}
+    return checked.record(Owner, **columns)
 
 
 def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
@@ -229,10 +243,10 @@ def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> Stor
     runs, treatments, trials = schema.runs, schema.treatments, schema.trials
     mine = and_(trials.c.run_id == run_id, trials.c.block >= from_block)
     run = connection.execute(select(runs).where(runs.c.id == run_id)).one()
-    return StoredRun(
+    stored = StoredRun(
         run=run_record(run),
         treatments=tuple(
-            TreatmentRecord(row.id, row.position, row.levels, row.resolved)
+            _of_columns(TreatmentRecord, row)
             for row in connection.execute(
                 select(treatments)
                 .where(treatments.c.run_id == run_id)
@@ -240,13 +254,15 @@ def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> Stor
             )
         ),
         trials=tuple(
-            TrialRecord(row.id, row.treatment_id, row.block, row.position, row.purpose)
+            _of_columns(TrialRecord, row)
             for row in connection.execute(
                 select(trials).where(mine).order_by(trials.c.position, trials.c.id)
             )
         ),
         attempts=_stored_attempts(connection, mine),
     )
+    checked.stored_run(stored)
+    return stored
 
 
 def _stored_attempts(
@@ -265,7 +281,8 @@ def _stored_attempts(
         .order_by(trials.c.position, attempts.c.trial_id, attempts.c.number)
     )
     return tuple(
-        StoredAttempt(
+        checked.record(
+            StoredAttempt,
             id=row.id,
             trial_id=row.trial_id,
             number=row.number,
@@ -304,15 +321,21 @@ def _by_attempt(
 
 
 def _step_record(row: AnyRow) -> StepRecord:
-    return StepRecord(row.position, row.name, row.started_s, row.duration_s, row.outcome)
+    return _of_columns(StepRecord, row)
 
 
 def _measurement_record(row: AnyRow) -> MeasurementRecord:
-    return MeasurementRecord(row.name, row.value, row.role)
+    return _of_columns(MeasurementRecord, row)
 
 
 def _artefact_record(row: AnyRow) -> ArtefactRecord:
-    return ArtefactRecord(row.kind, row.sha256, row.size_bytes, row.role)
+    return _of_columns(ArtefactRecord, row)
+
+
+def _of_columns(kind: type[T], row: AnyRow) -> T:
+    """Make the record of a row whose columns have the names of the record's fields."""
+    names = (each.name for each in fields(kind))  # type: ignore[arg-type]
+    return checked.record(kind, **{name: getattr(row, name) for name in names})
 
 
 def _instances(
@@ -325,14 +348,7 @@ def _instances(
         .subquery()
     )
     servers = {
-        row.sha256: ServerRecord(
-            row.name,
-            row.family,
-            row.version,
-            row.version_reported,
-            row.build,
-            tuple(row.host_variables),
-        )
+        row.sha256: _of_columns(ServerRecord, row)
         for row in connection.execute(
             select(schema.servers).where(schema.servers.c.sha256.in_(select(used.c.server_sha256)))
         )
@@ -347,13 +363,23 @@ def _instances(
     }
 
     def record(row: AnyRow) -> InstanceRecord:
-        return InstanceRecord(
+        variables = (_referred(shared, row.variables_sha256), row.own_variables)
+        if not all(isinstance(each, dict) for each in variables):
+            raise NotARecord("the variables of an instance are no JSON object")
+        return checked.record(
+            InstanceRecord,
             role=row.role,
-            server=servers[row.server_sha256],
+            server=_referred(servers, row.server_sha256),
             configuration=row.configuration,
-            options=tuple(OptionRecord(**option) for option in row.options),
-            effective=shared[row.variables_sha256] | row.own_variables,
+            options=row.options,
+            effective=variables[0] | variables[1],
             facts=row.facts,
         )
 
     return _by_attempt(connection, mine, schema.instances, record)
+
+
+def _referred(rows: Mapping[str, T], key: str) -> T:
+    if key not in rows:
+        raise NotARecord(f"an instance refers to {key!r}, which is not there")
+    return rows[key]

@@ -21,9 +21,19 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
 
 from millrace.errors import HostProblem, UserError
-from millrace.store import database, histograms, observations, portable, rows, schema, series
+from millrace.store import (
+    checked,
+    database,
+    histograms,
+    importing,
+    observations,
+    portable,
+    rows,
+    schema,
+    series,
+)
 from millrace.store.artefacts import Artefacts, write_problem
-from millrace.store.histories import Histories, add_part
+from millrace.store.histories import Histories
 from millrace.store.records import (
     CALIBRATES,
     TESTED,
@@ -57,7 +67,10 @@ class Store:
         else, damaged, of a newer millrace or not writable (``read_only`` needs write permission
         only to upgrade an older store); HostProblem when the disk is full or it stays locked.
         """
-        return cls(path, database.open_engine(path, create=create, read_only=read_only))
+        store = cls(path, database.open_engine(path, create=create, read_only=read_only))
+        if not read_only:
+            importing.settle_killed(store.artefacts, store._writing)
+        return store
 
     def close(self) -> None:
         self._engine.dispose()
@@ -114,10 +127,12 @@ class Store:
                 if extension is not None:
                     grown = grown.values(spec=_extended(known.spec, run.blocks, extension))
                 connection.execute(grown)
-            _add_missing(
+            rows.insert_missing(
                 connection, schema.treatments, [rows.treatment_row(run.id, t) for t in treatments]
             )
-            _add_missing(connection, schema.trials, [rows.trial_row(run.id, t) for t in trials])
+            rows.insert_missing(
+                connection, schema.trials, [rows.trial_row(run.id, t) for t in trials]
+            )
 
     def withdraw_unbegun(self, run_id: str) -> None:
         """Take back the blocks of a run in which no trial was begun, so that what they hold can be
@@ -263,7 +278,7 @@ class Store:
                     f"{self.path}: holds no runs yet", remedy="make one with `millrace run FILE`"
                 )
             exact = [row for row in known if row.id == wanted]
-            matching = exact or [row for row in known if row.id.startswith(wanted)]
+            matching = exact or [row for row in known if str(row.id).startswith(wanted)]
             if wanted == "latest":
                 matching = list(known[:1])
             if len(matching) != 1:
@@ -319,7 +334,7 @@ class Store:
             count(~ended).label("open"),
         ).order_by(*_newest_first())
         with self._reading() as connection:
-            return [RunSummary(**row._mapping) for row in connection.execute(query)]
+            return [checked.record(RunSummary, **row._mapping) for row in connection.execute(query)]
 
     def load_run(
         self, run_id: str, *, observations_too: bool = False, from_block: int = 0
@@ -376,8 +391,7 @@ class Store:
                 connection.execute(delete(shared).where(~exists().where(key == shared.c.sha256)))
         # Files go only after the rows are gone for good, and while nobody else can refer to them.
         with self._writing() as connection:
-            names -= set(connection.scalars(select(kept.c.sha256).where(kept.c.sha256.in_(names))))
-            self.artefacts.discard(names)
+            self.artefacts.discard(names - importing.referred(connection, names))
         for run_id in run_ids:
             for file in (self.events_path(run_id), self.report_path(run_id)):
                 try:
@@ -395,25 +409,13 @@ class Store:
         history = self.histories.of_runs(run_ids)
         portable.write(path, runs, self.artefacts, history, replace=replace)
 
-    def import_file(self, path: Path) -> portable.Imported:
+    def import_file(self, path: Path) -> importing.Imported:
         """Add the runs of an exported file with their points of histories, all or none; what is
         there already is passed over.
 
         Raises UserError, and changes nothing, when anything in the file is wrong.
         """
-        with portable.reading(path) as bundle, self._writing() as connection:
-            known = set(connection.scalars(select(schema.runs.c.id)))
-            added = [run for run in bundle.runs if run.run.id not in known]
-            _refuse_foreign_trials(connection, path, added)
-            for content in bundle.artefacts_of(added):
-                self.artefacts.keep(content)
-            for stored in added:
-                _insert_run(connection, stored)
-            add_part(connection, bundle.history)
-            return portable.Imported(
-                added=tuple(run.run.id for run in added),
-                present=tuple(run.run.id for run in bundle.runs if run.run.id in known),
-            )
+        return importing.import_file(path, self.artefacts, self._writing)
 
     def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
         known = set(connection.scalars(select(schema.runs.c.id)))
@@ -447,37 +449,6 @@ def _extended(spec: Mapping[str, Any], blocks: int, extension: Mapping[str, Any]
 def _has_attempt(*outcomes: str) -> Any:
     attempts, trials = schema.attempts, schema.trials
     return exists().where(attempts.c.trial_id == trials.c.id, attempts.c.outcome.in_(outcomes))
-
-
-def _add_missing(connection: Connection, table: Any, wanted: Sequence[dict[str, Any]]) -> None:
-    if not wanted:
-        return
-    known = set(connection.scalars(select(table.c.id).where(table.c.run_id == wanted[0]["run_id"])))
-    missing = [row for row in wanted if row["id"] not in known]
-    if missing:
-        connection.execute(insert(table), missing)
-
-
-def _insert_run(connection: Connection, stored: StoredRun) -> None:
-    run_id = stored.run.id
-    connection.execute(insert(schema.runs).values(**rows.run_row(stored.run)))
-    _add_missing(
-        connection, schema.treatments, [rows.treatment_row(run_id, t) for t in stored.treatments]
-    )
-    _add_missing(connection, schema.trials, [rows.trial_row(run_id, t) for t in stored.trials])
-    for attempt in stored.attempts:
-        rows.insert_attempt(connection, attempt)
-
-
-def _refuse_foreign_trials(connection: Connection, path: Path, stored: Sequence[StoredRun]) -> None:
-    known = set(connection.scalars(select(schema.trials.c.id)))
-    for trial in (trial for run in stored for trial in run.trials):
-        if trial.id in known:
-            raise UserError(
-                f"{path}: trial {trial.id} is already in the store, as one of another run; "
-                "nothing was imported",
-                remedy="import it into a store of its own with --store PATH",
-            )
 
 
 def _which_run(path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]) -> UserError:

@@ -1,4 +1,4 @@
-"""The client against every server of the catalogue, and against a second client library."""
+"""The client against servers of every series, and against a second client library."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
-from millrace.servers import catalogue
 from millrace.servers.instances import Instance
+from tests import servers
 from tests.conftest import InstanceOf
 from tests.integration.load.talk import Certificates, Said, refusal, talk
 
@@ -126,7 +126,7 @@ def make_tables(connection: Connection[Any], *, has_fractions: bool) -> None:
             cursor.execute(sql)
 
 
-@pytest.mark.parametrize("name", list(catalogue.entries()))
+@pytest.mark.parametrize("name", servers.NAMES)
 def test_every_server_is_understood(
     instance_of: InstanceOf, program: Path, certificates: Certificates, name: str
 ) -> None:

@@ -14,10 +14,11 @@ from millrace.runner import yields
 from millrace.servers.instances import Instance
 from tests.conftest import InstanceOf
 from tests.integration.observe.driven import loaded, observed
+from tests.traced import needs_tracing
 from tests.unit.analysis.observations import attempt, seen
 
 # Shares of times are compared, so nobody else may need the CPUs.
-pytestmark = [pytest.mark.integration, pytest.mark.quiet]
+pytestmark = [pytest.mark.integration, pytest.mark.quiet, needs_tracing]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
 OBSERVERS = (threads.observer, switches.observer, states.observer)

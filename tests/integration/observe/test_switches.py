@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from millrace.observe import states, switches, threads
+from millrace.observe import states, switches, threads, tracefs
 from millrace.observe.thread_kinds import agreed
-from millrace.observe.tracing import Tracing, sees_the_host
+from millrace.observe.tracing import Tracing
 from millrace.servers.instances import Instance
 from tests.conftest import InstanceOf
-from tests.integration.observe.driven import is_root, loaded, observed
+from tests.integration.observe.driven import loaded, observed
+from tests.traced import needs_tracing
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(
-        not is_root() or not Path("/sys/kernel/tracing/instances").is_dir() or not sees_the_host(),
-        reason="the kernel's tracing is for root of the host",
-    ),
-]
+pytestmark = [pytest.mark.integration, needs_tracing]
 
 # In the order of the registry.
 OBSERVERS = (threads.observer, switches.observer, states.observer)
@@ -59,8 +54,9 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
 def test_nothing_is_left_in_the_kernel(server: Instance) -> None:
     told = observed(server, (switches.observer,), clients=2, test="pair", time_s=2.0).document
     assert told["switches"]["windows"] > 0
-    instances = Path("/sys/kernel/tracing/instances")
-    assert [each.name for each in instances.glob("millrace-*")] == []
+    with tracefs.opened() as place:
+        left = [each.name for each in (place / "instances").iterdir()]
+    assert [name for name in left if name.startswith(f"millrace-{os.getpid()}-")] == []
 
 
 def test_events_of_the_kernel_are_read(server: Instance) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,12 @@ from millrace import workloads
 from millrace.load.spec import Connection
 from millrace.observe import perf, profile
 from millrace.observe.model import Unavailable
-from millrace.observe.tracing import sees_the_host
 from millrace.runner import measuring
 from millrace.runner.work import Work
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions
 from tests.conftest import InstanceOf
+from tests.traced import needs_tracing
 
 pytestmark = pytest.mark.integration
 
@@ -139,10 +137,7 @@ def test_threads_that_end_with_their_session_are_read_before(
     assert connection["runnable_s"] is not None
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/sys/kernel/tracing/instances").is_dir() or not sees_the_host(),
-    reason="the kernel's tracing is for root of the host",
-)
+@needs_tracing
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_waits_of_a_session_that_begins_later_are_told(instance_of: InstanceOf, name: str) -> None:
     """Who loads tables connects when the observers have begun."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import subprocess
 import sys
 from fnmatch import fnmatch
@@ -13,7 +14,7 @@ import pymysql
 import pytest
 
 from millrace import paths
-from millrace.errors import TrialFailed
+from millrace.errors import HostProblem, TrialFailed
 from millrace.servers import families, instances, processes, verify
 from millrace.servers.attached import AttachedInstance, with_password
 from millrace.servers.instances import Instance
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.integration
 BOOTSTRAP = "mysql-5.6.24"
 INITIALIZE = "mysql-5.7.22"
 JSON_ACCOUNTS = "mariadb-10.11.19"
-OWN_LOADER = "mariadb-11.8.6"
+OWN_LOADER = "mariadb-11.8.9"
 KINDS = (BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS, OWN_LOADER)
 
 
@@ -75,25 +76,31 @@ def test_two_instances_of_a_server_differ_in_nothing_but_host_variables(
 def test_as_root_the_server_runs_as_somebody_else(instance_of: InstanceOf) -> None:
     with instance_of(JSON_ACCOUNTS) as instance:
         owner = Path(f"/proc/{instance.pid}").stat().st_uid
-        assert (instance.runs_as == "root") == (owner == 0)
         if os.geteuid() == 0:
-            assert owner != 0
+            assert instance.runs_as == "millrace"
+            with pytest.raises(KeyError):
+                pwd.getpwuid(owner)
             assert instance.data_dir.stat().st_uid == owner
+            assert instance.directory.stat().st_uid == instance.load_dir.stat().st_uid == 0
         else:
             assert owner == os.geteuid()
 
 
-def test_root_that_nobody_else_can_follow_runs_the_server_itself(
+def test_a_place_that_only_root_reaches_is_named_and_no_server_runs_as_root(
     server_of: ServerOf, tmp_path: Path
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root has somebody else to run a server as")
     tmp_path.chmod(0o700)
-    with instances.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path) as instance:
-        instance.initialise(60)
-        instance.start(30)
-        assert instance.runs_as == "root"
-        instance.stop(30)
+    with (
+        pytest.raises(
+            HostProblem, match=f"{tmp_path} is closed to the unprivileged user"
+        ) as caught,
+        instances.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path),
+    ):
+        pass
+    assert f"chmod o+x {tmp_path}" in (caught.value.remedy or "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_deep_work_directory_gets_its_socket_elsewhere(
@@ -105,7 +112,7 @@ def test_a_deep_work_directory_gets_its_socket_elsewhere(
         instance.start(30)
         assert len(os.fsencode(instance.socket)) < 107
         assert instance.version() == "5.7.22"
-    assert not instance.socket.parent.exists()
+    assert not instance.socket.parent.parent.exists()
     assert not instance.directory.exists()
     deep.rmdir()
     deep.parent.rmdir()

@@ -60,7 +60,9 @@ def carrying_out(
         runner.begin(store, chosen.run, chosen.plan)
         for trial in store.load_run(chosen.run.id).trials:
             if trial.block < blocks:
-                claimed = store.claim(trial.id, OWNER, "now", is_alive=lambda _owner: False)
+                claimed = store.claim(
+                    trial.id, OWNER, "2026-05-01T12:00:00Z", is_alive=lambda _owner: False
+                )
                 assert claimed is not None
                 levels = {each.id: each.levels for each in chosen.plan.treatments}
                 failed = fails in str(levels[trial.treatment_id]["configuration"])
@@ -71,7 +73,7 @@ def carrying_out(
                     reason=reason,
                     measurements=study_run(profiled=0).attempts[0].measurements,
                 )
-                store.finish(claimed, result, "later")
+                store.finish(claimed, result, "2026-05-01T12:00:10Z")
         if blocks < BLOCKS:
             raise Interrupted("interrupted", remedy="the same command continues")
 

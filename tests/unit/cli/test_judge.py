@@ -138,7 +138,10 @@ def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
     path = str(keep(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05)))
     out, _ = call("pairs", path)
     words = " ".join(out.split())
-    assert "base old; higher is better, margin 2 %" in words
+    assert (
+        "base old; higher is better (assumed: the file does not say; --direction does), margin 2 %"
+        in words
+    )
     assert "? inconclusive" in words
     assert "these blocks can show a difference of " in words
     assert "more blocks would decide" in words
@@ -225,6 +228,14 @@ HEAD = "block,treatment,value\n"
         (HEAD + '1,"a"b,1\n', "line 2, row: is no CSV"),
         (HEAD + f"1,{'a' * 200_000},1\n", "is no CSV: field larger than field limit"),
         (HEAD + "1,a,x\n2,a,x\n3,a,x\n1,b,0\n", "4 mistakes"),
+        (
+            "block,treatment,value,direction\n1,a,1,up\n",
+            "line 2, column direction: 'up' is no direction; expected higher or lower",
+        ),
+        (
+            "block,treatment,value,unit\n1,a,1,s\n1,b,1,ms\n",
+            "line 3, column unit: is 'ms' after 's'; expected one unit in all rows",
+        ),
         (HEAD + "1,a,x\n" * 500, "10 mistakes"),
         (HEAD + "1,a,x\n" * 500, "reading stopped here"),
     ],
@@ -277,11 +288,81 @@ def test_what_is_imported_can_be_judged(call: Call, tmp_path: Path, file: Path) 
             log.write_text(f"    transactions:  9 ({rate} per sec.)\n", encoding="utf-8")
             files.append(str(log))
     out, _ = call("import", "sysbench", *files)
-    assert out.splitlines()[:2] == ["block,treatment,value", "1,old,1001.0"]
+    assert out.splitlines()[:2] == [
+        "block,treatment,value,unit,direction",
+        "1,old,1001.0,transactions/s,higher",
+    ]
     out, err = call("import", "sysbench", *files, "-o", str(file))
     assert out == ""
     assert str(file) in err
     assert only(json.loads(call("pairs", str(file), "--json")[0]))["n_blocks"] == 5
+
+
+def test_a_slower_program_that_hyperfine_timed_is_a_regression(
+    call: Call, tmp_path: Path, file: Path
+) -> None:
+    files = []
+    for block in range(8):
+        path = tmp_path / f"{block}.json"
+        times = {"old": 1.0 + block / 1000, "new": 1.074 + block / 900}
+        path.write_text(
+            json.dumps({"results": [{"command": n, "mean": s} for n, s in times.items()]}),
+            encoding="utf-8",
+        )
+        files.append(str(path))
+    _, err = call("import", "hyperfine", *files, "-o", str(file))
+    assert "base: old, the first one; --base names another" in err
+    assert "values: lower is better (unit s)" in err
+    document = json.loads(call("pairs", str(file), "--json")[0])
+    assert (document["direction"], document["direction_from"], document["unit"]) == (
+        "lower",
+        "file",
+        "s",
+    )
+    assert only(document)["verdict"] == "regression"
+    assert "base old; lower is better (unit s), margin 2 %" in call("pairs", str(file))[0]
+    forced = json.loads(call("pairs", str(file), "--json", "--direction", "higher")[0])
+    assert (forced["direction_from"], only(forced)["verdict"]) == ("option", "improvement")
+
+
+@pytest.mark.parametrize(
+    ("unit", "direction", "basis"),
+    [
+        ("ms", "lower", "unit"),
+        ("µs", "lower", "unit"),
+        ("ns/op", "lower", "unit"),
+        ("Seconds", "lower", "unit"),
+        ("MB/s", "higher", "unit"),
+        ("tps", "higher", "unit"),
+        ("pages", "higher", "assumed"),
+        ("", "higher", "assumed"),
+    ],
+)
+def test_the_unit_of_a_file_implies_which_values_are_better(
+    call: Call, file: Path, unit: str, direction: str, basis: str
+) -> None:
+    rows = "".join(f"{n},a,1,{unit}\n{n},b,2,{unit}\n" for n in range(4))
+    file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
+    document = json.loads(call("pairs", str(file), "--json")[0])
+    assert (document["direction"], document["direction_from"]) == (direction, basis)
+    assert ("(assumed: " in call("pairs", str(file))[0]) == (basis == "assumed")
+
+
+def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, file: Path) -> None:
+    files = []
+    for block in range(1, 5):
+        for name, rate in (("new", 900), ("old", 1000)):
+            log = tmp_path / f"{name}-{block}.log"
+            log.write_text(f"    transactions:  9 ({rate + block} per sec.)\n", encoding="utf-8")
+            files.append(str(log))
+    files.sort()  # as a shell sorts *.log
+    assert "base: new, the first one; --base names another" in call("import", "sysbench", *files)[1]
+    _, err = call("import", "sysbench", *files, "--base", "old", "-o", str(file))
+    assert "base: old values: higher is better (unit transactions/s)" in err
+    document = json.loads(call("pairs", str(file), "--json")[0])
+    assert (document["base"], only(document)["verdict"]) == ("old", "regression")
+    _, err = call("import", "sysbench", *files, "--base", "odl", status=2)
+    assert "did you mean 'old'?" in err
 
 
 @pytest.mark.parametrize("program", ["hyperfine", "pgbench", "sysbench"])

@@ -129,6 +129,27 @@ def test_show_says_nothing_of_a_note_that_is_not_there(
     assert json.loads(servers(environment, "show", "mine", "--json")[0])["note"] is None
 
 
+def test_a_program_that_was_changed_is_shown_and_fails_to_verify(
+    environment: Environment, tmp_path: Path
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "v"), tmp_path / "v.tar.gz")
+    servers(environment, "add", "small", "--family", "mysql", "--tarball", str(archive))
+    out, _ = servers(environment, "show", "small", "--json")
+    shown = json.loads(out)
+    assert shown["changed_files"] == []
+    with Path(shown["program"]).open("ab") as program:
+        program.write(b"more")
+    out, _ = servers(environment, "show", "small", "--json")
+    changed = json.loads(out)
+    assert changed["changed_files"] == [shown["program"]]
+    assert changed["program_sha256"] != shown["program_sha256"]
+    out, _ = servers(environment, "show", "small")
+    assert "changed files" in out
+    out, err = servers(environment, "verify", "small", status=3)
+    assert "changed since it was installed:" in " ".join(out.split())
+    assert "not what was installed" in " ".join(err.split())
+
+
 def test_an_attached_server_shows_its_address_and_not_its_password(
     environment: Environment,
 ) -> None:

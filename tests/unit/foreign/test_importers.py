@@ -10,6 +10,7 @@ import pytest
 
 from millrace.errors import UserError
 from millrace.foreign import hyperfine, pairs, printed
+from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
 
 SYSBENCH = """\
@@ -79,7 +80,7 @@ def test_version_2_of_hyperfine_exports_measurements(tmp_path: Path) -> None:
         ('{"results": []}', "has no results of hyperfine"),
         ('{"results": [{"mean": 1.0}]}', r"results\[0\] has no command"),
         ('{"results": [{"command": "a"}]}', r"results\[0\] \(a\) has no times"),
-        ('{"results": [{"command": "a", "mean": NaN}]}', "has no times"),
+        ('{"results": [{"command": "a", "mean": NaN}]}', "NaN is no number"),
         ('{"results": [{"command": "a", "measurements": [{}]}]}', "has no times"),
         ('{"results": [{"command": "a", "mean": 0}]}', "a time of 0 s has no ratio"),
         ('{"results": [{"command": "a", "mean": 1}, {"command": "a", "mean": 1}]}', "twice"),
@@ -142,5 +143,8 @@ def test_two_files_of_one_trial_are_refused(tmp_path: Path) -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     written = [Value("1", 'sleep 1, "b"', 0.1 + 0.2), Value("1", "ä\nb", 1e-9)]
-    file = keep(tmp_path / "pairs.csv", pairs.as_csv(written))
-    assert pairs.read(file) == {each.treatment: {"1": each.value} for each in written}
+    file = keep(tmp_path / "pairs.csv", pairs.as_csv(written, Measure("ms", "lower"), base="ä\nb"))
+    values, measure = pairs.read(file)
+    assert values == {each.treatment: {"1": each.value} for each in written}
+    assert next(iter(values)) == "ä\nb"
+    assert measure == Measure("ms", "lower")

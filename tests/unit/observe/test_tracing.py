@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from millrace.observe import tracing
+from millrace.observe import tracefs, tracing
 from millrace.observe.model import Unavailable
 from millrace.observe.tracing import Tracing
-from tests.unit.ordinary_user import as_ordinary_user
 
 
 @pytest.fixture
 def instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tracing, "_PLACES", (tmp_path / "none", tmp_path))
+    monkeypatch.setattr(tracefs, "_PLACES", (tmp_path / "none", tmp_path))
     monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
     made = tmp_path / "instances"
     made.mkdir()
@@ -49,20 +48,6 @@ def test_what_a_process_that_is_gone_has_left_is_removed(
     assert sorted(each.name for each in instances.iterdir()) == sorted(
         [f"millrace-{os.getppid()}-0", "somebody's"]
     )
-
-
-def test_where_nothing_is_traced(instances: Path) -> None:
-    instances.rmdir()
-    with pytest.raises(Unavailable, match="traces no events") as why:
-        Tracing(())
-    assert "run millrace as root" in (why.value.remedy or "")
-
-
-def test_a_place_that_is_closed_to_a_user_is_none(instances: Path) -> None:
-    instances.parent.chmod(0o700)
-    with as_ordinary_user(), pytest.raises(Unavailable, match="traces no events") as why:
-        Tracing(())
-    assert "run millrace as root" in (why.value.remedy or "")
 
 
 def test_where_processes_have_other_numbers(

@@ -13,10 +13,19 @@ from millrace.experiment.check import Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.runner.continuing import Chosen, choose
-from millrace.runner.run import begin
-from millrace.servers import configurations
-from millrace.store.records import Design, HostRecord
+from millrace.runner.run import begin, stored_trial_id, utc_now
+from millrace.servers import added, configurations, install
+from millrace.servers.model import InstalledServer, as_data
+from millrace.store.records import (
+    AttemptResult,
+    Design,
+    HostRecord,
+    InstanceRecord,
+    Owner,
+    ServerRecord,
+)
 from millrace.store.store import Store
+from tests.unit.servers import small_servers
 
 FILE = """
 name = "which"
@@ -223,3 +232,41 @@ def test_a_run_that_had_no_controls_gets_one_with_its_next_blocks(
     assert block in (3, 4)
     again = command(blocks=6, seed=seed)
     assert again.plan == more.plan
+
+
+def ran(store: Store, chosen: Chosen, name: str) -> None:
+    """Store a finished trial that ran the server of this name as it is now."""
+    server = install.find(name)
+    assert isinstance(server, InstalledServer)
+    of = ServerRecord(name, server.family, server.version, server.version, as_data(server))
+    trial = next(each for each in chosen.plan.trials if each.treatment.levels["server"] == name)
+    attempt = store.claim(
+        stored_trial_id(chosen.run, trial),
+        Owner("h1", "boot", 1, 1),
+        utc_now(),
+        is_alive=lambda _: False,
+    )
+    assert attempt is not None
+    instance = InstanceRecord("server", of, "default", (), {})
+    store.finish(attempt, AttemptResult("finished", instances=(instance,)), utc_now())
+
+
+@pytest.mark.parametrize("name", ["mysqld", "libown.so.1"])
+def test_a_build_that_was_changed_is_another_run(
+    command: Command, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    library = small_servers.library(tmp_path / "vendor/lib/libown.so.1")
+    tree = small_servers.tree(tmp_path / "vendor", "5.7.99", str(library))
+    archive = small_servers.tarball(tree, tmp_path / "vendor.tar.gz")
+    server = added.add_tarball("a", "mysql", str(archive))
+    first = command()
+    ran(store, first, "a")
+    assert command().run.id == first.run.id
+    file = next(Path(path) for path in server.files if Path(path).name == name)
+    with file.open("ab") as opened:
+        opened.write(b"more")
+    other = command()
+    assert other.run.id != first.run.id
+    assert other.told is not None
+    assert f"a was changed: {file}" in other.told

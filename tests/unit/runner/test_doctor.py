@@ -15,6 +15,7 @@ import pytest
 
 from millrace.load.wakeup import CpuWakeup
 from millrace.observe.host_text import CpuTimes
+from millrace.observe.model import Unavailable
 from millrace.runner import doctor, host, host_activity
 from millrace.runner.host_activity import Activity, Process
 from tests.unit.runner import host_trees as trees
@@ -28,6 +29,7 @@ QUIET = Activity(
     throttled=0,
     perf_paranoid=1,
     perf_program="/usr/bin/perf",
+    no_tracing=None,
     is_root=False,
     open_files=1_048_576,
     processes=None,
@@ -103,6 +105,15 @@ def test_filesystems_that_tell_about_themselves(
     finding = findings(tmp_path, GOOD | mountinfo)["filesystem"]
     assert finding.status == ("warn" if doubt else "ok")
     assert (doubt or "ext4 at /") in finding.observed
+
+
+def test_tracing_that_wants_a_command(tmp_path: Path) -> None:
+    seen = replace(QUIET, no_tracing=Unavailable("only root may trace", remedy="sudo mount it"))
+    finding = findings(tmp_path, GOOD, seen)["kernel tracing"]
+    assert (finding.status, finding.remedy) == ("warn", "sudo mount it")
+    seen = replace(QUIET, no_tracing=Unavailable("this kernel traces no events"))
+    finding = findings(tmp_path, GOOD, seen)["kernel tracing"]
+    assert (finding.status, finding.remedy) == ("unknown", None)
 
 
 @pytest.mark.parametrize(

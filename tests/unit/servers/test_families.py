@@ -40,6 +40,7 @@ def site(tmp_path: Path, name: str, scripts: tuple[str, ...] = SCRIPTS) -> Site:
         data_dir=tmp_path / "i/data",
         tmp_dir=tmp_path / "i/tmp",
         load_dir=tmp_path / "i/load",
+        run_dir=tmp_path / "i/run",
         socket=tmp_path / "i/s",
         port=4321,
         user_argument=None,

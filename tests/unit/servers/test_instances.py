@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.errors import UserError
+from millrace.errors import HostProblem, UserError
 from millrace.servers import error_log, places
 from millrace.servers.attached import (
     AttachedInstance,
@@ -19,7 +20,7 @@ from millrace.servers.attached import (
     parse_dsn,
     with_password,
 )
-from millrace.servers.model import AttachedServer
+from millrace.servers.model import AttachedServer, InstalledServer, Provenance
 
 QUIET = (
     "2026-11-20 15:00:00 1 [Note] InnoDB: Using Linux native AIO\n"
@@ -113,12 +114,28 @@ def test_what_an_error_means(tmp_path: Path, line: str, meaning: str | None) -> 
 
 
 def test_a_socket_path_is_short() -> None:
-    assert places.own_socket(Path("/w/i"), "i") == Path("/w/i/mysqld.sock")
+    assert places.own_socket(Path("/w/i"), "i") == Path("/w/i/run/mysqld.sock")
     deep = places.own_socket(Path("/" + "µ" * 60), "x-1")
-    assert deep == Path("/tmp/millrace-x-1/mysqld.sock")
-    edge = Path("/" + "d" * 93)
-    assert len(os.fsencode(edge / "mysqld.sock")) == 106
-    assert places.own_socket(edge, "x") == edge / "mysqld.sock"
+    assert deep == Path("/tmp/millrace-x-1/run/mysqld.sock")
+    edge = Path("/" + "d" * 89)
+    assert len(os.fsencode(edge / "run/mysqld.sock")) == 106
+    assert places.own_socket(edge, "x") == edge / "run/mysqld.sock"
+
+
+def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
+    """A server is not needed to see that; /tmp, where only owners rename, is no such place."""
+    server = InstalledServer(
+        "small", "mysql", "5.7.99", tmp_path, tmp_path, (), {}, tmp_path, Provenance("test", ())
+    )
+    work = tmp_path / "work"
+    work.mkdir()
+    for mode, refused in ((0o777, True), (0o1777, False)):
+        work.chmod(mode)
+        expected = pytest.raises(HostProblem, match="could replace") if refused else nullcontext()
+        directory = work / "i"
+        with expected:
+            places.make_directories(server, [directory], directory / "run", uid=None)
+    assert sorted(path.name for path in directory.iterdir()) == ["data", "load", "run", "tmp"]
 
 
 def test_a_reserved_port_is_for_one_listener() -> None:

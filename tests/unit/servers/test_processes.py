@@ -142,7 +142,7 @@ def test_a_number_that_was_given_again_is_left_alone(
 def test_a_draft_of_a_killed_owner_goes_with_its_account(place: Path) -> None:
     orphan = account_in(place, orphan=True)
     folder = place / "state/instances"
-    (folder / f".{orphan.id}.json.x1.draft").touch()
+    (folder / f".{orphan.id}.json.x1.millrace-draft").touch()
     assert [account.id for account in processes.running()] == [orphan.id]
     processes.reap_orphans()
     assert list(folder.iterdir()) == []
@@ -185,6 +185,31 @@ def test_a_directory_that_does_not_carry_the_id_is_never_removed(place: Path) ->
     processes._write(replace(account, directories=(*account.directories, str(precious))))
     processes.reap_orphans()
     assert precious.is_dir()
+
+
+def test_no_depth_keeps_a_directory(place: Path) -> None:
+    account = account_in(place)
+    at = os.open(account.directories[0], os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deep", dir_fd=at)
+        below = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    processes.close_account(account)
+    assert not Path(account.directories[0]).exists()
+
+
+def test_a_link_in_the_place_of_a_directory_is_no_way_out(place: Path) -> None:
+    precious = place / "precious"
+    precious.mkdir()
+    account = account_in(place)
+    directory = Path(account.directories[0])
+    (directory / "data").rmdir()
+    (directory / "data").symlink_to(precious)
+    processes.close_account(account)
+    assert precious.is_dir()
+    assert not directory.exists()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"id": 1}', '{"owner": 3}'])

@@ -40,6 +40,27 @@ def dead(_owner: Owner) -> bool:
     return False
 
 
+SPEC: dict[str, Any] = {
+    "workload": {
+        "name": "load-data",
+        "metrics": {
+            "throughput": {
+                "title": "rows a second",
+                "unit": "rows/s",
+                "direction": "higher",
+                "numerator": ["rows"],
+                "denominator": ["load_duration_s"],
+                "primary": True,
+            }
+        },
+    },
+    "factors": [{"name": "server", "levels": ["a", "b"], "aliases": {}}],
+    "compare": {"factor": "server", "base": "a"},
+    "configurations": {},
+    "parameters": {},
+}
+
+
 @dataclass(frozen=True)
 class Begun:
     """What a run begins with."""
@@ -63,7 +84,7 @@ def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
         margin=0.02,
         host=HostRecord("host", {"cpu": {"threads": 2}}),
         versions={"millrace": "0.1.0"},
-        spec={"factors": [{"name": "server", "levels": ["a", "b"], "aliases": {}}]},
+        spec=SPEC,
         experiment_text="[experiment]\n",
     )
     treatments = tuple(
@@ -106,8 +127,10 @@ def without_attempt_ids(stored: StoredRun) -> StoredRun:
     return replace(stored, attempts=tuple(replace(each, id=0) for each in stored.attempts))
 
 
-_numbers = st.floats(allow_nan=False, allow_infinity=False)
+_numbers = st.floats(1e-20, 1e20) | st.floats(-1e20, -1e-20) | st.just(0.0)
+_integers = st.integers(-(2**63) + 1, 2**63 - 1)
 _names = st.text(min_size=1, max_size=8)
+_titles = _names.filter(str.isprintable)
 _histograms = st.builds(
     HistogramRecord,
     phase=_names,
@@ -116,16 +139,18 @@ _histograms = st.builds(
     kind=st.sampled_from(["service", "response"]),
     encoded=st.binary(max_size=20).map(lambda content: b64encode(content).decode()),
     count=st.integers(0, 2**63 - 1),
-    sum_s=_numbers,
+    sum_s=st.just(0.0) | st.floats(1e-9, 1e12),
 )
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers() | _numbers | st.text(max_size=8),
+    st.none() | st.booleans() | _integers | _numbers | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
     max_leaves=6,
 )
 _documents = st.dictionaries(_names, _json, max_size=3)
-_levels: st.SearchStrategy[Level] = st.text(max_size=12) | st.integers() | _numbers | st.booleans()
-_factors = st.dictionaries(st.sampled_from(["server", "replica.server", "rows"]), _levels)
+_levels: st.SearchStrategy[Level] = st.text(max_size=12) | _integers | _numbers | st.booleans()
+_factors = st.dictionaries(st.sampled_from(["replica.server", "scale"]), _levels).flatmap(
+    lambda others: _levels.map(lambda server: {"server": server, **others})
+)
 
 
 @st.composite
@@ -198,16 +223,16 @@ def runs(draw: st.DrawFn) -> Begun:
     run = RunRecord(
         id="run",
         digest=draw(_names),
-        name=draw(_names),
+        name=draw(_titles),
         title=draw(st.text(max_size=20)),
-        scale=draw(_names),
+        scale=draw(_titles),
         created_utc=NOW,
         seed=draw(st.integers(0, 2**63 - 1)),
         blocks=blocks,
-        margin=draw(_numbers),
+        margin=draw(st.floats(1e-6, 0.999)),
         host=HostRecord(draw(_names), draw(_documents)),
         versions=draw(st.dictionaries(_names, st.text(max_size=8), max_size=2)),
-        spec=draw(_documents),
+        spec={**draw(_documents), **SPEC},
         experiment_text=draw(st.text(max_size=40)),
         millrace_command=draw(st.text(max_size=20)),
     )

@@ -20,7 +20,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_the_calibrations_of_a_host_are_found_newest_first(store: Store) -> None:
-    spec = {**begun().run.spec, "calibrates": {"digest": "d", "name": "study"}}
+    what_for = {
+        "digest": "d", "name": "study", "factor": "server", "base": "a", "blocks": 10,
+        "margin": 0.02,
+    }  # fmt: skip
+    spec = {**begun().run.spec, "calibrates": what_for}
     for run_id, day, host, of in (
         ("old", 1, "host", spec),
         ("new", 3, "host", spec),

@@ -236,7 +236,7 @@ def _parts(draw: st.DrawFn) -> HistoryPart:
             title=draw(_texts),
             unit=draw(_texts),
             direction=draw(st.sampled_from(["higher", "lower"])),
-            margin=draw(_numbers),
+            margin=draw(st.floats(1e-6, 0.999)),
         )
         for number in range(draw(st.integers(1, 3)))
     ]
@@ -328,7 +328,7 @@ def edited(path: Path, edit: Callable[[Any], object], *, keep_hash: bool = False
     [
         (lambda raw: raw["points"][0][1].update(run_id="x"), "of an unknown series, state or run"),
         (lambda raw: raw["points"].append(raw["points"][0]), "is there 2 times"),
-        (lambda raw: raw["points"][0][1].update(ratio=-1), "has the ratio -1"),
+        (lambda raw: raw["points"][0][1].update(ratio=-1), "a ratio is not above 0"),
         (lambda raw: raw["series"].clear(), "of an unknown series, state or run"),
         (lambda raw: raw["changes"][0].update(label="x"), "of an unknown point"),
         (lambda raw: raw["changes"][0].update(state="rumour"), "changes.0.state"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.errors import UserError
-from millrace.store import portable
+from millrace.store import bundle
+from millrace.store.artefacts import Artefacts
 from millrace.store.store import Store
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
 
@@ -49,7 +52,7 @@ def members(path: Path) -> Members:
 def write(path: Path, content: Members) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in content.items():
-            archive.writestr(name, data)
+            archive.writestr(name, data, compress_type=zipfile.ZIP_DEFLATED)
 
 
 def edit_manifest(content: Members, edit: Callable[[Any], None]) -> None:
@@ -71,6 +74,21 @@ def edit_run(content: Members, edit: Callable[[Any], None]) -> None:
         }
 
     edit_manifest(content, new_hash)
+
+
+def raw_run(content: Members, old: bytes, new: bytes) -> None:
+    """Change the first run's bytes, and its hash in the manifest with it."""
+    assert old in content["runs/0001.json"]
+    content["runs/0001.json"] = content["runs/0001.json"].replace(old, new, 1)
+    digest = sha256(content["runs/0001.json"]).hexdigest()
+    edit_manifest(content, lambda manifest: manifest["runs"][0].update(sha256=digest))
+
+
+def nested(levels: int) -> list[Any]:
+    inner: list[Any] = []
+    for _ in range(levels):
+        inner = [inner]
+    return inner
 
 
 def artefact_name(content: Members) -> str:
@@ -156,6 +174,52 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
         run_edit(lambda r: r["attempts"][0]["artefacts"][0].update(kind="histograms")),
         "holds no histograms",
     ),
+    "deeply nested": (
+        run_edit(lambda r: r["run"]["host"]["facts"].update(x=nested(70))),
+        "nested more than 64 levels",
+    ),
+    "nested as deeply as nobody reads": (
+        lambda c: raw_run(c, b'"seed":7', b'"x":' + b"[" * 50_000 + b"]" * 50_000 + b',"seed":7'),
+        "nested more than 64 levels",
+    ),
+    "not a number": (
+        run_edit(lambda r: r["attempts"][0]["measurements"][0].update(value=float("nan"))),
+        "NaN is no number of JSON",
+    ),
+    "infinite": (
+        lambda c: raw_run(c, b'"value":3.5', b'"value":1e999'),
+        "a number is beyond",
+    ),
+    "larger than a database's integers": (
+        run_edit(lambda r: r["run"].update(seed=10**30)),
+        "a whole number is beyond",
+    ),
+    "half of a surrogate pair": (
+        run_edit(lambda r: r["run"].update(title="\ud800")),
+        "surrogate",
+    ),
+    "a number as text": (run_edit(lambda r: r["run"].update(seed="7")), "run.seed"),
+    "compares nothing": (run_edit(lambda r: r["run"]["spec"].pop("compare")), "spec.compare"),
+    "compares no factor": (
+        run_edit(lambda r: r["run"]["spec"]["compare"].update(factor="x")),
+        "compare.factor 'x' is no factor",
+    ),
+    "figures published elsewhere": (
+        run_edit(lambda r: r["run"]["spec"].update(published="../../x")),
+        "spec.published",
+    ),
+    "a factor without a level": (
+        run_edit(lambda r: r["treatments"][0]["levels"].clear()),
+        "has no level of server",
+    ),
+    "millions of values": (
+        lambda c: raw_run(c, b'"seed":7', b'"x":[' + b"[]," * 4_100_000 + b'[]],"seed":7'),
+        "more than 8,000,000 values",
+    ),
+    "packed to a thousandth": (
+        lambda c: c.update({artefact_name(c): bytes(300 << 20)}),
+        "more than 200 times its own size",
+    ),
     "measured twice": (
         run_edit(lambda r: twice(r["attempts"][0], "measurements")),
         "measurement .* is there 2 times",
@@ -199,14 +263,17 @@ def test_a_changed_bit_is_refused_or_changes_nothing(
     content = bytearray(exported.read_bytes())
     content[int(place * len(content))] ^= 1 << bit
     (tmp_path / "changed.zip").write_bytes(content)
-    with portable.reading(exported) as bundle:
-        runs = bundle.runs
+    with bundle.reading(exported) as found:
+        runs = [found.run(entry) for entry in found.runs]
     with (
         contextlib.suppress(UserError),
-        portable.reading(tmp_path / "changed.zip") as changed,
+        Artefacts(tmp_path / "files").staging() as staged,
+        bundle.reading(tmp_path / "changed.zip") as changed,
     ):
-        assert changed.runs == runs  # the bit was in a date or another field nobody reads
-        assert len(list(changed.artefacts_of(runs))) == 3
+        # The bit was in a date or another field nobody reads.
+        assert [changed.run(entry) for entry in changed.runs] == runs
+        changed.stage(staged)
+        assert len(list(staged.directory.iterdir())) == 3
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
@@ -262,3 +329,57 @@ def test_an_export_that_cannot_be_written_leaves_nothing(exported: Path, tmp_pat
         with pytest.raises(Exception, match="cannot be written"):
             store.export_runs(["one"], tmp_path / "file" / "more.zip")
     assert not list(tmp_path.glob("*more*"))
+
+
+def test_an_import_that_fails_while_it_writes_leaves_nothing(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files are in their places by then, and all rows but the last are inserted."""
+    with Store.open(tmp_path / "target.sqlite") as store:
+        kept = begun("mine")
+        store.begin_run(kept.run, kept.treatments, kept.trials)
+        attempt = store.claim(kept.trials[0].id, OWNER, NOW, is_alive=alive)
+        assert attempt is not None
+        store.finish(attempt, result(log=b"one"), LATER)  # which the export holds too
+        before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+
+        def interrupted(self: Artefacts, *arguments: Any) -> None:
+            adopt(self, *arguments)
+            raise KeyboardInterrupt
+
+        adopt = Artefacts.adopt
+        monkeypatch.setattr(Artefacts, "adopt", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.import_file(exported)
+        monkeypatch.undo()
+        assert [run.id for run in store.list_runs()] == ["mine"]
+        assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+        assert store.import_file(exported).added == ("one", "two")
+
+
+def test_what_a_killed_import_left_is_removed_by_the_next_command(
+    exported: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "target.sqlite"
+    child = os.fork()
+    if child == 0:
+        Artefacts.adopt = dying_after(Artefacts.adopt)  # type: ignore[method-assign]
+        with Store.open(path) as store:
+            store.import_file(exported)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    left = [file for file in (tmp_path / "target.sqlite.artefacts").rglob("*") if file.is_file()]
+    assert len(left) >= 3
+    with Store.open(path) as store:
+        assert not (tmp_path / "target.sqlite.artefacts").exists()
+        assert store.list_runs() == []
+        assert store.import_file(exported).added == ("one", "two")
+        assert store.load_run("one").attempts[0].histograms
+
+
+def dying_after(adopt: Callable[..., None]) -> Callable[..., None]:
+    def dying(*arguments: Any) -> None:
+        adopt(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return dying

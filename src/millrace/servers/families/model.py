@@ -14,6 +14,7 @@ from millrace.servers.model import InstalledServer, Option
 class Site:
     """Where one instance lives, as its family needs to know it to write a command line.
 
+    The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
     ``user_argument`` is the name for the server's own ``--user``, only where the server has to run
     as root; ``password`` is the one of every account.
     """
@@ -23,6 +24,7 @@ class Site:
     data_dir: Path
     tmp_dir: Path
     load_dir: Path
+    run_dir: Path
     socket: Path
     port: int
     user_argument: str | None
@@ -31,7 +33,7 @@ class Site:
     @property
     def pid_file(self) -> Path:
         """Where the server writes its process number down, just before it takes connections."""
-        return self.directory / "mysqld.pid"
+        return self.run_dir / "mysqld.pid"
 
 
 @dataclass(frozen=True)

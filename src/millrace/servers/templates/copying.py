@@ -84,8 +84,8 @@ class _Job:
 def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
     """Copy the directories and files of ``source`` into ``target``, which is there and empty.
 
-    Raises OSError. When it fails or is interrupted its threads have ended, and what they wrote is
-    left to the caller.
+    Links, sockets and the like are left out. Raises OSError. When it fails or is interrupted its
+    threads have ended, and what they wrote is left to the caller.
     """
     job = _Job(owner)
     files: list[tuple[int, Path, Path]] = []
@@ -94,10 +94,10 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
         for each in directories:
             (into / each).mkdir()
             _take_after(into / each, (directory / each).lstat(), owner)
-        files += [
-            ((directory / each).lstat().st_size, directory / each, into / each)
-            for each in file_names
-        ]
+        for each in file_names:
+            status = (directory / each).lstat()
+            if stat.S_ISREG(status.st_mode):
+                files.append((status.st_size, directory / each, into / each))
     files.sort(key=lambda entry: entry[0], reverse=True)  # the longest work first
     with ThreadPoolExecutor(_THREADS) as threads:
         try:
@@ -113,7 +113,10 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
 
 def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
     """Make the copy, with owner, mode and size; what is left to be filled are the parts."""
-    with original.open("rb", buffering=0) as source, copy.open("xb", buffering=0) as target:
+    with (
+        open(original, "rb", buffering=0, opener=_without_links) as source,
+        open(copy, "xb", buffering=0, opener=_without_links) as target,
+    ):
         status = os.fstat(source.fileno())
         _take_after(copy, status, job.owner)
         if job.clones and _cloned(source.fileno(), target.fileno()):
@@ -200,15 +203,20 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
 @contextlib.contextmanager
 def _opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | (os.O_DIRECT if direct else 0))
+        descriptor = _without_links(path, flags | (os.O_DIRECT if direct else 0))
     except OSError as error:
         if not direct or error.errno != errno.EINVAL:
             raise
-        descriptor = os.open(path, flags | os.O_CLOEXEC)  # no direct I/O on this file system
+        descriptor = _without_links(path, flags)  # no direct I/O on this file system
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _without_links(path: str | Path, flags: int) -> int:
+    """Open the file of this very name: what a server left there may lead anywhere."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def _take_after(path: Path, original: os.stat_result, owner: Owner) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from millrace import __version__
 from millrace.servers import families, option_names
 from millrace.servers.model import FittedOptions, InstalledServer, Option
-from millrace.servers.provenance import program_sha256
+from millrace.servers.provenance import sha256
 
 FORMAT = 1  # of a template; one of another format is never found, and is evicted like any other
 
@@ -60,7 +60,7 @@ def key(
             "name": server.name,
             "family": server.family,
             "version": server.version,
-            "program_sha256": program_sha256(server.program),
+            "program_sha256": sha256(server.program),
             "artefacts": [artefact.sha256 for artefact in server.provenance.artefacts],
         },
         "user": user,

@@ -128,17 +128,20 @@ def restore_into(
         raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
     began = time.monotonic()
     try:
+        # Nobody else reaches the files before all of them are there.
+        Owner(os.geteuid(), os.getegid()).take(data_dir)
         with keeping.in_use(template):
             copied = copy_tree(template.data_dir, data_dir, owner)
         page_cache.bring(data_dir, state)
+        owner.take(data_dir)
     except OSError as error:
-        empty(data_dir)
+        _empty_for(owner, data_dir)
         raise HostProblem(
             f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
             remedy="free space there, or name another place with MILLRACE_WORK",
         ) from error
     except BaseException:
-        empty(data_dir)
+        _empty_for(owner, data_dir)
         raise
     return Restored(time.monotonic() - began, copied.how, copied.bytes, state)
 
@@ -152,6 +155,11 @@ def empty(directory: Path) -> None:
             Path(entry.path).unlink()
 
 
+def _empty_for(owner: Owner, directory: Path) -> None:
+    empty(directory)
+    owner.take(directory)
+
+
 def _make(
     instance: Instance, key: TemplateKey, draft: Path, facts: dict[str, Any], made_s: float
 ) -> Template:
@@ -160,10 +168,14 @@ def _make(
     Publishing comes last: what fails after it would find the data directory gone for good.
     """
     data_dir, kept = instance.data_dir, draft / manifest.DATA
+    state = data_dir.stat()
+    theirs, ours = Owner(state.st_uid, state.st_gid), Owner(os.geteuid(), os.getegid())
     try:
         _move(data_dir, kept)
         _leave_out(kept, instance.options)
         page_cache.bring(kept, "cold")
+        # User ids of instances are used again, so a template belongs to none of them.
+        _give_all(kept, ours)
         apparent, allocated = manifest.usage(kept)
         template = Template(
             key=key,
@@ -183,7 +195,16 @@ def _make(
         moved = not data_dir.exists() or not any(data_dir.iterdir())
         if moved and kept.exists():
             kept.rename(data_dir)
+            _give_all(data_dir, theirs)
         raise
+
+
+def _give_all(directory: Path, owner: Owner) -> None:
+    """Give a directory to ``owner``, with everything below it."""
+    owner.take(directory)
+    for at, directories, files in os.walk(directory):
+        for name in (*directories, *files):
+            owner.take(Path(at) / name)
 
 
 def _move(data_dir: Path, kept: Path) -> None:
@@ -224,9 +245,13 @@ def _refuse_what_is_not_whole(instance: Instance) -> None:
             f"{outside.name} = {outside.value} leads out of the data directory, "
             "and what lies there would not be in a template"
         )
+    owner = instance.data_dir.stat().st_uid
     for path, status in manifest.walk(instance.data_dir):
+        name = path.relative_to(instance.data_dir)
         if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
-            raise NotKept(f"{path.relative_to(instance.data_dir)} leads out of the data directory")
+            raise NotKept(f"{name} leads out of the data directory")
+        if stat.S_ISREG(status.st_mode) and (status.st_uid != owner or status.st_nlink > 1):
+            raise NotKept(f"{name} is a file of another place too, or of another user")
 
 
 def _leave_out(data_dir: Path, options: FittedOptions) -> None:

@@ -82,12 +82,18 @@ def survey(data_dir: Path) -> tuple[KeptFile, ...]:
 
 
 def walk(data_dir: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Everything below a directory that is not a directory itself, with its state."""
-    for at, directories, names in os.walk(data_dir):
-        links = [name for name in directories if (Path(at) / name).is_symlink()]
-        for name in [*names, *links]:
-            path = Path(at) / name
-            yield path, path.lstat()
+    """Everything below a directory that is not a directory itself, with its state.
+
+    No link is followed, and no depth ends the walk: a server may have made anything there.
+    """
+    waiting = [data_dir]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                else:
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)
 
 
 def usage(data_dir: Path) -> tuple[int, int]:

@@ -49,9 +49,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory) -> InstalledServer:
+def small(own_places: Path) -> InstalledServer:
     """A server that never runs here: only its data directory is of interest."""
-    tree = small_servers.tree(tmp_path_factory.mktemp("small") / "tree")
+    tree = small_servers.tree(own_places / "small/tree")
     layout = Layout("tree", "tree/bin/mysqld", "tree/share")
     made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
     return server(made, tree.parent)
@@ -69,6 +69,9 @@ def loaded(
         (data / "ibdata1").write_bytes(b"system")
         (data / "auto.cnf").write_text("server-uuid")
         (data / "ib_buffer_pool").write_text("1,2\n")
+        status = data.stat()
+        for path in data.rglob("*"):
+            os.chown(path, status.st_uid, status.st_gid)
         yield instance
 
 

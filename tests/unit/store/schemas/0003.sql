@@ -160,7 +160,7 @@ CREATE TABLE runs (
 	millrace_command TEXT NOT NULL, 
 	CONSTRAINT pk_runs PRIMARY KEY (id)
 );
-INSERT INTO "runs" VALUES('study-1','digest','study','A study','smoke','2026-05-01T12:00:00Z',7,2,0.02,'host','{"cpu":{"threads":2}}','{"millrace":"0.1.0"}','{"factors":[{"name":"server","levels":["a","b"],"aliases":{}}]}','[experiment]
+INSERT INTO "runs" VALUES('study-1','digest','study','A study','smoke','2026-05-01T12:00:00Z',7,2,0.02,'host','{"cpu":{"threads":2}}','{"millrace":"0.1.0"}','{"workload":{"name":"load-data","metrics":{"throughput":{"title":"rows a second","unit":"rows/s","direction":"higher","numerator":["rows"],"denominator":["load_duration_s"],"primary":true}}},"factors":[{"name":"server","levels":["a","b"],"aliases":{}}],"compare":{"factor":"server","base":"a"},"configurations":{},"parameters":{}}','[experiment]
 ','');
 CREATE TABLE servers (
 	sha256 VARCHAR(64) NOT NULL, 

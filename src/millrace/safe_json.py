@@ -1,0 +1,129 @@
+"""Reading JSON that somebody else wrote: bounded in bytes, values, depth, text and magnitude.
+
+Python's own reader takes ``NaN``, integers of any length and lone surrogates, ends with
+RecursionError where brackets are nested deeply, and makes 64 bytes of memory of two bytes of text.
+What this module returns can be stored, computed with and written again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a document may hold at most.
+
+    ``values`` bounds the number of its values, counted by commas and brackets (those in texts too,
+    so that the count is an upper bound); ``depth`` the levels of brackets; ``text_chars`` each text
+    and key; ``largest`` whole numbers, ``magnitude`` others.
+    """
+
+    size_bytes: int = 1 << 20
+    values: int = 100_000
+    depth: int = 32
+    text_chars: int = 1 << 16
+    largest: int = 2**63 - 1
+    magnitude: float = 1e20
+
+
+SMALL = Limits()
+"""For a document of one record: a lock, a manifest, an answer of a program."""
+
+
+class JsonRefused(ValueError):
+    """The text is not JSON, or exceeds a limit; the message says which."""
+
+
+def parse(content: bytes | str, limits: Limits = SMALL) -> Any:
+    """Return the value that ``content`` holds; raise JsonRefused for anything else."""
+    text = _text(content, limits)
+    values = 1 + sum(text.count(sign) for sign in ",[{")
+    if values > limits.values:
+        raise JsonRefused(f"more than {limits.values:,} values")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise JsonRefused(f"nested more than {limits.depth} levels deep") from None
+    except JsonRefused:
+        raise
+    except ValueError as error:
+        raise JsonRefused(str(error)) from None
+    _check(value, limits)
+    return value
+
+
+def parse_object(content: bytes | str, limits: Limits = SMALL) -> dict[str, Any]:
+    """Return the JSON object that ``content`` holds; raise JsonRefused for anything else."""
+    value = parse(content, limits)
+    if not isinstance(value, dict):
+        raise JsonRefused("not a JSON object")
+    return value
+
+
+def read(path: Path, limits: Limits = SMALL) -> Any:
+    """Return the value in the file at ``path``, of which no more than the limit is read.
+
+    Raises OSError for a file that cannot be read and JsonRefused for what it holds.
+    """
+    with path.open("rb") as file:
+        return parse(read_bounded(file, limits.size_bytes), limits)
+
+
+def read_bounded(file: BinaryIO, size_bytes: int) -> bytes:
+    """Return the rest of ``file``; raise JsonRefused when that is more than ``size_bytes``."""
+    content = file.read(size_bytes + 1)
+    if len(content) > size_bytes:
+        raise JsonRefused(f"larger than {size_bytes:,} bytes")
+    return content
+
+
+def _text(content: bytes | str, limits: Limits) -> str:
+    if len(content) > limits.size_bytes:
+        raise JsonRefused(f"larger than {limits.size_bytes:,} bytes")
+    if isinstance(content, str):
+        return content
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonRefused(f"not UTF-8 (byte {error.start})") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise JsonRefused(f"{name} is no number of JSON")
+
+
+def _check(value: Any, limits: Limits) -> None:
+    """Raise JsonRefused where a value, or one inside it, exceeds a limit."""
+    level = [value]
+    for left in range(limits.depth, -1, -1):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict | list):
+                if not left:
+                    raise JsonRefused(f"nested more than {limits.depth} levels deep")
+                inner.extend(each.values() if isinstance(each, dict) else each)
+                for key in each if isinstance(each, dict) else ():
+                    _check_text(key, limits)
+            elif isinstance(each, str):
+                _check_text(each, limits)
+            elif isinstance(each, int) and abs(each) > limits.largest:
+                raise JsonRefused(f"a whole number is beyond ±{limits.largest}")
+            elif isinstance(each, float) and not abs(each) <= limits.magnitude:
+                raise JsonRefused(f"a number is beyond ±{limits.magnitude:g}")
+        level = inner
+
+
+def _check_text(text: str, limits: Limits) -> None:
+    if len(text) > limits.text_chars:
+        raise JsonRefused(f"a text is longer than {limits.text_chars:,} characters")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise JsonRefused(
+                "a text holds half of a surrogate pair, which is no character"
+            ) from None

@@ -1,0 +1,79 @@
+"""Runs a server program once, for what it prints, before anything is known of it.
+
+The program of an archive may be anything. So it runs as a user of its own where millrace is root,
+with nothing of millrace's environment, for a limited time, and may write no more than a little.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.servers import launch, processes, users
+
+# Limits of a process (setrlimit): no core, files of 2048 * 512 bytes at most, seconds of CPU time.
+_LIMITED = 'ulimit -c 0; ulimit -f 2048; ulimit -t 60; exec "$@"'
+_OUTPUT_LIMIT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Printed:
+    """How a run ended, and the beginning of what it wrote to standard output and error."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def run(
+    name: str, argv: Sequence[str], env: Mapping[str, str], arguments: Sequence[str], limit_s: float
+) -> Printed:
+    """Run the program of the server ``name``; whatever it started has ended afterwards.
+
+    Raises OSError or TimeoutExpired where it does not run, and HostProblem where the user that it
+    is to run as does not reach it.
+    """
+    with (
+        users.reserved() as uid,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
+        if uid is not None:
+            places = [*map(Path, argv), *map(Path, env.get("LD_LIBRARY_PATH", "").split(":"))]
+            launch.require_reach(name, uid, [place for place in places if place.is_absolute()])
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _LIMITED, "sh", *argv, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            env={**launch.BARE_ENVIRONMENT, "HOME": "/nonexistent", **env},
+            cwd="/",
+            start_new_session=True,
+            user=uid,
+            group=uid,
+            extra_groups=None if uid is None else [],
+        )
+        try:
+            status = process.wait(limit_s)
+        finally:
+            _end(process, uid)
+        written = []
+        for file in (output, errors):
+            file.seek(0)
+            written.append(file.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace"))
+        return Printed(status, *written)
+
+
+def _end(process: subprocess.Popen[bytes], uid: int | None) -> None:
+    """End the program and what it started: its session's, and all of a user of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if uid is not None:
+        processes.end_all_of(uid)

@@ -1,0 +1,42 @@
+"""Text of others, made safe to show: control and invisible characters become visible escapes.
+
+A server's version, an error text, a name in a CSV file or an imported run may hold escape sequences
+that a terminal obeys (OSC 52 sets the clipboard), or bidirectional and zero-width characters that
+make a line look like another one. Everything that millrace prints or writes as text passes through
+here; ``cli/console.py`` and ``report/write.py`` are the boundaries that apply it.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Unicode's categories Cc, Cf, Cs, Zl and Zp but for tab, newline and the end of a line of RFC 4180,
+# and letters and marks that are drawn as nothing. A test compares them with Python's tables.
+_HIDDEN = re.compile(
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f"
+    r"\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000110bd\U000110cd"
+    r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
+
+
+def shown(text: str) -> str:
+    """Return ``text`` with visible escapes, such as ``\\x1b``, for all that is not drawn."""
+    return _HIDDEN.sub(_escape, text)
+
+
+def shown_json(document: str) -> str:
+    """Return a JSON document with such characters escaped as JSON does it: it holds the same."""
+    return _HIDDEN.sub(_json_escape, document)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x100:
+        return r"\r" if found[0] == "\r" else f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -1,0 +1,265 @@
+"""Records that are checked: from rows of a store, which may be damaged, and from exported files.
+
+Both are held to the same rules, so that what a report reads by key is there, whichever way a run
+came. What is wrong raises NotARecord.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from millrace.store.documents import (
+    MOST_BLOCKS,
+    Build,
+    HostFacts,
+    InstanceFacts,
+    Spec,
+    instant,
+)
+from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
+from millrace.store.records import RunRecord, StoredAttempt, StoredRun
+
+T = TypeVar("T")
+
+# Beyond these, ratios and their squares would not be finite.
+_LARGEST, _SMALLEST = 1e20, 1e-20
+_ERRORS, _ERRORS_OF_A_CODE = re.compile("errors_"), re.compile("errors_[0-9]{1,9}")
+_LONGEST_NAME = 256
+
+
+class NotARecord(ValueError):
+    """Plain values that are no record, or records that contradict each other."""
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def record(kind: type[T], /, **values: Any) -> T:
+    """Make a record of plain values and other records; raise NotARecord for wrong types."""
+    try:
+        made: T = _adapter(cast(Any, kind)).validate_python(values)
+    except ValidationError as error:
+        raise NotARecord(f"{kind.__name__}: {first(error)}") from error
+    return made
+
+
+def from_json(kind: type[T], content: bytes) -> T:
+    """Make a record of JSON, without any conversion of types; raise NotARecord for wrong types."""
+    try:
+        made: T = _adapter(cast(Any, kind)).validate_json(content, strict=True)
+    except ValidationError as error:
+        raise NotARecord(first(error)) from error
+    return made
+
+
+def document(where: str, model: type[BaseModel], value: object) -> None:
+    """Raise NotARecord, with the place ``where``, for a value that the model refuses."""
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        raise NotARecord(f"{where}.{first(error)}") from error
+
+
+def first(error: ValidationError) -> str:
+    """Return the first problem of an error, with its place where that is known."""
+    one = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in one["loc"])
+    return f"{where}: {one['msg']}" if where else one["msg"]
+
+
+def run(checked: RunRecord) -> RunRecord:
+    """Return the run if its documents can be read by key; raise NotARecord if not."""
+    document("spec", Spec, checked.spec)
+    document("host", HostFacts, checked.host.facts)
+    _instant(f"run {checked.id}: created_utc", checked.created_utc)
+    for name in (checked.id, checked.name, checked.scale):
+        if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
+            raise NotARecord(f"{name!r} cannot be the name of a run")
+    if not 0 < checked.margin < 1:
+        raise NotARecord(f"run {checked.id}: margin is {checked.margin}")
+    if not 0 <= checked.blocks <= MOST_BLOCKS:
+        raise NotARecord(f"run {checked.id}: blocks is {checked.blocks}")
+    return checked
+
+
+def stored_run(stored: StoredRun) -> None:
+    """Raise NotARecord where parts of a run contradict each other or cannot be read by key."""
+    for problem in _contradictions(stored):
+        raise NotARecord(f"run {stored.run.id}: {problem}")
+
+
+def _contradictions(stored: StoredRun) -> Iterator[str]:
+    spec = Spec.model_validate(stored.run.spec)
+    treatments = {treatment.id for treatment in stored.treatments}
+    yield from duplicates("treatment", [treatment.id for treatment in stored.treatments])
+    for treatment in stored.treatments:
+        missing = [name for name in spec.factor_names if name not in treatment.levels]
+        if missing:
+            yield f"treatment {treatment.id} has no level of {missing[0]}"
+        for name, level in treatment.resolved.items():
+            is_configuration = name.rpartition(".")[2] == "configuration"
+            if is_configuration and level not in spec.configurations:
+                yield f"treatment {treatment.id} has an undefined configuration {level!r}"
+        yield from _numbers(spec, {**stored.run.spec.get("parameters", {}), **treatment.levels})
+    trials = {trial.id for trial in stored.trials}
+    for trial in stored.trials:
+        if trial.treatment_id not in treatments:
+            yield f"trial {trial.id} is of an unknown treatment {trial.treatment_id}"
+        if not 0 <= trial.block < MOST_BLOCKS:
+            yield f"trial {trial.id} is of block {trial.block}"
+    for attempt in stored.attempts:
+        if attempt.trial_id not in trials:
+            yield f"an attempt is of an unknown trial {attempt.trial_id}"
+        yield from _of_attempt(attempt)
+    yield from duplicates("attempt", [(a.trial_id, a.number) for a in stored.attempts])
+    for outcome in ("finished", None):
+        ended = [a.trial_id for a in stored.attempts if a.outcome == outcome]
+        yield from duplicates(f"{outcome or 'open'} attempt of trial", ended)
+
+
+def _numbers(spec: Spec, chosen: Mapping[str, Any]) -> Iterator[str]:
+    for name, most in spec.whole_numbers().items():
+        value = chosen.get(name)
+        if value is not None and (not _is_number(value) or not 0 <= value <= most):
+            yield f"{name} is {value!r}"
+
+
+def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
+    where = f"attempt {attempt.number} of trial {attempt.trial_id}"
+    for utc in (attempt.started_utc, attempt.ended_utc):
+        if utc is not None:
+            _instant(where, utc)
+    if attempt.outcome == "finished" and attempt.ended_utc is None:
+        yield f"{where} finished at no time"
+    yield from duplicates("step", [step.position for step in attempt.steps])
+    yield from duplicates("role", [instance.role for instance in attempt.instances])
+    yield from duplicates("measurement", [(m.role, m.name) for m in attempt.measurements])
+    for instance in attempt.instances:
+        document(f"{where}, facts", InstanceFacts, instance.facts)
+        document(f"{where}, build", Build, instance.server.build)
+    for step in attempt.steps:
+        if not (_is_measurable(step.started_s) and _is_measurable(step.duration_s)):
+            yield f"{where}: step {step.name} took {step.duration_s} s"
+    for measured in attempt.measurements:
+        if not _is_measurable(measured.value):
+            yield f"{where}: {measured.name} is {measured.value}"
+        if _ERRORS.match(measured.name) and not _ERRORS_OF_A_CODE.fullmatch(measured.name):
+            yield f"{where}: {measured.name} counts errors of no code"
+
+
+def series(checked: SeriesRecord) -> SeriesRecord:
+    """Return the series of a history; raise NotARecord where its margin is no fraction."""
+    if not 0 < checked.margin < 1:
+        raise NotARecord(f"series {checked.id}: margin is {checked.margin}")
+    return checked
+
+
+def change(checked: ChangeRecord) -> ChangeRecord:
+    """Return the change of a level; raise NotARecord for instants and ratios that are none."""
+    where = f"change {checked.id}"
+    _instant(where, checked.found_utc)
+    again = checked.remeasured
+    if again is not None:
+        _instant(where, again.utc)
+    known = [again.ratio, again.low, again.high] if again else []
+    ratios = [checked.ratio, checked.low, checked.high, *known]
+    if not all(ratio is None or _is_ratio(ratio) for ratio in ratios):
+        raise NotARecord(f"{where}: a ratio is not above 0, or not finite")
+    return checked
+
+
+def point(checked: PointRecord) -> None:
+    """Raise NotARecord for a point of a history with values of wrong types, or with no ratio.
+
+    A store may hold millions of points, so their types are compared without a model.
+    """
+    of = checked
+    values = (
+        of.label, of.place, of.level, of.build, of.ratio, of.low, of.high, of.n_blocks, of.log_sd,
+    )  # fmt: skip
+    if not all(type(value) in types for value, types in zip(values, _POINT, strict=True)):
+        raise NotARecord(f"point {of.label!r} has a value of a wrong type")
+    ratios = (of.ratio, of.low, of.high)
+    if not all(ratio is None or _is_ratio(ratio) for ratio in ratios):
+        raise NotARecord(f"point {of.label}: a ratio is not above 0, or not finite")
+    if not (of.log_sd is None or 0 <= of.log_sd <= _LARGEST):
+        raise NotARecord(f"point {of.label}: log_sd is {of.log_sd}")
+
+
+def history_part(part: HistoryPart, runs: Collection[str]) -> None:
+    """Raise NotARecord where points and changes contradict each other or are of unknown runs."""
+    for problem in _contradictions_of(part, runs):
+        raise NotARecord(problem)
+    for each in part.series:
+        series(each)
+    for _, each_point in part.points:
+        point(each_point)
+        date_of(each_point.run_id, each_point.at_utc)
+    for each_change in part.changes:
+        change(each_change)
+
+
+def _contradictions_of(part: HistoryPart, runs: Collection[str]) -> Iterator[str]:
+    known, states = {each.id for each in part.series}, {each.id for each in part.states}
+    places = [(of, point.label) for of, point in part.points]
+    yield from duplicates("series", [each.id for each in part.series])
+    yield from duplicates("state", [each.id for each in part.states])
+    yield from duplicates("point", places)
+    yield from duplicates("point", [(of, p.run_id, p.place) for of, p in part.points])
+    yield from duplicates("change", [change.id for change in part.changes])
+    for of, point in part.points:
+        if of not in known or point.state not in states or point.run_id not in runs:
+            yield f"point {point.label} is of an unknown series, state or run"
+    of_points = set(places)
+    for change in part.changes:
+        if (change.series, change.label) not in of_points:
+            yield f"change {change.id} is of an unknown point"
+
+
+_NUMBER_OR_NONE = frozenset((float, int, type(None)))
+_POINT = (
+    frozenset((str,)), frozenset((int,)), frozenset((str, int, float, bool)),
+    frozenset((str, type(None))), frozenset((float, int)), _NUMBER_OR_NONE, _NUMBER_OR_NONE,
+    frozenset((int,)), _NUMBER_OR_NONE,
+)  # fmt: skip
+
+
+def date_of(run_id: str, at_utc: str) -> None:
+    """Raise NotARecord where the date of a recorded run is none."""
+    _instant(f"recorded run {run_id!r}", at_utc)
+
+
+def _is_ratio(value: float) -> bool:
+    return _SMALLEST <= value <= _LARGEST
+
+
+def _instant(where: str, text: str) -> None:
+    try:
+        instant(text)
+    except (ValueError, AttributeError) as error:
+        raise NotARecord(f"{where}: {text!r} is no instant ({error})") from error
+
+
+def _is_number(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(cast(float, value))
+
+
+def _is_measurable(value: float) -> bool:
+    return value == 0 or _SMALLEST <= abs(value) <= _LARGEST
+
+
+def duplicates(kind: str, ids: Sequence[Any]) -> Iterator[str]:
+    """Name each id that is there more than once."""
+    for name, count in Counter(ids).items():
+        if count > 1:
+            yield f"{kind} {name} is there {count} times"

@@ -1,0 +1,113 @@
+"""Importing a portable file: all of it in one transaction, or nothing at all.
+
+Procedure. The file is checked, and its artefacts are written into a place of their own beside those
+of the store. In one transaction the runs that are new are inserted and the artefacts they refer to
+are moved to their places, after a list of them was written. An import that fails removes what the
+list names and no run refers to; after one that was killed the next command that writes does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, select
+
+from millrace.errors import UserError
+from millrace.store import bundle, rows, schema
+from millrace.store.artefacts import Artefacts, Staged
+from millrace.store.histories import add_part
+from millrace.store.records import StoredRun
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Ids of the runs that were added, and of those that were there already."""
+
+    added: tuple[str, ...]
+    present: tuple[str, ...]
+
+
+def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Imported:
+    """Add the runs of a file; see ``Store.import_file``."""
+    with bundle.reading(path) as found, artefacts.staging() as staged:
+        found.stage(staged)
+        try:
+            with writing() as connection:
+                return _add(connection, path, found, artefacts, staged)
+        except BaseException:
+            _settle(artefacts, staged, writing)
+            raise
+
+
+def settle_killed(artefacts: Artefacts, writing: Transaction) -> None:
+    """Remove what killed imports left."""
+    for staged in artefacts.unsettled():
+        _settle(artefacts, staged, writing)
+
+
+def referred(connection: Connection, names: Collection[str]) -> set[str]:
+    """Return those of the artefacts ``names`` that a run refers to."""
+    kept = schema.attempt_artefacts.c.sha256
+    return {name for name in connection.scalars(select(kept).distinct()) if name in names}
+
+
+def _add(
+    connection: Connection,
+    path: Path,
+    found: bundle.Bundle,
+    artefacts: Artefacts,
+    staged: Staged,
+) -> Imported:
+    known = set(connection.scalars(select(schema.runs.c.id)))
+    added = [entry for entry in found.runs if entry.id not in known]
+    new = {entry.id for entry in added}
+    trials = [trial for trial, run_id in found.trials.items() if run_id in new]
+    _refuse_known_trials(connection, path, trials)
+    names: dict[str, None] = {}
+    for entry in added:
+        stored = found.run(entry)
+        _insert(connection, stored)
+        names |= dict.fromkeys(a.sha256 for each in stored.attempts for a in each.artefacts)
+    add_part(connection, found.history)
+    artefacts.adopt(staged, names)
+    return Imported(
+        added=tuple(entry.id for entry in added),
+        present=tuple(entry.id for entry in found.runs if entry.id in known),
+    )
+
+
+def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
+    """Remove files that an import moved to their places and no run refers to."""
+    names = staged.adopted()
+    if names:
+        with writing() as connection:
+            artefacts.discard(names - referred(connection, names))
+
+
+def _insert(connection: Connection, stored: StoredRun) -> None:
+    run_id = stored.run.id
+    connection.execute(insert(schema.runs).values(**rows.run_row(stored.run)))
+    rows.insert_missing(
+        connection, schema.treatments, [rows.treatment_row(run_id, t) for t in stored.treatments]
+    )
+    rows.insert_missing(
+        connection, schema.trials, [rows.trial_row(run_id, t) for t in stored.trials]
+    )
+    for attempt in stored.attempts:
+        rows.insert_attempt(connection, attempt)
+
+
+def _refuse_known_trials(connection: Connection, path: Path, trials: Sequence[str]) -> None:
+    known = set(connection.scalars(select(schema.trials.c.id)))
+    for trial in trials:
+        if trial in known:
+            raise UserError(
+                f"{path}: trial {trial} is already in the store, as one of another run; "
+                "nothing was imported",
+                remedy="import it into a store of its own with --store PATH",
+            )

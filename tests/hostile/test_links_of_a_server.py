@@ -1,0 +1,179 @@
+"""A process of a server's user plants links where root writes or reads: nothing outside changes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.runner.own_server import sizes
+from millrace.servers import instances, places, templates
+from millrace.servers.instances import Instance
+from millrace.servers.manifest import Layout, Manifest, server
+from millrace.servers.model import FittedOptions, Provenance
+from tests.conftest import InstanceOf
+from tests.unit.servers import small_servers
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
+
+SECRET = "root's secret"
+NOTHING = FittedOptions("default", ())
+
+# Puts links to the first argument in the place of the others, as far as it may.
+PLANT = """
+victim=$1; shift
+for place; do
+    mv -T "$place" "$place.away" 2>/dev/null
+    ln -sT "$victim" "$place" 2>/dev/null && echo "planted $place"
+done
+true
+"""
+
+# Outlives its server: leaves the session, and swaps a file for a link for as long as it lives.
+SWAP = """
+setsid sh -c 'echo $$; exec >/dev/null 2>&1; while :; do ln -sT "$0" "$1"; rm "$1"; done' "$@" &
+"""
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file for root's eyes only, where a server's user can go."""
+    file = tmp_path / "victim"
+    file.touch(mode=0o600)
+    file.write_text(SECRET)
+    return file
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Iterator[Instance]:
+    """An instance of a program that only says its version."""
+    tree = small_servers.tree(tmp_path / "small/tree")
+    layout = Layout("tree", "tree/bin/mysqld", "tree/share")
+    made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
+    with instances.create(server(made, tree.parent), NOTHING) as instance:
+        yield instance
+
+
+def as_server(instance: Instance, script: str, *arguments: str | Path) -> str:
+    """Run a script as the user who owns the instance's data directory."""
+    uid = instance.data_dir.stat().st_uid
+    assert uid != 0
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "sh", *map(str, arguments)],
+        user=uid, group=uid, extra_groups=[], cwd="/", check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_what_root_writes_and_reads_by_name_cannot_be_replaced(
+    idle: Instance, victim: Path
+) -> None:
+    rows = idle.load_dir / "rows.tsv"
+    names = [idle.directory / name for name in ("error.log", "output", "init.sql", "rows.tsv")]
+    planted = as_server(idle, PLANT, victim, rows, idle.load_dir, *names)
+    idle.print_of_program(["--no-such-option"], 30)
+    rows.write_text("rows")
+    assert SECRET not in idle.log_tail()
+    assert victim.read_text() == SECRET
+    assert victim.stat().st_mode & 0o777 == 0o600
+    assert planted == ""
+
+
+def test_a_restore_follows_no_link_and_gives_nothing_away(
+    idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
+    key = templates.key(idle.server, NOTHING, {}, user="me")
+    (idle.data_dir / "ibdata1").write_bytes(b"rows")
+    owner = idle.data_dir.stat().st_uid
+    os.chown(idle.data_dir / "ibdata1", owner, owner)
+    kept = templates.save(idle, key, {}, made_s=1)
+    assert {path.stat().st_uid for path in [kept.data_dir, *kept.data_dir.iterdir()]} == {0}
+    idle.restore(kept)
+    assert (idle.data_dir / "ibdata1").stat().st_uid == owner
+    assert idle.data_dir.stat().st_uid == owner
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "hard"])
+def test_a_data_directory_with_a_link_is_not_kept(
+    idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
+    key = templates.key(idle.server, NOTHING, {}, user="me")
+    planted = idle.data_dir / "ib_buffer_pool"
+    if kind == "symbolic":
+        as_server(idle, PLANT, victim, planted)
+    else:
+        os.link(victim, planted)  # where the kernel lets every user do so
+    with pytest.raises(templates.NotKept, match="ib_buffer_pool"):
+        templates.save(idle, key, {}, made_s=1)
+    assert victim.read_text() == SECRET
+    assert victim.stat().st_uid == 0
+
+
+def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_path: Path) -> None:
+    uid = idle.data_dir.stat().st_uid
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        as_server(idle, PLANT, tmp_path / "s", idle.socket)
+        assert idle.socket.is_socket()
+        assert places.open_socket(idle.socket, uid) is None
+        assert places.open_socket(tmp_path / "s", uid) is None
+        descriptor = places.open_socket(tmp_path / "s", 0)
+        assert descriptor is not None
+        (tmp_path / "s").unlink()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(f"/proc/self/fd/{descriptor}")
+            assert places.peer_pid(client) == os.getpid()
+        os.close(descriptor)
+
+
+@pytest.mark.integration
+def test_a_running_server_that_turns_hostile(
+    instance_of: InstanceOf, victim: Path, tmp_path: Path
+) -> None:
+    """All that its user may do in a running instance, before root looks at what it left."""
+    with socket.socket(socket.AF_UNIX) as other, instance_of("mysql-5.7.22") as instance:
+        other.bind(str(tmp_path / "other"))
+        other.listen()
+        other.setblocking(False)
+        instance.query("CREATE DATABASE millrace")
+        table = instance.data_dir / "millrace/t.ibd"
+        as_server(instance, PLANT, tmp_path / "other", instance.socket)
+        as_server(instance, PLANT, victim, table, instance.pid_file, instance.error_log)
+        as_server(instance, PLANT, "/etc", instance.data_dir / "millrace/etc")
+        left = int(as_server(instance, SWAP, victim, instance.data_dir / "swapped"))
+        assert instance.query("SELECT 1") == [("1",)]
+        with pytest.raises(BlockingIOError):
+            other.accept()
+        instance.stop(60)
+        deadline = time.monotonic() + 60
+        while Path(f"/proc/{left}/cmdline").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)  # whoever adopted it has yet to notice that it ended
+        assert not Path(f"/proc/{left}/cmdline").exists()
+        measured = {row.name: row.value for row in sizes(instance.data_dir, None)}
+        on_disk = sum(
+            path.lstat().st_size
+            for path in instance.data_dir.rglob("*")
+            if path.is_file() and not path.is_symlink()
+        )
+        assert measured["data_dir_apparent_bytes"] == on_disk
+        assert SECRET not in instance.log_tail()
+        directory = instance.directory
+    assert not directory.exists()
+    assert victim.read_text() == SECRET
+    assert Path("/etc/passwd").exists()
+
+
+@pytest.mark.integration
+def test_no_instance_reaches_into_another(instance_of: InstanceOf) -> None:
+    with instance_of("mysql-5.7.22") as one, instance_of("mysql-5.7.22") as other:
+        assert one.data_dir.stat().st_uid != other.data_dir.stat().st_uid
+        with pytest.raises(subprocess.CalledProcessError):
+            as_server(one, 'ls "$1"', other.data_dir)

@@ -1,0 +1,92 @@
+"""The program of an archive that somebody made to harm, when it is asked for its version."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from elftools.common.exceptions import ELFError
+
+from millrace.errors import MillraceError
+from millrace.servers import added, elf, users
+from tests.unit.servers import small_servers
+
+SPY = """
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    extern char **environ;
+    FILE *told = fopen("%s", "w");
+    fprintf(told, "%%d %%d\\n", getuid(), getgid());
+    if (fork() == 0) { setsid(); for (;;) pause(); }
+    for (char **each = environ; *each; each++) fprintf(told, "%%s\\n", *each);
+    fclose(told);
+    puts("mysqld  Ver 5.7.99 for Linux");
+    return 0;
+}
+"""
+
+FLOOD = """
+#include <stdio.h>
+int main(void) {
+    puts("mysqld  Ver 5.7.99 for Linux");
+    for (;;) puts("more and more and more and more and more and more and more and more");
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
+
+
+def archive(tmp_path: Path, source: str) -> str:
+    tree = small_servers.tree(tmp_path / "vendor")
+    compiler = ["cc", "-x", "c", "-", "-o", str(tree / "bin/mysqld")]
+    subprocess.run(compiler, input=source, text=True, check=True)
+    return str(small_servers.tarball(tree, tmp_path / "vendor.tar.gz"))
+
+
+def test_it_is_neither_root_nor_told_a_secret_and_leaves_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VERY_SECRET_TOKEN", "hidden")
+    told = tmp_path / "open/told"
+    told.parent.mkdir()
+    told.parent.chmod(0o777)
+    added.add_tarball("spy", "mysql", archive(tmp_path, SPY % told))
+    ids, *environment = told.read_text().splitlines()
+    if os.geteuid() == 0:
+        assert "0" not in ids.split()
+    names = {line.partition("=")[0] for line in environment}
+    assert names <= {"PATH", "LC_ALL", "TZ", "HOME", "LD_LIBRARY_PATH", "PWD"}
+    uid = int(ids.split()[0])
+    if uid != os.geteuid():
+        assert users.pids_of(uid) == []
+
+
+def test_a_flood_of_words_ends_and_the_server_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MillraceError, match="cannot be run on this host"):
+        added.add_tarball("flood", "mysql", archive(tmp_path, FLOOD))
+    assert added.all_added() == []
+
+
+def test_a_damaged_program_is_an_error_of_its_own_kind(tmp_path: Path) -> None:
+    whole = small_servers.program(tmp_path / "mysqld", "5.7.99", "-g").read_bytes()
+    damaged = tmp_path / "damaged"
+    chance = random.Random(7)
+    for _ in range(300):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 12)):
+            # Headers of the file, and those of its sections at its end.
+            place = chance.choice((chance.randrange(64), -chance.randrange(1, 2000)))
+            content[place] = chance.randrange(256)
+        damaged.write_bytes(content)
+        elf.needed(damaged)
+        with suppress(ELFError):
+            elf.read(damaged)

@@ -1,0 +1,119 @@
+"""Run all tests: those that measure the host by themselves, and once more where they failed.
+
+    python -m tests.run -n 3     # options are those of pytest
+
+The summary at the end says which tests were skipped and why, and which had to be tried again.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+_LINES = 10
+_PASSED, _FAILED, _NONE = 0, 1, 5  # exit statuses of pytest: all passed, some failed, none ran
+_WORKERS = re.compile(r"-n\d*|--numprocesses(=.*)?")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of pytest said: its exit status, why each skipped test was skipped, and what each
+    failed test failed with (its first line)."""
+
+    status: int
+    skipped: Mapping[str, str]
+    failed: Mapping[str, str]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests and print the summary; return an exit status."""
+    with tempfile.TemporaryDirectory(prefix="mr-tests-") as place:
+        shared = _pytest(Path(place, "shared.xml"), ["-m", "not quiet", *arguments])
+        if shared.status not in (_PASSED, _FAILED, _NONE):
+            return shared.status
+        alone = ["-m", "quiet", *_without_workers(arguments)]
+        quiet = _pytest(Path(place, "quiet.xml"), [*alone, "--cache-clear"])
+        again = None
+        if quiet.status == _FAILED:
+            only_failed = ["--last-failed", "--last-failed-no-failures=none"]
+            again = _pytest(Path(place, "again.xml"), [*alone, *only_failed])
+    print(*summary(shared, quiet, again), sep="\n")
+    statuses = (shared.status, (again or quiet).status)
+    return next((status for status in statuses if status not in (_PASSED, _NONE)), _PASSED)
+
+
+def summary(shared: Outcome, quiet: Outcome, again: Outcome | None) -> list[str]:
+    """Return the lines that say what was skipped, and what was tried twice."""
+    skipped = {**shared.skipped, **quiet.skipped}
+    lines = [f"{len(skipped)} skipped{':' if skipped else ''}", *_by_reason(skipped)]
+    if again is not None:
+        for test, message in quiet.failed.items():
+            ended = "failed again" if test in again.failed else "passed then"
+            lines.append(f"tried twice, {ended}: {test}: {message}")
+    return lines
+
+
+def _by_reason(skipped: Mapping[str, str]) -> list[str]:
+    """Return a line for each reason, the most frequent first; the last one counts what is left."""
+    tests = defaultdict(list)
+    for test, reason in skipped.items():
+        tests[reason].append(test)
+    ordered = sorted(tests.items(), key=lambda each: (-len(each[1]), each[0]))
+    shown = ordered if len(ordered) < _LINES else ordered[: _LINES - 2]
+    lines = [f"{len(names):5} × {reason} ({_modules(names)})" for reason, names in shown]
+    left = sum(len(names) for _, names in ordered[len(shown) :])
+    return [*lines, f"{left:5} × {len(ordered) - len(shown)} other reasons"] if left else lines
+
+
+def _modules(names: Sequence[str]) -> str:
+    """Return the module that has most of these tests, and how many others have some."""
+    (first, _), *others = Counter(name.partition("::")[0] for name in names).most_common()
+    return f"{first} and {len(others)} more" if others else first
+
+
+def _pytest(report: Path, arguments: Sequence[str]) -> Outcome:
+    command = [sys.executable, "-m", "pytest", f"--junit-xml={report}", *arguments]
+    print("+", *command[1:], flush=True)
+    status = subprocess.run(command, check=False).returncode
+    return read(report, status)
+
+
+def read(report: Path, status: int) -> Outcome:
+    """Return what pytest wrote into its report; nothing where it wrote none."""
+    skipped, failed = {}, {}
+    if report.exists():
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = f"{case.get('classname')}::{case.get('name')}"
+            for said in case:
+                message = " ".join((said.get("message") or "").split())
+                if said.tag == "skipped":
+                    skipped[name] = message
+                elif said.tag in ("failure", "error"):
+                    failed[name] = message[:200]
+    return Outcome(status, skipped, failed)
+
+
+def _without_workers(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without the one that says how many processes run tests."""
+    kept = []
+    rest = iter(arguments)
+    for each in rest:
+        if not _WORKERS.fullmatch(each):
+            kept.append(each)
+        elif each in ("-n", "--numprocesses"):
+            next(rest, None)
+    return kept
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,32 @@
+"""The servers that tests run on: `python -m tests.servers` prints them, one a line.
+
+The catalogue has more. Tests that ask for another one fail, so that a test run can download what it
+needs in advance, and nothing else.
+"""
+
+from __future__ import annotations
+
+NAMES = (
+    "mysql-5.5.9",
+    "mysql-5.5.34",
+    "mysql-5.6.14",
+    "mysql-5.6.24",
+    "mysql-5.7.19",
+    "mysql-5.7.22",
+    "mysql-8.0.12",
+    "mysql-8.0.15",
+    "mysql-8.0.33",
+    "mysql-9.7.4",
+    "mariadb-10.1.8",
+    "mariadb-10.1.13",
+    "mariadb-10.1.23",
+    "mariadb-10.2.11",
+    "mariadb-10.5.29",
+    "mariadb-10.11.5",
+    "mariadb-10.11.19",
+    "mariadb-11.4.5",
+    "mariadb-11.8.9",
+)
+
+if __name__ == "__main__":
+    print(*NAMES, sep="\n")

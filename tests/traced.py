@@ -1,0 +1,20 @@
+"""Tests that trace the kernel's scheduler, and the reason why a host cannot run them."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.observe import tracing
+from millrace.observe.model import Unavailable
+
+
+def _reason() -> str | None:
+    try:
+        tracing.check()
+    except Unavailable as why:
+        return f"{why}; {why.remedy}" if why.remedy else why.message
+    return None
+
+
+_REASON = _reason()
+needs_tracing = pytest.mark.skipif(_REASON is not None, reason=_REASON or "")

@@ -1,0 +1,194 @@
+"""No command prints or writes control characters, invisible characters or markup of others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+
+from millrace.cli.main import cli, main
+from millrace.report.kinds import REPORTS
+from millrace.shown_text import shown
+from millrace.store.store import Store
+from tests.unit.analysis.builders import Fails, RunBuilder, keep, noisy
+
+HOSTILE = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202egnp.\u2066 \u200b\ufeff [red]x[/nope] :smile:"
+
+Call = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    """Call a command; its output holds nothing hidden. Return the exit status and the output."""
+
+    def called(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["millrace", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        check(out)
+        check(err)
+        return int(str(ended.value.code)), out + err
+
+    return called
+
+
+def check(text: str) -> None:
+    """Refuse text that a terminal, or the eye, takes for something else."""
+    assert shown(text) == text, [c for c in text if shown(c) != c]
+    assert "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}" not in text
+
+
+def leaves(
+    group: click.Group, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Return each command that has no commands of its own, with its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*above, name))
+        else:
+            yield (*above, name), command
+
+
+COMMANDS = list(leaves(cli))
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), COMMANDS, ids=[" ".join(words) for words, _ in COMMANDS]
+)
+def test_what_a_user_pastes_is_shown_in_errors(
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    command: click.Command,
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    monkeypatch.setenv("MILLRACE_STORE", str(tmp_path / "results.sqlite"))
+    arguments = [
+        HOSTILE for each in command.params if isinstance(each, click.Argument) and each.required
+    ]
+    status, said = call(*words, *arguments, f"--{HOSTILE}")
+    assert status == 2
+    assert r"\x1b]52;c;" in said
+    if arguments:
+        assert call(*words, *arguments)[0] in (2, 3)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store with an imported run whose every text is hostile."""
+    path = tmp_path / "results.sqlite"
+    level = f"mysql-5.7{HOSTILE}"
+    stored = RunBuilder(
+        {
+            "mysql-5.6.24": noisy(3.0, 4),
+            level: noisy(4.0, 4, seed=2),
+            "mysql-8.0.12": [Fails(reason=f"it said {HOSTILE}", log_tail=f"{HOSTILE}\n{HOSTILE}")]
+            * 4,
+        },
+        factors={"configuration": [f"wmf{HOSTILE}"]},
+    ).build()
+    run = replace(
+        stored.run,
+        title=f"title {HOSTILE}",
+        millrace_command=f"millrace run `{HOSTILE}`\n<script>alert(1)</script>",
+    )
+    keep(replace(stored, run=run), path)
+    return path
+
+
+@pytest.mark.parametrize("output_format", REPORTS)
+def test_reports_of_a_hostile_run(
+    call: Call, store: Path, tmp_path: Path, output_format: str
+) -> None:
+    file = tmp_path / "report"
+    arguments = ("report", "latest", "--store", str(store), "--format", output_format)
+    if output_format != "html":
+        status, said = call(*arguments)
+        assert status == 0, said
+    assert call(*arguments, "--output", str(file))[0] == 0
+    text = file.read_bytes().decode("utf-8")
+    check(text)
+    assert "52;c;" in text
+    if output_format == "json":
+        assert HOSTILE in json.loads(text)["run"]["title"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("results", "list"),
+        ("results", "show", "latest"),
+        ("results", "show", "latest", "--json"),
+        ("explain", "latest"),
+        ("history", "record", "latest", "--label", HOSTILE),
+    ],
+    ids=" ".join,
+)
+def test_a_hostile_run_is_listed_and_shown(call: Call, store: Path, words: tuple[str, ...]) -> None:
+    call(*words, "--store", str(store))
+
+
+def test_a_hostile_history(call: Call, store: Path) -> None:
+    assert call("history", "record", "latest", "--label", "a1", "--store", str(store))[0] == 0
+    for words in (("show",), ("show", "--json"), ("detect",)):
+        assert call("history", *words, "--store", str(store))[0] == 0
+    with Store.open(store) as opened:
+        assert list(opened.histories.read())
+
+
+def test_names_of_a_csv_file(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    rows = "".join(f"{n},{HOSTILE}a,1,{HOSTILE}\n{n},{HOSTILE}b,2,{HOSTILE}\n" for n in range(5))
+    file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
+    for options in ((), ("--json",)):
+        status, said = call("judge", "pairs", str(file), *options)
+        assert status == 0
+        assert "[red]x[/nope]" in said
+    file.write_text("series,label,value\n" + f"{HOSTILE},{HOSTILE},1\n" * 9, encoding="utf-8")
+    for options in ((), ("--json",)):
+        assert call("judge", "history", str(file), *options)[0] == 0
+    file.write_text(f"block,treatment,{HOSTILE}\n1,a,1\n", encoding="utf-8")
+    status, said = call("judge", "pairs", str(file))
+    assert (status, r"\x1b]52;c;" in said) == (2, True)
+
+
+def test_commands_that_hyperfine_timed(call: Call, tmp_path: Path) -> None:
+    source = tmp_path / "a.json"
+    results = [{"command": f"{name}{HOSTILE}", "mean": 1.5} for name in ("old", "new")]
+    source.write_text(json.dumps({"results": results}), encoding="utf-8")
+    status, said = call("judge", "import", "hyperfine", str(source))
+    assert status == 0
+    assert r"old\x1b]52;c;" in said
+    target = tmp_path / "pairs.csv"
+    assert call("judge", "import", "hyperfine", str(source), "-o", str(target))[0] == 0
+    check(target.read_bytes().decode("utf-8"))
+    assert call("judge", "pairs", str(target))[0] == 0
+
+
+def test_names_of_an_experiment(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    file = tmp_path / "mine.toml"
+    hostile = json.dumps(HOSTILE)
+    file.write_text(
+        f'name = {hostile}\ntitle = {hostile}\nworkload = "load-data"\n[factors]\n'
+        f'server = ["mysql-5.6.24", {hostile}]\n[compare]\nfactor = "server"\n'
+        'base = "mysql-5.6.24"\n',
+        encoding="utf-8",
+    )
+    for command in ("plan", "run", "calibrate"):
+        status, said = call(command, str(file))
+        assert status == 2
+        assert "[red]x[/nope]" in said

@@ -1,0 +1,81 @@
+"""A run of all tests: what is tried again, and what its summary says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import run
+from tests.run import Outcome
+
+REPOSITORY = Path(__file__).parents[2]
+# The first is as a test of the host on a bad moment: it passes when it is tried again.
+TESTS = """
+import pathlib
+import pytest
+
+@pytest.fixture(scope="module")
+def measured():
+    before = pathlib.Path("before")
+    if before.exists():
+        return "well"
+    before.touch()
+    return "badly"
+
+@pytest.mark.quiet
+def test_noise(measured):
+    assert measured == "well"
+
+@pytest.mark.quiet
+def test_defect():
+    assert not {defective}
+
+@pytest.mark.skip(reason="no such device")
+def test_device():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("defective", "status", "ending"), [(False, 0, "passed then"), (True, 1, "failed again")]
+)
+def test_a_quiet_test_is_tried_once_more_and_listed(
+    tmp_path: Path, defective: bool, status: int, ending: str
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = quiet\n")
+    name = "test_defect" if defective else "test_noise"
+    (tmp_path / "test_it.py").write_text(TESTS.format(defective=defective))
+    ran = subprocess.run(
+        [sys.executable, "-c", "import sys; from tests import run; sys.exit(run.main(['-n1']))"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    lines = ran.stdout.splitlines()
+    assert f"tried twice, {ending}: test_it::{name}: " in "\n".join(lines)
+    at = lines.index("1 skipped:")
+    assert lines[at + 1] == "    1 × no such device (test_it)"
+    assert sum(line.startswith("tried twice") for line in lines) == 1 + defective
+
+
+def test_reasons_fit_into_ten_lines() -> None:
+    skipped = {
+        **{f"tests.a::test_{number}": "no perf" for number in range(7)},
+        "tests.b::test_1": "no perf",
+        **{f"tests.c::test_{number}": f"reason {number:02}" for number in range(30)},
+    }
+    lines = run.summary(Outcome(1, skipped, {"tests.d::test": "assert"}), Outcome(0, {}, {}), None)
+    assert len(lines) == 10
+    assert lines[0] == "38 skipped:"
+    assert lines[1] == "    8 × no perf (tests.a and 1 more)"
+    assert lines[-1] == "   23 × 23 other reasons"
+
+
+def test_a_run_without_a_report_has_said_nothing(tmp_path: Path) -> None:
+    assert run.read(tmp_path / "none.xml", 4) == Outcome(4, {}, {})
