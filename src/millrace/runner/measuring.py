@@ -44,6 +44,7 @@ from millrace.store.records import (
     ServerRecord,
     StepRecord,
 )
+from millrace.workloads.sure_rows import sure_rows
 
 SETTLE_LIMIT_S = 600.0
 _ANALYSE_LIMIT_S = 600.0
@@ -248,6 +249,7 @@ def measure(
     found.measurements.extend(() if slowed is None else slowed.measurements())
     found.histograms.extend(yields.histograms(result))
     _refuse_partial(result)
+    yields.refuse_no_rows(sure_rows(work.definition, work.values), result)
     if driving is not None and counters is not None:
         found.measurements.extend(counters.measurements())
         driving.judge(*counters.pool)

@@ -4,7 +4,7 @@ holds what was made."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from millrace.errors import TrialFailed
@@ -19,6 +19,10 @@ from millrace.load.client import (
 )
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
+from millrace.workloads.sure_rows import Rows
+
+VERIFY_ROWS = "verify_rows"  # the step that fails where statements found no rows
+_FEWEST_STATEMENTS = 20
 
 
 def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
@@ -164,6 +168,26 @@ def verify(workload: Workload, result: LoadResult, expected: DataChecksum) -> No
         elif kind == "checksum":
             _expect(phase.name, "rows", _cell(phase.result, 0), expected.rows)
             _expect(phase.name, "checksum", _cell(phase.result, 1), expected.checksum)
+
+
+def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
+    """Raise TrialFailed where a statement that finds a row each time never found one.
+
+    ``rows`` are these statements (``workloads.sure_rows``). Statements that hardly succeeded say
+    nothing: their errors are judged with the transactions'.
+    """
+    driven = result.driven()
+    for record in () if driven is None else driven.statements:
+        did = rows.get(record.name)
+        met = record.rows if did == "read" else record.affected_rows
+        if did is not None and record.count >= _FEWEST_STATEMENTS and met == 0:
+            raise TrialFailed(
+                f"{record.name} {did} no row in {record.count:,} statements, though each one names "
+                f"a row that the tables were loaded with",
+                remedy="look at the tables and at the server's error log: rows were lost, or the "
+                "server answers without them",
+                step=VERIFY_ROWS,
+            )
 
 
 def _cell(rows: Sequence[Sequence[str | None]] | None, column: int) -> int:

@@ -21,6 +21,7 @@ from millrace.load.client import (
     TablesResult,
 )
 from millrace.runner import yields
+from millrace.workloads.sure_rows import Rows
 
 LOAD_DATA = workloads.checked(workloads.load("load-data"))
 EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
@@ -206,3 +207,17 @@ def test_loaded_tables_are_rows_and_bytes() -> None:
     loaded = TablesResult("load", "load_tables", 3.0, tables, "local", None)
     found = measured(replace(answer(), phases=(loaded,)))
     assert (found["rows"], found["data_bytes"], found["load_duration_s"]) == (1_000, 18_000, 3.0)
+
+
+@pytest.mark.parametrize(("did", "field"), [("read", "rows"), ("changed", "affected_rows")])
+def test_statements_that_surely_find_rows_and_found_none_fail_the_trial(
+    did: Rows, field: str
+) -> None:
+    without = driven(statements=(record("other", 180, rows=0), record("mine", 180, **{field: 0})))
+    yields.refuse_no_rows({}, without)
+    yields.refuse_no_rows({"mine": did}, driven(statements=(record("mine", 180),)))
+    few = driven(statements=(record("mine", 19, **{field: 0}),))
+    yields.refuse_no_rows({"mine": did}, few)
+    with pytest.raises(TrialFailed, match=f"mine {did} no row in 180 statements") as failure:
+        yields.refuse_no_rows({"mine": did}, without)
+    assert failure.value.step == yields.VERIFY_ROWS

@@ -1,0 +1,188 @@
+"""Derive from a workload's definition which statements of a test find a row each time.
+
+A statement is listed only where its text and its draws prove it: it names one table of the test,
+its only condition is on a column that counts the table's rows (``sequence``), and the key lies
+within the table's rows. Statements of any other form may find nothing, and are not listed. A test
+that deletes rows without inserting them again proves nothing for its other statements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from millrace.workloads.tables import evaluated
+
+Rows = Literal["read", "changed"]
+
+_WHERE = (
+    r"\s+WHERE\s+`?(?P<column>\w+)`?\s*(?P<how>=|>=|IN\s*\(|BETWEEN\s)\s*(?P<key>\?|\d+)"
+    r"(?:\s*\)|\s+AND\s+(?P<end>\?|\d+))?"
+)
+_LIMIT = r"(?:\s+LIMIT\s+[1-9]\d*)?"
+_SELECT = re.compile(
+    rf"SELECT\s[^?]+?\sFROM\s+\{{table\}}(?:{_WHERE})?(?:\s+ORDER\s+BY\s+[\w, ]+?)?{_LIMIT}",
+    re.IGNORECASE,
+)
+_UPDATE = re.compile(
+    rf"UPDATE\s+\{{table\}}\s+SET\s+(?P<set>\w+)\s*=\s*"
+    rf"(?P<value>\?|(?P=set)\s*[+-]\s*[1-9]\d*){_WHERE}{_LIMIT}",
+    re.IGNORECASE,
+)
+_DELETE = re.compile(rf"DELETE\s+FROM\s+\{{table\}}{_WHERE}{_LIMIT}", re.IGNORECASE)
+_KEEPS_ROWS = re.compile(r"(SELECT|INSERT|UPDATE)\b", re.IGNORECASE)
+_UPDATES = re.compile(r"UPDATE\b", re.IGNORECASE)
+
+# A new value of these kinds differs from the old one but for a negligible chance.
+_NEW_EACH_TIME = ("digits", "text")
+
+
+def sure_rows(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Rows]:
+    """Return the statements of the chosen test that find a row each time, and what they do to it.
+
+    ``values`` are those of all factors and parameters, ``test`` included. Raises nothing: what
+    cannot be derived is not listed.
+    """
+    test = definition.get("tests", {}).get(str(values.get("test", definition.get("default_test"))))
+    if test is None or test.get("client_setup"):
+        return {}
+    if any(phase["kind"] == "sql" for phase in definition.get("phases", ())):
+        return {}  # it may have changed the rows
+    tables = definition.get("tables", {})
+    table = tables.get(test["tables"]) if "tables" in test else next(iter(tables.values()), None)
+    if table is None:
+        return {}
+    steps = [tuple(step["statements"]) for step in _steps(test)]
+    known = _Known(definition, table, values)
+    texts = {name: known.text(name) for step in steps for name in step}
+    if any(_UPDATES.match(text) and not _UPDATE.fullmatch(text) for text in texts.values()):
+        return {}  # an update of another form may move keys
+    removing = [(name, step) for step in steps for name in step if _may_remove(texts[name])]
+    gone = any(not _puts_back(name, step, texts) for name, step in removing)
+    found: dict[str, Rows] = {}
+    for name, text in texts.items():
+        try:
+            if (rows := known.rows_of(name, text, gone)) is not None:
+                found[name] = rows
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return found
+
+
+def _steps(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from test.get("steps", ())
+    for kind in test.get("mix", ()):
+        yield from kind.get("steps", ())
+
+
+def _may_remove(text: str) -> bool:
+    return _KEEPS_ROWS.match(text) is None
+
+
+def _puts_back(name: str, step: tuple[str, ...], texts: Mapping[str, str]) -> bool:
+    """Return True where a delete is followed by an insert of the same step, and so of its key."""
+    later = step[step.index(name) + 1 :]
+    is_delete = _DELETE.fullmatch(texts[name]) is not None
+    return is_delete and any(texts[each].upper().startswith("INSERT") for each in later)
+
+
+class _Known:
+    """A definition with the values that fill it, and the table of one test."""
+
+    def __init__(
+        self, definition: Mapping[str, Any], table: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> None:
+        self._statements = definition.get("statements", {})
+        self._draws = definition.get("draws", {})
+        self._table, self._values = table, values
+
+    def text(self, name: str) -> str:
+        """Return a statement's text, filled but for its table; empty where it is not known."""
+        sql = self._statements.get(name, {}).get("sql", "")
+        if isinstance(sql, Mapping):
+            levels = {str(level).casefold(): text for level, text in sql.items() if level != "by"}
+            level = str(self._values.get(str(sql.get("by")))).casefold()
+            sql = levels.get(level, levels.get("default", ""))
+        filled = re.sub(
+            r"\{(\w+)\}", lambda found: str(self._values.get(found[1], found[0])), str(sql)
+        )
+        return " ".join(filled.split())
+
+    def rows_of(self, name: str, text: str, gone: bool) -> Rows | None:
+        """Return what a statement does to the rows that it surely finds; None where it may find
+        none. ``gone`` says that the test removes rows for good."""
+        if "terms" in self._statements[name] or text.upper().count("SELECT") > 1:
+            return None
+        if match := _SELECT.fullmatch(text):
+            return "read" if not gone and self._hits(name, text, match) else None
+        if match := _UPDATE.fullmatch(text):
+            is_sure = not gone and self._is_new(name, match) and self._hits(name, text, match)
+            return "changed" if is_sure else None
+        if match := _DELETE.fullmatch(text):
+            is_sure = not gone or self._draw(name, text, match, "key").get("kind") == "permutation"
+            return "changed" if is_sure and self._hits(name, text, match) else None
+        return None
+
+    def _hits(self, name: str, text: str, match: re.Match[str]) -> bool:
+        """Return True where the key of the condition is always one of the table's rows."""
+        rows = self._number(self._table["rows"])
+        if match["column"] is None or rows < 1:
+            return rows >= 1
+        column = next(
+            (each for each in self._table["columns"] if each["name"] == match["column"]), {}
+        )
+        if column.get("kind") != "sequence" or self._number(column.get("step", 1)) != 1:
+            return False
+        is_between = match["how"].upper().startswith("BETWEEN")
+        if is_between != (match["end"] is not None):
+            return False
+        if is_between and not self._reaches(name, text, match):
+            return False
+        first = self._number(column.get("first", 1))
+        low, high = self._range(self._draw(name, text, match, "key"))
+        return first <= low and high <= first + rows - 1
+
+    def _range(self, draw: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the least and the greatest number of a draw. Raises ValueError for other kinds."""
+        match draw.get("kind"):
+            case "integer" | "permutation":
+                return self._number(draw["low"]), self._number(draw["high"])
+            case "constant" if type(draw["value"]) is int:
+                return draw["value"], draw["value"]
+            case "series":
+                first, step = self._number(draw.get("first", 1)), self._number(draw.get("step", 1))
+                last = first + step * (self._number(draw["count"]) - 1)
+                return min(first, last), max(first, last)
+        raise ValueError(f"no range: {draw.get('kind')}")
+
+    def _reaches(self, name: str, text: str, match: re.Match[str]) -> bool:
+        """Return True where the end of a range is its begin plus a number that is not negative."""
+        end = self._draw(name, text, match, "end")
+        if match["key"] != "?" or end.get("kind") != "derived":
+            return False
+        begin = self._parameters(name)[text.count("?", 0, match.start("key"))]
+        is_of_begin = end["from"] == begin and self._number(end.get("times", 1)) == 1
+        return is_of_begin and self._number(end.get("plus", 0)) >= 0
+
+    def _is_new(self, name: str, match: re.Match[str]) -> bool:
+        """Return True where an update changes the row that it finds, and not the row's key."""
+        if match["column"] == match["set"]:
+            return False
+        if match["value"] != "?":
+            return True
+        return bool(self._draws[self._parameters(name)[0]]["kind"] in _NEW_EACH_TIME)
+
+    def _draw(self, name: str, text: str, match: re.Match[str], group: str) -> Mapping[str, Any]:
+        """Return the draw that stands in a place of a condition; a number is a constant."""
+        if match[group] != "?":
+            return {"kind": "constant", "value": int(match[group])}
+        at = text.count("?", 0, match.start(group))
+        draw: Mapping[str, Any] = self._draws[self._parameters(name)[at]]
+        return draw
+
+    def _parameters(self, name: str) -> list[str]:
+        return list(self._statements[name].get("parameters", ()))
+
+    def _number(self, number: Any) -> int:
+        return evaluated(number, self._values)
