@@ -129,7 +129,7 @@ class _Known:
         rows = self._number(self._table["rows"])
         if match["column"] is None or rows < 1:
             return rows >= 1
-        column = next(
+        column: Mapping[str, Any] = next(
             (each for each in self._table["columns"] if each["name"] == match["column"]), {}
         )
         if column.get("kind") != "sequence" or self._number(column.get("step", 1)) != 1:
