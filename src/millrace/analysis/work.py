@@ -8,6 +8,9 @@ verdict is inconclusive, whichever the metric. Equal is within half of the margi
 difference of speed that matters can be made of work that was not done, and within 1 percentage
 point at most.
 
+Nor are two treatments compared where most transactions of one ended in an error (``MOST_ERRORS``),
+however alike they are in that: their speed is that of refusing work.
+
 Chance makes work of like with like unequal with a probability of ``_ALPHA`` at most, over all that
 is compared together; in a run that is looked at after every block, over all looks as well.
 """
@@ -15,6 +18,7 @@ is compared together; in a run that is looked at after every block, over all loo
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +29,7 @@ from millrace.store.records import StoredAttempt, TrialRecord
 
 COUNT_TOLERANCE = NEGLIGIBLE  # of the transactions asked for
 MOST_TOLERATED = 0.01
+MOST_ERRORS = 0.5  # of the transactions that ended
 
 # Measurements of this name and a server's error code: transactions that ended with it.
 _ERROR_CODE = "errors_"
@@ -140,8 +145,9 @@ def asks_the_same(factor: str) -> bool:
 
 @dataclass(frozen=True)
 class Unequal:
-    """Why two treatments' work was not the same, or cannot be shown to be, in words with numbers;
-    empty where it was. ``told_apart`` says that it was not, which more blocks do not mend."""
+    """Why two treatments' work was not the same, cannot be shown to be, or mostly failed, in words
+    with numbers; empty where nothing speaks against it. ``told_apart`` says that more blocks do not
+    mend it."""
 
     reason: str = ""
     told_apart: bool = False
@@ -166,6 +172,8 @@ def unequal_work(
     pairs = _pairs(base, candidate)
     if not pairs:
         return Unequal()
+    if failed := _mostly_errors(pairs, names):
+        return Unequal(failed, told_apart=True)
     tolerance = max(NEGLIGIBLE, min(margin / 2, MOST_TOLERATED))
     rates = [kind for kind in _RATES if any(kind.hits(work) for pair in pairs for work in pair)]
     rows = [kind for kind in _ROWS if same_statements and _vary(kind[1], pairs)]
@@ -189,6 +197,30 @@ def unequal_work(
 def _pairs(base: Collection[TrialWork], candidate: Collection[TrialWork]) -> list[_Pair]:
     by_block = {work.block: work for work in candidate}
     return [(work, by_block[work.block]) for work in base if work.block in by_block]
+
+
+def _mostly_errors(pairs: Sequence[_Pair], names: tuple[str, str]) -> str:
+    """Return why a side did too little work to have a speed; an empty text where both did enough.
+
+    The error rate of a side is that of all its trials together.
+    """
+    sides = list(zip(*pairs, strict=True))
+    rates = [
+        sum(work.errors for work in side) / max(sum(work.tried for work in side), 1)
+        for side in sides
+    ]
+    if max(rates) <= MOST_ERRORS:
+        return ""
+    codes: Counter[int] = Counter()
+    for side in sides:
+        for work in side:
+            codes.update(dict(work.error_codes))
+    most = f", most with code {codes.most_common(1)[0][0]}" if codes else ""
+    return (
+        f"too many errors: {_percent(rates[1])} of the transactions ended in an error with "
+        f"{names[1]}, {_percent(rates[0])} with {names[0]}{most}; above {_percent(MOST_ERRORS)} "
+        f"the speed is that of errors, so correct the workload or the configuration"
+    )
 
 
 def _compared_rates(

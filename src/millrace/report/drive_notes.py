@@ -47,7 +47,7 @@ def _about_unequal_work(analysis: RunAnalysis) -> list[str]:
     if not unequal:
         return []
     number = counted(len(unequal), "comparison")
-    why = "the work was unequal, or could not be shown to be equal"
+    why = "the work was unequal, not shown to be equal, or failed mostly"
     return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: {why}"]
 
 

@@ -64,7 +64,9 @@ def answer(explanation: Explanation) -> list[str]:
     sentences = [*latency, cpu] if latency_first else [cpu, *latency]
     found = [sentence for sentence in sentences if sentence]
     if explanation.unequal:
-        found.append(f"The two did not do the same work: {explanation.unequal}.")
+        found.append(
+            f"The two did not do the same work, or too little of it: {explanation.unequal}."
+        )
     return found or [_nothing(explanation)]
 
 

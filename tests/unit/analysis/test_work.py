@@ -84,6 +84,34 @@ def test_equal_error_rates_leave_the_verdict() -> None:
     assert comparison.verdict == "regression"
 
 
+def failing(share: float) -> RunAnalysis:
+    """Two servers of whose transactions such a share ends in a duplicate key, on both sides."""
+    odds = share / (1 - share)
+
+    def also(levels: Levels, _block: int) -> Values:
+        errors = odds * TIME_S * usual_rate(levels)
+        return {"errors": errors, "errors_1062": errors}
+
+    return two_servers(also)
+
+
+def test_a_speed_of_errors_is_no_verdict_though_both_sides_fail_alike() -> None:
+    assert failing(0.49).comparisons()[0].verdict == "regression"
+    analysis = failing(0.99)
+    for metric in analysis.metrics:
+        (comparison,) = analysis.comparisons(metric)
+        assert comparison.verdict == "inconclusive"
+        assert comparison.refused_for_good == "unequal", "more blocks do not help"
+        assert comparison.reason.startswith(
+            "too many errors: 99 % of the transactions ended in an error with mysql-8.0.12, 99 % "
+            "with mysql-5.6.24, most with code 1062; "
+        )
+
+
+def test_one_side_of_errors_is_enough() -> None:
+    assert told(side(), side(errors=60_000)).startswith("too many errors: 60 % ")
+
+
 def test_a_difference_that_few_blocks_cannot_prove_is_no_equal_work() -> None:
     bursts = (0.002, 0.004, 0.003, 0.03, 0.001)
 
