@@ -120,7 +120,7 @@ def test_unequal_work_is_told_at_the_top_and_in_the_cell() -> None:
     cell = overview.sections[0].rows[0].cells[4]
     assert cell.verdict == "inconclusive"
     assert "unequal work" in cell.title
-    assert "15 comparisons are inconclusive: the work was unequal, or" in as_text(analysis)
+    assert "15 comparisons are inconclusive: the work was unequal, not" in as_text(analysis)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
