@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from millrace.analysis.gates import Gate, gates
+from millrace.analysis.host_gates import HOST_GATES, host_gates
 from millrace.analysis.plans import carried_out
 from millrace.analysis.work import operations_asked
 from millrace.stats import Looks
@@ -104,7 +105,9 @@ def alone(
     trial: TrialRecord, attempt: StoredAttempt, *, margin: float, operations: int
 ) -> TrialSteadiness:
     """What a finished trial shows by itself; the arguments are those of ``steadiness``."""
-    return _judged(_bare(trial, attempt, operations), attempt, margin)
+    found = _judged(_bare(trial, attempt, operations), attempt, margin)
+    found = replace(found, gates=(*found.gates, *host_gates(_fact(attempt, "host_time"))))
+    return _with_state(found) if _is_disturbed(found) else found
 
 
 def together(
@@ -181,6 +184,8 @@ def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> Tri
 
 def _with_state(trial: TrialSteadiness) -> TrialSteadiness:
     """With the state that follows from its course and gates."""
+    if _is_disturbed(trial):
+        return replace(trial, state="unsteady")
     if trial.course.kind == "too short to tell":
         return replace(trial, state="too short to tell")
     if trial.course.kind == "steady" and not trial.failed:
@@ -189,6 +194,17 @@ def _with_state(trial: TrialSteadiness) -> TrialSteadiness:
     if trial.course.kind != "warm-up" or trial.failed:
         enough_s = (trial.warmup_s or 0.0) + (trial.measured_s or 0.0)
     return replace(trial, state="unsteady", enough_s=enough_s)
+
+
+def _is_disturbed(trial: TrialSteadiness) -> bool:
+    """Return True where the host itself took time from a trial, which no other gate excuses."""
+    return any(gate.name in HOST_GATES for gate in trial.failed)
+
+
+def _fact(attempt: StoredAttempt, name: str) -> Mapping[str, Any] | None:
+    """Return a fact of the server's instance; None where it was not recorded."""
+    instance = next((each for each in attempt.instances if each.role == "server"), None)
+    return None if instance is None else instance.facts.get(name)
 
 
 def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[Gate, ...]:

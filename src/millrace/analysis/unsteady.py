@@ -22,12 +22,15 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from millrace.analysis.host_gates import HOST_GATES
 from millrace.analysis.steadiness import PLANS, TrialSteadiness
 from millrace.stats import against_at_most_half, against_even, fisher
 
 FREQUENT = 0.5  # of the trials of a side that were long enough
 _FEWEST = 2  # unsteady trials: a single one is no rule
 _ALPHA = 0.05
+# Gates whose failure neither a longer warm-up nor equal work mends.
+_OWN_REMEDY = HOST_GATES | {PLANS}
 
 
 def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
@@ -127,8 +130,8 @@ def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness])
 
 def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
     """What to change in the experiment so that such trials are steady, or need not be."""
-    own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name == PLANS}
-    if own and all(_only_plans(trial) for trial in unsteady):
+    own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name in _OWN_REMEDY}
+    if own and all(_only_own_remedies(trial) for trial in unsteady):
         return "; ".join(sorted(own))
     enough_s = max(trial.enough_s or 0.0 for trial in unsteady)
     warmup_s = max(trial.warmup_s or 0.0 for trial in unsteady)
@@ -140,8 +143,10 @@ def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
     return f"{longer}, or compare equal work (operations = {_two_digits(transactions)})"
 
 
-def _only_plans(trial: TrialSteadiness) -> bool:
+def _only_own_remedies(trial: TrialSteadiness) -> bool:
     gates_failed = {gate.name for gate in trial.failed}
+    if gates_failed & HOST_GATES:
+        return True  # its course and its server's state are those of a host that stood still
     return trial.course.kind == "steady" and gates_failed == {PLANS}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 # Main ID register values (implementer, part) of server cores; Arm's cpuinfo has numbers, no names.
@@ -165,6 +165,20 @@ def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
             told = dict(zip(_CPU_STATES, map(int, values), strict=False))
             return {**dict.fromkeys(_CPU_STATES, 0), **told}
     return None
+
+
+def cpu_steal(text: str | None, cpus: Collection[int]) -> tuple[int, int] | None:
+    """Return the stolen and all ticks of some CPUs since boot, from /proc/stat; None where it does
+    not list one of them, or does not count what was stolen."""
+    found: dict[int, tuple[int, int]] = {}
+    for line in (text or "").splitlines():
+        match = re.match(r"cpu(\d+) ([\d ]+)$", line)
+        if match and len(values := match[2].split()) >= len(_CPU_STATES):
+            ticks = [int(value) for value in values[: len(_CPU_STATES)]]
+            found[int(match[1])] = ticks[-1], sum(ticks)
+    if not cpus or any(cpu not in found for cpu in cpus):
+        return None
+    return sum(found[cpu][0] for cpu in cpus), sum(found[cpu][1] for cpu in cpus)
 
 
 def cpu_count(text: str | None) -> int:

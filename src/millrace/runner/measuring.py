@@ -19,6 +19,7 @@ from millrace.runner.counters import counters_of
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.driving import Driving, RunPhases, note
 from millrace.runner.halves import Half
+from millrace.runner.host_time import HostTime
 from millrace.runner.meeting import BEGIN, END, Measured, Meet, alone
 from millrace.runner.observing import (
     TELL_LIMIT_S,
@@ -216,8 +217,10 @@ def measure(
         placed = _placed(given.control, instance, database)
         slowed = opened.enter_context(slowing.in_force(given.slowdown, instance, window(work)))
         measured = Measured(window(work))
+        host_time = HostTime(window(work), None if given.half is None else given.half.cpus)
         with cpu_wakeup.in_force(given.control) as awake:
             watchers = [
+                host_time.see,
                 measured.see,
                 *(each.see for each in (slowed, counters) if each is not None),
                 *placed,
@@ -233,6 +236,7 @@ def measure(
                     write_back(data_file)
                     run_phases(again, listener, deadline - time.monotonic(), collector.see_again)
         found.observations = collector.document()
+    note(found.instances, host_time.fact())
     if given.control is not None:
         note(found.instances, cpu_wakeup.told(given.control, awake, result.driven()))
     if given.half is not None:

@@ -233,6 +233,13 @@ class _ServerState(Document):
     statistics: dict[str, _Statistics] | None = None
 
 
+class _HostTime(Document):
+    measured_s: Number
+    suspended_s: Number
+    clock_step_s: Number
+    steal_share: Number | None
+
+
 class InstanceFacts(Document):
     """Facts of a server's instance in a trial."""
 
@@ -246,6 +253,7 @@ class InstanceFacts(Document):
     cpu_wakeup: _CpuWakeup | None = None
     side_by_side: _Together | None = None
     state: _ServerState | None = None
+    host_time: _HostTime | None = None
 
 
 class _Artefact(Document):

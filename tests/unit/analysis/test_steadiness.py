@@ -177,3 +177,57 @@ def test_the_state_is_read_from_the_instances_facts() -> None:
     assert [g.name for g in first(run(seconds(1.0), facts={"state": filling})).failed] == [
         "buffer pool"
     ]
+
+
+def host_time(**changed: float | None) -> dict[str, Any]:
+    """The fact of a trial whose host only did what is ``changed``."""
+    usual = {"measured_s": 30.0, "suspended_s": 0.0, "clock_step_s": 0.0, "steal_share": 0.01}
+    return {"host_time": {**usual, **changed}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "failed"),
+    [
+        ({}, ()),
+        ({"suspended_s": 2.0}, ("suspension",)),
+        ({"clock_step_s": 3.0}, ("suspension",)),
+        ({"clock_step_s": -3.0}, ()),
+        ({"steal_share": 0.2}, ("steal time",)),
+        ({"steal_share": None}, ()),
+    ],
+)
+def test_a_host_that_stood_still_makes_a_trial_unsteady(
+    changed: dict[str, Any], failed: tuple[str, ...]
+) -> None:
+    for stored in (
+        run(seconds(1.0), facts=host_time(**changed)),
+        run(seconds(1.0, 4), facts=host_time(**changed)),
+        run(seconds(1.0), facts=host_time(**changed), parameters={"operations": 50_000}),
+    ):
+        found = first(stored)
+        assert tuple(gate.name for gate in found.failed) == failed
+        assert (found.state == "unsteady") == bool(failed)
+
+
+def test_steal_of_a_short_part_tells_nothing() -> None:
+    facts = host_time(steal_share=0.5, measured_s=4.0)
+    assert first(run(seconds(1.0, 4), facts=facts)).state == "too short to tell"
+
+
+def test_trials_of_an_older_millrace_have_no_gates_of_the_host() -> None:
+    names = {gate.name for gate in first(run(seconds(1.0))).gates}
+    assert not names & {"suspension", "steal time"}
+
+
+def test_a_comparison_of_suspended_trials_is_refused_with_what_to_do() -> None:
+    stored = QueryRun(
+        (BASE, "mysql-8.0.12"), ("point-query",), (8,), 5,
+        facts=lambda levels: host_time(suspended_s=0.0 if levels["server"] == BASE else 2.0),
+    ).build()  # fmt: skip
+    (comparison,) = judge(stored).comparisons()
+    assert comparison.verdict == "inconclusive"
+    assert comparison.reason == (
+        "not steady: 5 of 5 trials of mysql-8.0.12 (the machine was suspended, or its clock was "
+        "set forward); measure again while nothing suspends, moves or backs up this machine, nor "
+        "sets its clock"
+    )
