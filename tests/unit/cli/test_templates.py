@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.templates import Template, TemplateKey, keeping, manifest
+from millrace.servers.templates import Template, TemplateKey, contents, keeping, manifest
 
 Environment = dict[str, str]
 
@@ -53,6 +53,7 @@ def kept(seed: int) -> Template:
             bytes=total,
             allocated_bytes=allocated,
             files=manifest.survey(data),
+            digests=contents.digests(data, ["ibdata1"]),
         )
         manifest.write(made)
         return keeping.publish(draft, key)

@@ -30,10 +30,10 @@ _CANNOT_CLONE = frozenset(
 # Measured on a virtual disk: 1 to 8 threads and 1 to 4 MiB a request differ by less than the noise,
 # at a quarter of the CPU time of a copy through the page cache; that one takes three times as long
 # on a busy host, even where the copy is to be read in afterwards. Several are for real disks.
-_THREADS = 4
-_REQUEST_BYTES = 1 << 20
+THREADS = 4
+REQUEST_BYTES = 1 << 20
 _PART_BYTES = 32 << 20
-_SMALL_BYTES = 1 << 16  # direct I/O gains nothing on the hundreds of small files of old servers
+SMALL_BYTES = 1 << 16  # direct I/O gains nothing on the hundreds of small files of old servers
 _PIECE_BYTES = 1 << 18  # nor on files that holes cut into pieces of less than this on average
 _ALIGNMENT = 4096
 
@@ -99,7 +99,7 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
             if stat.S_ISREG(status.st_mode):
                 files.append((status.st_size, directory / each, into / each))
     files.sort(key=lambda entry: entry[0], reverse=True)  # the longest work first
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(THREADS) as threads:
         try:
             parts = [part for _, original, copy in files for part in _begin(original, copy, job)]
             running = [threads.submit(_copy_part, part, job.stopped) for part in parts]
@@ -125,11 +125,11 @@ def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
         os.ftruncate(target.fileno(), status.st_size)
         if status.st_size == 0:
             return
-        if status.st_blocks * 512 >= status.st_size > _SMALL_BYTES:
+        if status.st_blocks * 512 >= status.st_size > SMALL_BYTES:
             os.posix_fallocate(target.fileno(), 0, status.st_size)
         ranges = list(data_ranges(source.fileno(), status.st_size))
     data_bytes = sum(end - start for start, end in ranges)
-    direct = data_bytes > _SMALL_BYTES and data_bytes // len(ranges) > _PIECE_BYTES
+    direct = data_bytes > SMALL_BYTES and data_bytes // len(ranges) > _PIECE_BYTES
     for each in _parts(ranges):
         yield _Part(original, copy, each, direct)
 
@@ -179,16 +179,16 @@ def _cloned(source: int, target: int) -> bool:
 
 def _copy_part(part: _Part, stopped: threading.Event) -> None:
     with (
-        _opened(part.original, os.O_RDONLY, direct=part.direct) as source,
-        _opened(part.copy, os.O_WRONLY, direct=part.direct) as target,
-        _opened(part.copy, os.O_WRONLY, direct=False) as tail,
-        mmap.mmap(-1, _REQUEST_BYTES) as buffer,  # aligned, as direct I/O wants it
+        opened(part.original, os.O_RDONLY, direct=part.direct) as source,
+        opened(part.copy, os.O_WRONLY, direct=part.direct) as target,
+        opened(part.copy, os.O_WRONLY, direct=False) as tail,
+        mmap.mmap(-1, REQUEST_BYTES) as buffer,  # aligned, as direct I/O wants it
         memoryview(buffer) as view,
     ):
         for start, end in part.ranges:
             offset = start
             while offset < end and not stopped.is_set():
-                wanted = min(_REQUEST_BYTES, end - offset)
+                wanted = min(REQUEST_BYTES, end - offset)
                 padded = -(-wanted // _ALIGNMENT) * _ALIGNMENT
                 with view[:padded] as room:
                     got = min(os.preadv(source, [room], offset), wanted)
@@ -201,7 +201,8 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
+def opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
+    """Open a file, past the page cache where ``direct`` and the file system allows it."""
     try:
         descriptor = _without_links(path, flags | (os.O_DIRECT if direct else 0))
     except OSError as error:

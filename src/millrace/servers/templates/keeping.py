@@ -26,12 +26,15 @@ from millrace import paths, sizes
 from millrace.errors import HostProblem, UserError, nearest
 from millrace.servers.templates import manifest
 from millrace.servers.templates.key import TemplateKey
-from millrace.servers.templates.manifest import Template
+from millrace.servers.templates.manifest import KeptFile, Template
 
 LIMIT_VARIABLE = "MILLRACE_TEMPLATES_LIMIT"
 _DEFAULT_LIMIT_BYTES = 100_000_000_000
 
 _MAKING, _LEAVING = ".part", ".gone"
+
+# Templates whose contents this process has verified: device, inode, and files with their times.
+_VERIFIED: set[tuple[int, int, tuple[KeptFile, ...]]] = set()
 
 
 class Unusable(HostProblem):
@@ -67,16 +70,30 @@ def find(key: TemplateKey) -> Template | None:
 def in_use(template: Template) -> Iterator[None]:
     """Inside, nobody removes the template, which is whole; it counts as used now.
 
-    Raises Unusable when it is gone, or was changed and is thrown away.
+    Raises Unusable when it is gone, or was changed and is thrown away; OSError when it cannot be
+    read.
     """
     with _locked(template.directory, fcntl.LOCK_SH) as there:
-        damage = template.damage() if there else "it is gone"
+        damage = _damage(template) if there else "it is gone"
         if damage is None:
             os.utime(template.directory)
             yield
             return
     _remove(template.directory)
     raise Unusable(f"the template {template.name} cannot be used: {damage}")
+
+
+def _damage(template: Template) -> str | None:
+    """Return why a template is not what was kept: by its files' names, sizes and times, and once in
+    this process by their contents."""
+    damage = template.damage()
+    state = template.directory.stat()
+    this = (state.st_dev, state.st_ino, template.files)
+    if damage is None and this not in _VERIFIED:
+        damage = template.content_damage()
+        if damage is None:
+            _VERIFIED.add(this)
+    return damage
 
 
 def listing() -> list[Kept]:

@@ -30,7 +30,7 @@ from millrace.servers import families, option_names
 from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.families.model import version_key
 from millrace.servers.model import FittedOptions
-from millrace.servers.templates import keeping, manifest, page_cache
+from millrace.servers.templates import contents, keeping, manifest, page_cache
 from millrace.servers.templates.copying import Owner, copy_tree
 from millrace.servers.templates.key import TemplateKey, leads_away
 from millrace.servers.templates.manifest import Template
@@ -177,6 +177,7 @@ def _make(
         # User ids of instances are used again, so a template belongs to none of them.
         _give_all(kept, ours)
         apparent, allocated = manifest.usage(kept)
+        files = manifest.survey(kept)
         template = Template(
             key=key,
             directory=draft,
@@ -186,7 +187,8 @@ def _make(
             made_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             bytes=apparent,
             allocated_bytes=allocated,
-            files=manifest.survey(kept),
+            files=files,
+            digests=contents.digests(kept, [file.path for file in files]),
         )
         manifest.write(template)
         page_cache.write_back(draft)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from millrace.servers.templates import contents
 from millrace.servers.templates.key import FORMAT, TemplateKey
 
 FILE = "template.json"
@@ -34,7 +35,8 @@ class Template:
 
     ``facts`` is what its maker wants to know of it later, such as the row counts and checksums of
     its tables; ``made_s`` is what initialising and loading took, in seconds. ``bytes`` are the
-    files' sizes, ``allocated_bytes`` what they take on the disk (holes take nothing).
+    files' sizes, ``allocated_bytes`` what they take on the disk (holes take nothing). ``digests``
+    are of the files' contents, by their paths (``contents``).
     """
 
     key: TemplateKey
@@ -46,6 +48,7 @@ class Template:
     bytes: int
     allocated_bytes: int
     files: tuple[KeptFile, ...] = field(repr=False)
+    digests: Mapping[str, str] = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -58,7 +61,8 @@ class Template:
     def damage(self) -> str | None:
         """Why its files are not what was kept, by their names, sizes and times; None if they are.
 
-        A file that is written to after the template was made has another time.
+        A file that is written to after the template was made has another time. What changes
+        without that is found by ``content_damage``.
         """
         kept = {file.path: file for file in self.files}
         there = {file.path: file for file in survey(self.data_dir)}
@@ -70,6 +74,15 @@ class Template:
             if kept[path] != there[path]:
                 return f"{path} was changed"
         return None
+
+    def content_damage(self) -> str | None:
+        """Return why its files' contents are not those kept; None if they are. Reads all of them.
+
+        Raises OSError.
+        """
+        if self.digests.keys() != {file.path for file in self.files}:
+            return "its manifest lacks digests"
+        return contents.damage(self.data_dir, self.digests)
 
 
 def survey(data_dir: Path) -> tuple[KeptFile, ...]:
@@ -115,6 +128,7 @@ def write(template: Template) -> None:
         "bytes": template.bytes,
         "allocated_bytes": template.allocated_bytes,
         "files": [asdict(file) for file in template.files],
+        "digests": dict(template.digests),
     }
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(template.directory / FILE, flags, 0o600), "w", encoding="utf-8") as file:
@@ -137,6 +151,7 @@ def read(directory: Path) -> Template | None:
             bytes=int(document["bytes"]),
             allocated_bytes=int(document["allocated_bytes"]),
             files=tuple(KeptFile(**file) for file in document["files"]),
+            digests={str(path): str(digest) for path, digest in document["digests"].items()},
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

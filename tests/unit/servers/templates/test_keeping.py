@@ -12,7 +12,8 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from millrace.servers.templates import (
     Template,
     TemplateKey,
     Unusable,
+    contents,
     copying,
     keeping,
     making,
@@ -175,6 +177,60 @@ def test_damage_after_it_was_found_leaves_an_empty_data_directory(
             instance.restore(made)
         assert list(instance.data_dir.iterdir()) == []
     assert names() == set()
+
+
+def flip(file: Path, at: int) -> None:
+    """Change one byte and leave no trace of it in the file's size and time."""
+    before = file.stat()
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        (byte,) = opened.read(1)
+        opened.seek(at)
+        opened.write(bytes([byte ^ 1]))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_other_bytes_of_the_same_size_and_time_are_found_before_they_are_used(
+    small: InstalledServer,
+) -> None:
+    made = kept(small)
+    flip(made.data_dir / "db/t.ibd", 20_000)
+    assert made.damage() is None, "names, sizes and times are as they were"
+    with instances.create(small, NOTHING) as instance:
+        with pytest.raises(Unusable, match=r"db/t\.ibd holds other bytes than were kept"):
+            instance.restore(made)
+        assert list(instance.data_dir.iterdir()) == []
+    assert names() == set()
+    again = kept(small)
+    with instances.create(small, NOTHING) as instance:
+        instance.restore(again)
+        assert (instance.data_dir / "db/t.ibd").read_bytes() == b"rows" * 10_000
+
+
+def test_contents_are_verified_once_in_a_process(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def counts(data_dir: Path, kept: Mapping[str, str]) -> str | None:
+        read.append(data_dir)
+        return whole(data_dir, kept)
+
+    whole = contents.damage
+    monkeypatch.setattr(contents, "damage", counts)
+    for _ in range(2):
+        made = kept(small)
+        for _ in range(2):
+            with instances.create(small, NOTHING) as instance:
+                instance.restore(made)
+        keeping.remove(made.name)
+    assert len(read) == 2, "each of the two that were made"
+
+
+def test_a_manifest_without_the_digest_of_a_file_is_damage(small: InstalledServer) -> None:
+    made = replace(kept(small), digests={})
+    with instances.create(small, NOTHING) as instance, pytest.raises(Unusable, match="digests"):
+        instance.restore(made)
 
 
 def test_one_that_is_gone_cannot_be_restored(small: InstalledServer) -> None:
