@@ -198,6 +198,7 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
     assert instance.facts["unsettled"] == []
     assert instance.facts["template_restored_by"] in ("reflink", "copy")
     assert measured(result)["settled"] == 1
+    assert instance.facts["host_time"]["measured_s"] > 0
 
 
 def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
