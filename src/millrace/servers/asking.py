@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 from pymysql.connections import Connection
@@ -47,12 +49,12 @@ def connect(
     decoded: bool = True,
     limit_s: float | None = None,
 ) -> Connection[Any]:
-    """A session with autocommit and UTC that may send local files; the caller closes it.
+    """Open a session with autocommit and UTC; the caller closes it.
 
     With ``decoded`` false every value comes as text. ``limit_s`` bounds each wait for an answer.
-    Raises what pymysql raises.
+    No server gets a file of this host, whatever it asks for. Raises what pymysql raises.
     """
-    return pymysql.connect(
+    return _Session(
         host=address.host,
         port=address.port,
         unix_socket=None if address.socket is None else str(address.socket),
@@ -61,7 +63,7 @@ def connect(
         database=database,
         charset="utf8mb4",
         autocommit=True,
-        local_infile=True,
+        local_infile=False,
         init_command="SET time_zone = '+00:00'",
         connect_timeout=CONNECT_LIMIT_S,
         read_timeout=limit_s,
@@ -70,6 +72,55 @@ def connect(
         # Old servers offer TLS that no client of today takes, and a socket needs none.
         ssl_disabled=address.socket is not None,
     )
+
+
+if TYPE_CHECKING:  # only its type is generic
+    _Connection = Connection[Any]
+else:
+    _Connection = Connection
+
+
+class _Session(_Connection):
+    """A session in which an answer that is not of the protocol is an error of the server.
+
+    PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to.
+    """
+
+    def connect(self, sock: Any = None) -> None:
+        with _oddities_as_errors():
+            super().connect(sock)
+
+    def _read_query_result(self, unbuffered: bool = False) -> int:
+        with _oddities_as_errors():
+            affected: int = super()._read_query_result(unbuffered)  # type: ignore[misc]
+        return affected
+
+
+@contextlib.contextmanager
+def _oddities_as_errors() -> Iterator[None]:
+    """Turn what PyMySQL raises for an odd answer into a ProgrammingError that says so.
+
+    RuntimeError is its answer to a server that asks for a local file.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "LOAD_LOCAL" not in str(error):
+            raise
+        raise pymysql.ProgrammingError(
+            "the server asked for a file of this host, and did not get it"
+        ) from error
+    except (
+        ArithmeticError,
+        AssertionError,
+        LookupError,
+        TypeError,
+        ValueError,
+        struct.error,
+    ) as error:
+        raise pymysql.ProgrammingError(
+            f"the server's answer cannot be understood ({type(error).__name__}: {error})"
+        ) from error
 
 
 class Answering:
@@ -98,13 +149,27 @@ class Answering:
                 f"{self._address.server}: {_first_words(sql)}: {words_of(error)}"
             ) from error
 
+    def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
+        """Return the only row of one statement. Raises TrialFailed for any other answer."""
+        rows = self.query(sql, limit_s=ASK_LIMIT_S)
+        if len(rows) != 1 or len(rows[0]) != n_columns:
+            columns = sorted({len(row) for row in rows})
+            raise TrialFailed(
+                f"{self._address.server}: {_first_words(sql)}: expected one row of {n_columns} "
+                f"columns, got {len(rows)} rows of {columns or 'no'} columns"
+            )
+        return rows[0]
+
     def version(self) -> str:
         """The version as the server itself says it."""
-        return self.query("SELECT VERSION()", limit_s=ASK_LIMIT_S)[0][0] or ""
+        return self.one_row("SELECT VERSION()", n_columns=1)[0] or ""
 
     def effective(self) -> dict[str, str]:
         """Every global variable and its value, as the server shows them."""
-        rows = self.query("SHOW GLOBAL VARIABLES", limit_s=ASK_LIMIT_S)
+        sql = "SHOW GLOBAL VARIABLES"
+        rows = self.query(sql, limit_s=ASK_LIMIT_S)
+        if not rows or any(len(row) != 2 for row in rows):
+            raise TrialFailed(f"{self._address.server}: {sql}: expected rows of 2 columns")
         return {(name or "").lower(): value or "" for name, value in rows}
 
 

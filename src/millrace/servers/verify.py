@@ -1,4 +1,4 @@
-"""Does a server work: boot, query, load both ways, stop. Each step is timed.
+"""Does a server work: boot, query, insert, load, stop. Each step is timed.
 
 What a server says of itself must also fit the family it was installed or added as.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -19,7 +17,7 @@ from pymysql.connections import Connection
 
 from millrace.errors import MillraceError, TrialFailed
 from millrace.servers import families, instances
-from millrace.servers.asking import ASK_LIMIT_S, words_of
+from millrace.servers.asking import words_of
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 from millrace.servers.model import AttachedServer, FittedOptions, InstalledServer
@@ -28,10 +26,6 @@ _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 90.0
 _STOP_LIMIT_S = 90.0
 _ROWS = 1000
-
-# What LOAD DATA LOCAL is answered where local_infile is off: by older servers of both families, by
-# newer ones of MySQL, by newer ones of MariaDB.
-_LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ def verify(server: InstalledServer | AttachedServer, report: Callable[[str], Non
     except (MillraceError, pymysql.MySQLError) as error:
         if isinstance(error, MillraceError) and not isinstance(error, TrialFailed):
             raise
-        said = error.message if isinstance(error, MillraceError) else _said(error)
+        said = error.message if isinstance(error, MillraceError) else words_of(error)
         return VerifyResult(
             tuple(progress.steps), progress.version, ok=False, reason=f"{progress.at}: {said}"
         )
@@ -91,26 +85,17 @@ def _verify_installed(server: InstalledServer, progress: _Progress) -> None:
         progress.step("start", lambda: _quietly(instance.start, _START_LIMIT_S))
         progress.step("query", lambda: _ask_version(instance, progress))
         with _own_database(instance) as database:
-            local = instance.directory / "rows.tsv"
-            progress.step("load local", lambda: _load(instance, database, "LOCAL", local))
-            served = instance.load_dir / "rows.tsv"
-            progress.step("load from the server", lambda: _load(instance, database, "", served))
+            progress.step("insert", lambda: _fill(instance, database, _insertion()))
+            progress.step("load from the server", lambda: _load(instance, database))
         progress.step("stop", lambda: _quietly(instance.stop, _STOP_LIMIT_S))
 
 
 def _verify_attached(server: AttachedServer, progress: _Progress) -> None:
     instance = AttachedInstance(server)
     progress.step("query", lambda: _ask_version(instance, progress))
-    with _own_database(instance) as database, tempfile.TemporaryDirectory() as place:
-        local = Path(place) / "rows.tsv"
-        progress.step("load local", lambda: _load(instance, database, "LOCAL", local))
-
-
-def _said(error: pymysql.MySQLError) -> str:
-    if error.args and error.args[0] in _LOCAL_INFILE_OFF:
-        hint = "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
-        return f"{hint}: {words_of(error)}"
-    return words_of(error)
+    with _own_database(instance) as database:
+        progress.step("insert", lambda: _fill(instance, database, _insertion()))
+    progress.step("local_infile", lambda: _require_local_infile(instance))
 
 
 def _quietly(act: Callable[[float], None], limit_s: float) -> str:
@@ -120,8 +105,7 @@ def _quietly(act: Callable[[float], None], limit_s: float) -> str:
 
 def _ask_version(instance: Instance | AttachedInstance, progress: _Progress) -> str:
     """The version, once it and its comment are known to be of the server's family."""
-    asked = instance.query("SELECT VERSION(), @@version_comment", limit_s=ASK_LIMIT_S)
-    version, comment = asked[0]
+    version, comment = instance.one_row("SELECT VERSION(), @@version_comment", n_columns=2)
     progress.version = version or ""
     says = f"{version} {comment}"
     named = instance.server.family
@@ -148,17 +132,44 @@ def _own_database(instance: Instance | AttachedInstance) -> Iterator[str]:
             instance.query(f"DROP DATABASE {name}")
 
 
-def _load(instance: Instance | AttachedInstance, database: str, local: str, file: Path) -> str:
-    """Load a small file into a fresh InnoDB table, and count and add up what arrived."""
-    file.write_text("".join(f"{i}\tname {i} µ\n" for i in range(_ROWS)), encoding="utf-8")
+def _require_local_infile(instance: AttachedInstance) -> str:
+    """Refuse a server to which the load generator could not send rows with LOAD DATA LOCAL."""
+    (value,) = instance.one_row("SELECT @@GLOBAL.local_infile", n_columns=1)
+    if value == "0":
+        raise TrialFailed("it is off there; SET GLOBAL local_infile=1 would allow it")
+    return ""
+
+
+def _load(instance: Instance, database: str) -> str:
+    """Load a small file that the server reads by itself."""
+    file = instance.load_dir / "rows.tsv"
+    file.write_text("".join(f"{i}\t{name}\n" for i, name in _rows()), encoding="utf-8")
     file.chmod(0o644)  # LOAD DATA without LOCAL takes only what everybody may read
+    return _fill(instance, database, f"LOAD DATA INFILE '{file}' INTO TABLE t CHARACTER SET utf8")
+
+
+def _insertion() -> str:
+    """One INSERT of all rows: no file, which a server could ask for by another name."""
+    rows = ", ".join(f"({i}, '{name}')" for i, name in _rows())
+    return f"INSERT INTO t VALUES {rows}"  # noqa: S608 - the rows are our own
+
+
+def _rows() -> list[tuple[int, str]]:
+    return [(i, f"name {i} µ") for i in range(_ROWS)]
+
+
+def _fill(instance: Instance | AttachedInstance, database: str, sql: str) -> str:
+    """Fill a fresh InnoDB table by a statement, and count and add up what arrived."""
     with contextlib.closing(instance.connect(database)) as session:
         _run(session, "DROP TABLE IF EXISTS t")
         _run(session, "CREATE TABLE t (id int PRIMARY KEY, name varchar(40)) ENGINE=InnoDB")
-        _run(session, f"LOAD DATA {local} INFILE '{file}' INTO TABLE t CHARACTER SET utf8")
-        count, total = _run(session, "SELECT count(*), sum(id) FROM t")[0]
-    if (int(count), int(total)) != (_ROWS, _ROWS * (_ROWS - 1) // 2):
-        raise TrialFailed(f"{instance.server.name}: {count} of {_ROWS} rows arrived, sum {total}")
+        _run(session, sql)
+        arrived = _run(session, "SELECT count(*), sum(id) FROM t")
+    expected = (_ROWS, _ROWS * (_ROWS - 1) // 2)
+    if [tuple(map(str, row)) for row in arrived] != [tuple(map(str, expected))]:
+        raise TrialFailed(
+            f"{instance.server.name}: expected (rows, sum) {expected}, got {arrived[:1]}"
+        )
     return f"{_ROWS} rows"
 
 

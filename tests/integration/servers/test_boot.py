@@ -39,7 +39,7 @@ def test_a_server_boots_loads_and_stops(server_of: ServerOf, name: str) -> None:
     assert result.version_reported is not None
     assert result.version_reported.startswith(name.split("-")[1])
     assert [step for step, _, _ in result.steps] == [
-        "initialise", "start", "query", "load local", "load from the server", "stop",
+        "initialise", "start", "query", "insert", "load from the server", "stop",
     ]  # fmt: skip
     assert len(told) == len(result.steps)
     assert processes.running() == []
@@ -158,7 +158,7 @@ def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -
         assert attached.limits
         before = instance.query("SHOW DATABASES")
         result = verify.verify(server, lambda _: None)
-        assert [step for step, _, _ in result.steps] == ["query", "load local"]
+        assert [step for step, _, _ in result.steps] == ["query", "insert", "local_infile"]
         assert instance.query("SHOW DATABASES") == before
         assert instance.pid is not None
 
@@ -176,7 +176,7 @@ def test_an_attached_server_that_is_not_right_says_why(instance_of: InstanceOf, 
         theirs = AttachedServer("theirs", family, dsn)
         instance.query("SET GLOBAL local_infile=0")
         result = verify.verify(theirs, lambda _: None)
-        assert (result.reason or "").startswith("load local: local_infile is off there")
+        assert (result.reason or "").startswith("local_infile: it is off there")
         instance.query("SET GLOBAL local_infile=1")
         assert verify.verify(theirs, lambda _: None).ok
         with pytest.raises(TrialFailed) as caught:

@@ -1,0 +1,141 @@
+"""A server that speaks enough of MySQL's protocol to let a client in, and then attacks it.
+
+It listens on 127.0.0.1, takes any password, and answers every statement in its own way
+(``Answer``). What clients sent that they should have kept is in ``obtained``.
+"""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+# Long passwords, a database at login, local files, the protocol of 4.1, transactions, secure
+# connections, plugins of authentication.
+_CAPABILITIES = 0x1 | 0x8 | 0x80 | 0x200 | 0x2000 | 0x8000 | 0x80000
+_OK = b"\x00\x00\x00\x02\x00\x00\x00"
+_EOF = b"\xfe\x00\x00\x02\x00"
+_QUIT = b"\x01"
+_CLIENT_LIMIT_S = 10
+
+# From the text of a statement to the packets of its answer.
+Answer = Callable[[str], list[bytes]]
+
+
+@dataclass
+class HostileServer:
+    """Where it listens, and what it got out of its clients."""
+
+    port: int
+    obtained: list[bytes] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return f"mysql://root:secret@127.0.0.1:{self.port}/"
+
+
+def asks_for_file(path: str) -> Answer:
+    """Answer every statement but settings with a request for a file of the client."""
+
+    def answer(sql: str) -> list[bytes]:
+        return [_OK] if sql.upper().startswith("SET ") else [b"\xfb" + path.encode()]
+
+    return answer
+
+
+def answers(*cells: bytes | None, n_columns: int | None = None) -> Answer:
+    """Answer every statement but settings with one row, whatever was asked.
+
+    ``n_columns`` announces another number of columns than the row has.
+    """
+    columns = len(cells) if n_columns is None else n_columns
+    row = b"".join(b"\xfb" if cell is None else bytes([len(cell)]) + cell for cell in cells)
+
+    def answer(sql: str) -> list[bytes]:
+        if sql.upper().startswith("SET "):
+            return [_OK]
+        return [bytes([columns]), *[_column()] * columns, _EOF, row, _EOF]
+
+    return answer
+
+
+def says(*packets: bytes) -> Answer:
+    """Answer every statement but settings with these packets."""
+    return lambda sql: [_OK] if sql.upper().startswith("SET ") else list(packets)
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[HostileServer]:
+    """Serve until the block ends."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        request: socket.socket
+
+        def handle(self) -> None:
+            self.request.settimeout(_CLIENT_LIMIT_S)
+            with suppress(OSError, EOFError):
+                _converse(self.request, answer, server.obtained)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
+        server = HostileServer(listener.server_address[1])
+        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            listener.shutdown()
+            thread.join()
+
+
+def _converse(client: socket.socket, answer: Answer, obtained: list[bytes]) -> None:
+    _send(client, 0, _greeting())
+    _receive(client)
+    _send(client, 2, _OK)
+    while True:
+        command = _receive(client)
+        if command == _QUIT:
+            return
+        packets = answer(command[1:].decode(errors="replace")) if command[:1] == b"\x03" else [_OK]
+        for number, packet in enumerate(packets, start=1):
+            _send(client, number, packet)
+        if packets[0][:1] == b"\xfb":
+            while (content := _receive(client)) not in (b"", _QUIT):
+                obtained.append(content)
+            _send(client, len(packets) + 2, _OK)
+
+
+def _greeting() -> bytes:
+    return (
+        b"\x0a8.0.33\x00" + struct.pack("<I", 7) + b"saltsalt\x00"
+        + struct.pack("<H", _CAPABILITIES & 0xFFFF) + b"\x2d\x02\x00"
+        + struct.pack("<H", _CAPABILITIES >> 16) + b"\x15" + bytes(10)
+        + b"saltsaltsalt\x00mysql_native_password\x00"
+    )  # fmt: skip
+
+
+def _column() -> bytes:
+    names = b"\x03def\x00\x00\x00\x01c\x00"
+    return names + b"\x0c" + struct.pack("<HIBHB", 45, 255, 0xFD, 0, 0) + b"\x00\x00"
+
+
+def _send(client: socket.socket, number: int, packet: bytes) -> None:
+    client.sendall(struct.pack("<I", len(packet))[:3] + bytes([number & 0xFF]) + packet)
+
+
+def _receive(client: socket.socket) -> bytes:
+    header = _exactly(client, 4)
+    return _exactly(client, int.from_bytes(header[:3], "little"))
+
+
+def _exactly(client: socket.socket, n_bytes: int) -> bytes:
+    content = b""
+    while len(content) < n_bytes:
+        part = client.recv(n_bytes - len(content))
+        if not part:
+            raise EOFError
+        content += part
+    return content

@@ -1,0 +1,65 @@
+"""What an attached server gets out of millrace: no file, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from millrace.cli.main import cli
+from millrace.errors import TrialFailed
+from millrace.servers import verify
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.model import AttachedServer
+from tests.hostile.mysql_server import Answer, answers, asks_for_file, says, serving
+
+
+def test_a_server_that_asks_for_a_file_gets_none(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root's own")
+    secret.chmod(0o600)
+    with serving(asks_for_file(str(secret))) as server:
+        attached = AttachedServer("theirs", "mysql", server.address)
+        result = verify.verify(attached, lambda _: None)
+        assert "asked for a file of this host" in (result.reason or "")
+        with pytest.raises(TrialFailed, match="asked for a file of this host"):
+            AttachedInstance(attached).effective()
+    assert server.obtained == []
+
+
+def test_verify_of_a_server_that_asks_for_a_file_ends_with_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    with serving(asks_for_file("/etc/hostname")) as server:
+        add = ["servers", "add", "theirs", "--family", "mysql", "--attach", server.address]
+        added = CliRunner().invoke(cli, add)
+        assert added.exit_code == 0, added.output
+        verified = CliRunner().invoke(cli, ["servers", "verify", "theirs"])
+    assert isinstance(verified.exception, TrialFailed)
+    assert "asked for a file of this host" in verified.output
+    assert server.obtained == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answers(b"8.0.33"),
+        answers(b"8.0.33", b"a", b"b"),
+        answers(b"8.0.33", n_columns=2),
+        says(b"\x00\x00\x00\x02\x00\x00\x00"),
+        says(b"\x02", b"", b""),
+        says(b"\xfc"),
+        says(b"\xff"),
+        says(b""),
+    ],
+)
+def test_an_odd_answer_is_a_failure_of_the_server(answer: Answer) -> None:
+    with serving(answer) as server:
+        attached = AttachedServer("theirs", "mysql", server.address)
+        result = verify.verify(attached, lambda _: None)
+        assert not result.ok
+        assert result.reason
+        with pytest.raises(TrialFailed, match="theirs: SHOW GLOBAL VARIABLES"):
+            AttachedInstance(attached).effective()
