@@ -2,7 +2,8 @@
 
     MillraceError            what happened, where, and what to do next
     ├── UserError            2: a mistake in a file, an option or a request
-    │   └── InvalidInput     2: several mistakes of one file, reported together
+    │   ├── InvalidInput     2: several mistakes of one file, reported together
+    │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
     ├── HostProblem          3: this machine cannot do it now (disk full, no network)
     │   └── LastingProblem   3: nor can it later (no such file, a program that cannot run here)
@@ -36,6 +37,11 @@ class UserError(MillraceError):
     """A mistake of the user: a name, a file, an option. Exit status 2."""
 
     exit_status = 2
+
+
+class UnusablePlace(UserError):
+    """A directory that millrace keeps things in cannot be used. It counts against no server: once
+    the user has mended it, the same command goes on."""
 
 
 @dataclass(frozen=True)

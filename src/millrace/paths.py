@@ -28,7 +28,7 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from millrace.errors import UserError
+from millrace.errors import UnusablePlace
 
 _NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
@@ -62,7 +62,7 @@ def default_store() -> Path:
     return _named("MILLRACE_STORE", file=True) or state_dir() / "results.sqlite"
 
 
-def refusal(error: OSError) -> UserError | None:
+def refusal(error: OSError) -> UnusablePlace | None:
     """Return what a user can do where the system gives no right to write to one of the places; None
     for any other failure."""
     if error.errno not in _NO_RIGHTS or not isinstance(error.filename, str):
@@ -71,7 +71,7 @@ def refusal(error: OSError) -> UserError | None:
     for variable, place in _DIRECTORIES.items():
         directory = place()
         if refused == directory or directory in refused.parents or refused in directory.parents:
-            return UserError(
+            return UnusablePlace(
                 f"{_called(variable, directory)} cannot be used: {refused}: {error.strerror}",
                 remedy=f"give yourself the right to write there, or {_other(variable)}",
             )
@@ -96,7 +96,7 @@ def _device(path: Path) -> int:
 
 
 def _named(variable: str, *, file: bool = False) -> Path | None:
-    """Return the place that a variable names, None where it is not set. Raise UserError where
+    """Return the place that a variable names, None where it is not set. Raise UnusablePlace where
     neither a directory (or, with ``file``, a file in one) is there, nor can one be made."""
     text = os.environ.get(variable)
     if not text:
@@ -104,10 +104,10 @@ def _named(variable: str, *, file: bool = False) -> Path | None:
     try:
         path = Path(text).expanduser().absolute()
     except RuntimeError as error:
-        raise UserError(f"{variable}={text}: {error}", remedy=_other(variable)) from None
+        raise UnusablePlace(f"{variable}={text}: {error}", remedy=_other(variable)) from None
     wrong = _complaint(path.parent if file else path)
     if wrong is not None:
-        raise UserError(
+        raise UnusablePlace(
             f"{_called(variable, path)} cannot be used: {wrong}", remedy=_other(variable)
         )
     return path

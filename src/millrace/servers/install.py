@@ -75,7 +75,9 @@ def installed(name: str) -> InstalledServer | None:
     """A server of the catalogue that is installed on this host."""
     directory = _servers_dir() / name
     made = manifest.read(directory) if name in catalogue.entries() else None
-    return manifest.server(made, directory) if made is not None else None
+    server = manifest.server(made, directory) if made is not None else None
+    # Installed by an earlier millrace as another build under this name.
+    return None if server is not None and server.provenance.note else server
 
 
 def find(name: str) -> Server:
@@ -163,7 +165,7 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
     progress.say(f"unpacking {entry.name}")
     final = _servers_dir() / entry.name
     artefact = arrived.artefact
-    origin = Provenance(source=artefact.coordinate, artefacts=(artefact,), note=arrived.note)
+    origin = Provenance(source=artefact.coordinate, artefacts=(artefact,))
     with assemble.workplace(final) as place:
         assemble.unpack_parts(arrived.file, source.parts, place / "tree")
         wanted = Wanted(entry.name, entry.family, origin)

@@ -89,6 +89,7 @@ def check_shares(counts: Mapping[str, float]) -> None:
         assert counts[verb] == pytest.approx(times * transactions, rel=0.05, abs=20), verb
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize(
     "name",
     ["mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4", "mariadb-10.1.23",

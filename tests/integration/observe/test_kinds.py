@@ -25,6 +25,7 @@ SERVERS = (
 )
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("schema", ["ON", "OFF"])
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_threads_of_clients_and_only_these_are_connections(

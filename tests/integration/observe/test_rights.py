@@ -41,6 +41,7 @@ class Unprivileged:
         self._observer.close()
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_threads_without_rights(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name, thread_cache_size="0") as instance, loaded(instance):

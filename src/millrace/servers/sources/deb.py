@@ -53,14 +53,12 @@ Debug::NoLocking "true";
 class Packages:
     """What was fetched: the package asked for, and every other package of its closure.
 
-    ``used`` is the coordinate with the version that was really had; ``note`` says why it is another
-    one than asked for.
+    ``used`` is the coordinate with its version.
     """
 
     main: Path
     others: tuple[Path, ...]
     used: Deb
-    note: str | None
 
 
 def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Packages:
@@ -74,9 +72,7 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
     purpose = f"to download {coordinate}"
     progress.say(f"asking apt for {coordinate.package} of {coordinate.suite}")
     clients.run([*apt, "update", "--error-on=any"], purpose=purpose)
-    used, note = _choose(coordinate, configuration)
-    if note is not None:
-        progress.say(note)
+    used = _choose(coordinate, configuration)
     install = ["install", "--yes", f"{used.package}={used.version}"]
     missing = _sizes(clients.run([*apt, "--print-uris", *install], purpose=purpose))
     clients.run(
@@ -84,7 +80,7 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
         purpose=purpose,
         watch=clients.watch_growth(archives, str(used), sum(missing.values()), progress),
     )
-    return _arrived(used, note, archives)
+    return _arrived(used, archives)
 
 
 def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
@@ -148,7 +144,7 @@ def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str
     return f"{mirror}-security" if mirror.endswith("/debian") else None
 
 
-def _choose(coordinate: Deb, configuration: Path) -> tuple[Deb, str | None]:
+def _choose(coordinate: Deb, configuration: Path) -> Deb:
     listed = clients.run(
         ["apt-cache", "-c", str(configuration), "madison", coordinate.package],
         purpose=f"to find {coordinate}",
@@ -157,30 +153,23 @@ def _choose(coordinate: Deb, configuration: Path) -> tuple[Deb, str | None]:
     versions = [row[1].strip() for row in rows]
     version = choose_version(coordinate.version, versions)
     if version is None:
-        has = f"it has {', '.join(versions)}" if versions else "it has no package of that name"
+        serves = f"it serves {', '.join(versions)}" if versions else "it has no such package"
         raise LastingProblem(
-            f"{coordinate} is not in the Debian suite {coordinate.suite} any more; {has}",
-            remedy="add a build you have: millrace servers add NAME --family FAMILY --tarball PATH",
+            f"{coordinate} is not in the Debian suite {coordinate.suite} any more: {serves}",
+            remedy="millrace servers list shows other builds; one that you have can be added: "
+            "millrace servers add NAME --family FAMILY --tarball PATH",
         )
-    used = Deb(coordinate.suite, coordinate.package, version)
-    if coordinate.version is None or version == coordinate.version:
-        return used, None
-    return used, f"{coordinate} has been superseded; used {version} instead"
+    return Deb(coordinate.suite, coordinate.package, version)
 
 
 def choose_version(wanted: str | None, offered: list[str]) -> str | None:
-    """The wanted version, else the newest of its series; ``offered`` has the newest first."""
+    """Return the wanted version if it is offered, never another one.
+
+    Without a wanted version, return the first of ``offered``, which has the newest first.
+    """
     if wanted is None:
         return offered[0] if offered else None
-    if wanted in offered:
-        return wanted
-    return next((each for each in offered if _series(each) == _series(wanted)), None)
-
-
-def _series(version: str) -> str:
-    """Of ``1:10.11.19-0+deb12u1`` the ``10.11``."""
-    upstream = version.partition(":")[2] or version
-    return ".".join(upstream.split(".")[:2])
+    return wanted if wanted in offered else None
 
 
 def _sizes(print_uris: str) -> Mapping[str, int]:
@@ -190,10 +179,10 @@ def _sizes(print_uris: str) -> Mapping[str, int]:
     }
 
 
-def _arrived(used: Deb, note: str | None, archives: Path) -> Packages:
+def _arrived(used: Deb, archives: Path) -> Packages:
     debs = sorted(archives.glob("*.deb"))
     version = (used.version or "").replace(":", "%3a")
     main = [each for each in debs if each.name.startswith(f"{used.package}_{version}_")]
     if not main:
         raise HostProblem(f"apt says that it downloaded {used}, but {archives} does not hold it")
-    return Packages(main[0], tuple(each for each in debs if each != main[0]), used, note)
+    return Packages(main[0], tuple(each for each in debs if each != main[0]), used)

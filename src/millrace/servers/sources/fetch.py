@@ -37,7 +37,6 @@ class Arrived:
     file: Path
     artefact: Artefact
     packages: tuple[Package, ...] = ()
-    note: str | None = None
 
 
 def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
@@ -116,11 +115,10 @@ def _fetch(
             return fetch_tarball(location, sha256, workspace, progress)
         case Deb():
             packages = _fetch_deb(coordinate, workspace / "packages", progress)
-            if packages.note is None:  # of another version only apt knows the right checksum
-                download.verify(packages.main, sha256, str(coordinate))
+            download.verify(packages.main, sha256, str(coordinate))
             artefact = _artefact(str(packages.used), packages.main)
             others = _packages(coordinate.suite, packages.others)
-            return Arrived(packages.main, artefact, others, packages.note)
+            return Arrived(packages.main, artefact, others)
         case _:
             raise UserError(f"{coordinate} cannot be downloaded")
     download.verify(file, sha256, str(coordinate))
