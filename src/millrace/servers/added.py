@@ -20,7 +20,7 @@ from millrace.servers import assemble, attached, builds, catalogue, families, ma
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
-from millrace.servers.download import WrongChecksum
+from millrace.servers.download import WrongChecksum, without_secrets
 from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
@@ -202,12 +202,13 @@ def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
 
     Messages name the archive in the place of ``tree``, where it was unpacked and is no more.
     """
+    shown = without_secrets(location) if "://" in location else location
     try:
         yield
     except (HostProblem, UserError) as error:
         message = error.message
         for each in (tree, tree.resolve()):
-            message = message.replace(str(each), location)
+            message = message.replace(str(each), shown)
         match error:
             case Unusable():
                 raise UserError(message, remedy=error.remedy) from error

@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from millrace.errors import HostProblem, LastingProblem, UserError
 from millrace.servers.progress import Progress
@@ -58,12 +59,12 @@ def download(
         except _TransientError as error:
             if pause_s is None:
                 raise HostProblem(
-                    f"{url} could not be downloaded: {error}",
+                    f"{without_secrets(url)} could not be downloaded: {error}",
                     remedy="try again; what has arrived is kept and continued",
                 ) from error
             progress.say(f"{target.name}: {error}; trying again")
             time.sleep(pause_s)
-    verify(part, sha256, url)
+    verify(part, sha256, without_secrets(url))
     part.replace(target)
 
 
@@ -80,11 +81,17 @@ def verify(file: Path, sha256: str | None, what: str) -> str:
     return got
 
 
+def without_secrets(url: str) -> str:
+    """Return an address without user, password, query and fragment, which may hold tokens."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 def _transfer(url: str, part: Path, progress: Progress) -> None:
     """Bring the part to its full length, from where it ends."""
     have = part.stat().st_size if part.exists() else 0
     if not url.startswith(("http://", "https://")):
-        raise UserError(f"{url}: only http and https addresses can be downloaded")
+        raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
     request = urllib.request.Request(  # noqa: S310
         url, headers={"Range": f"bytes={have}-"} if have else {}
     )
@@ -100,7 +107,8 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
         if error.code in _MAY_PASS:
             raise _TransientError(f"the server says {error.code} {error.reason}") from error
         raise Refused(
-            f"{url} could not be downloaded: the server says {error.code} {error.reason}",
+            f"{without_secrets(url)} could not be downloaded: "
+            f"the server says {error.code} {error.reason}",
             remedy="check the address",
         ) from error
     except (
@@ -113,7 +121,7 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if reason is not error and _is_refusal(reason):
             raise Refused(
-                f"{url} could not be downloaded: {reason}",
+                f"{without_secrets(url)} could not be downloaded: {reason}",
                 remedy="check the certificates this host trusts, and the proxy it is set to",
             ) from error
         raise _TransientError(str(reason) or repr(error)) from error

@@ -358,6 +358,38 @@ def test_a_library_beside_the_program_is_found(tmp_path: Path) -> None:
     assert str(beside.parent) in server.env["LD_LIBRARY_PATH"].split(":")
 
 
+def test_no_token_of_an_address_is_kept_or_shown(tmp_path: Path) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    query = "?sig=s3cret"
+    with small_origin.serving({f"/v.tar.gz{query}": archive.read_bytes()}) as origin:
+        server = added.add_tarball("mine", "mysql", f"{origin.address}/v.tar.gz{query}")
+        assert server.provenance.source == f"tarball:{origin.address}/v.tar.gz"
+        record = (paths.state_dir() / "servers/mine").rglob("*.json")
+        assert not [file for file in record if b"s3cret" in file.read_bytes()]
+        for wrong in (f"/none.tar.gz{query}", f"/v.tar.gz{query}&sig=s3cret"):
+            with pytest.raises(MillraceError, match="could not be downloaded") as caught:
+                added.add_tarball("other", "mysql", f"{origin.address}{wrong}")
+            assert "s3cret" not in str(caught.value)
+    install.remove("mine")
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("http://host.test/v.tar.gz", "plain HTTP"),
+        ("https://user:s3cret@host.test/v.tar.gz", "no user name or password"),
+    ],
+)
+def test_an_address_that_is_not_safe_is_refused_before_any_download(
+    location: str, said: str
+) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        added.add_tarball("mine", "mysql", location)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.remedy
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
 @pytest.mark.parametrize("location", ["no/such/file.tar.gz", "ftp://host.test/file.tar.gz"])
 def test_an_archive_that_cannot_be_had_is_a_mistake(location: str) -> None:
     with pytest.raises(UserError):

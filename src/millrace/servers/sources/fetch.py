@@ -21,6 +21,8 @@ from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
 from millrace.servers.sources.coordinates import Coordinate, Deb, Maven, Npm, Tarball
 
+_THIS_HOST = ("localhost", "127.0.0.1", "::1")
+
 
 @dataclass(frozen=True)
 class Package:
@@ -62,11 +64,15 @@ def fetch_packages(
 def fetch_tarball(
     location: str, sha256: str | None, workspace: Path, progress: Progress
 ) -> Arrived:
-    """Bring a vendor's archive from a URL; one that is a file of this host is used in place."""
+    """Bring a vendor's archive from a URL; one that is a file of this host is used in place.
+
+    Raises UserError for an address that holds a password, and for plain HTTP without a checksum.
+    """
     if "://" in location:
+        _refuse_unsafe(location, sha256)
         file = workspace / (location.rstrip("/").rpartition("/")[2].partition("?")[0] or "archive")
         download.download(location, file, progress, sha256=sha256)
-        return Arrived(file, _artefact(str(Tarball(location)), file))
+        return Arrived(file, _artefact(str(Tarball(download.without_secrets(location))), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
         raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
@@ -77,6 +83,21 @@ def fetch_tarball(
             remedy="get the file from its publisher again",
         )
     return Arrived(file, artefact)
+
+
+def _refuse_unsafe(url: str, sha256: str | None) -> None:
+    shown = download.without_secrets(url)
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise UserError(
+            f"{shown}: millrace sends no user name or password of an address",
+            remedy="download the archive yourself, and give its path",
+        )
+    if parts.scheme == "http" and sha256 is None and parts.hostname not in _THIS_HOST:
+        raise UserError(
+            f"{shown}: anybody on the way can replace what comes over plain HTTP",
+            remedy="give the publisher's checksum with --sha256, or an https address",
+        )
 
 
 def room(name: str) -> Path:
