@@ -1,6 +1,7 @@
 """Unpacks archives without trusting them: nothing is ever written outside the target directory.
 
 Members with absolute names, with ``..``, or that are neither file, directory nor link are refused.
+What it unpacks to is bounded: in bytes by a multiple of the archive's size, and in members.
 Links are made last, after every file, so that no file is written through one; then every link is
 followed, and one that leads out of the directory is refused.
 """
@@ -11,7 +12,6 @@ import errno
 import gzip
 import lzma
 import os
-import shutil
 import stat
 import subprocess
 import tarfile
@@ -28,6 +28,12 @@ from millrace.errors import LastingProblem
 from millrace.servers.sources import clients
 
 Keep = Callable[[PurePosixPath], bool]
+
+# Archives of servers unpack to 3 to 12 times their size and have up to 20,000 members.
+_MOST_TIMES_ITS_SIZE = 100
+_ALWAYS_ALLOWED_BYTES = 64 << 20
+_MOST_MEMBERS = 500_000
+_MOST_LINK_BYTES = 4096  # PATH_MAX
 
 _DAMAGED = (
     tarfile.TarError,
@@ -74,7 +80,8 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
     Knows zip and jar, deb, and tar that is plain or compressed with gzip, bzip2, xz or zstd, by
     their content. ``keep`` is asked with the path below ``root``. Files become readable by
     everybody, because servers run as an unprivileged user. Raises Unusable for an archive that is
-    damaged or reaches outside; ``into`` then holds a part, which the caller removes.
+    damaged, reaches outside or unpacks to more than 100 times its size; ``into`` then holds a part,
+    which the caller removes.
     """
     into.mkdir(mode=0o755, parents=True, exist_ok=True)
     target = _Target(archive, into.resolve(), PurePosixPath(root), keep)
@@ -121,9 +128,19 @@ class _Target:
     keep: Keep
     links: list[tuple[Path, str]] = field(default_factory=list)
     hard_links: list[tuple[Path, Path]] = field(default_factory=list)
+    n_bytes: int = 0
+    n_members: int = 0
+
+    @property
+    def most_bytes(self) -> int:
+        """The bytes that all files together may have."""
+        return _ALWAYS_ALLOWED_BYTES + _MOST_TIMES_ITS_SIZE * self.archive.stat().st_size
 
     def place(self, member: str) -> Path | None:
         """Where a member goes; None when it is not wanted."""
+        self.n_members += 1
+        if self.n_members > _MOST_MEMBERS:
+            raise self.unsafe(f"it has more than {_MOST_MEMBERS:,} members")
         path = PurePosixPath(member)
         if path.is_absolute() or ".." in path.parts or "\0" in member:
             raise self.outside(member)
@@ -136,7 +153,11 @@ class _Target:
         place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         place.unlink(missing_ok=True)
         with place.open("xb") as file:
-            shutil.copyfileobj(content, file, 1 << 20)
+            while part := content.read(1 << 20):
+                self.n_bytes += len(part)
+                if self.n_bytes > self.most_bytes:
+                    raise self.unsafe(f"it unpacks to more than {self.most_bytes:,} bytes")
+                file.write(part)
         place.chmod(0o755 if executable else 0o644)
 
     def make_links(self) -> None:
@@ -182,7 +203,10 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
             mode = member.external_attr >> 16
             with opened.open(member) as content:
                 if stat.S_ISLNK(mode):
-                    target.links.append((place, content.read().decode()))
+                    text = content.read(_MOST_LINK_BYTES + 1)
+                    if len(text) > _MOST_LINK_BYTES:
+                        raise target.unsafe(f"the link {member.filename!r} is too long")
+                    target.links.append((place, text.decode()))
                 else:
                     target.write(place, content, bool(mode & 0o111))
 

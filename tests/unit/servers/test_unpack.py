@@ -248,6 +248,40 @@ def test_damage_that_another_program_finds_is_told(program: str, tmp_path: Path)
         unpack(tmp_path / "bad", tmp_path / "target")
 
 
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.servers.unpack._ALWAYS_ALLOWED_BYTES", 0)
+    archive, content = tmp_path / "a", "0" * 20_000_000
+    if kind == "tar":
+        make_tar(archive, [("bin/mysqld", tarfile.REGTYPE, content)])
+    else:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
+            opened.writestr("bin/mysqld", content)
+    with pytest.raises(Unusable, match=r"not safe to unpack: it unpacks to more than [\d,]+ bytes"):
+        unpack(archive, tmp_path / "into")
+    assert (tmp_path / "into/bin/mysqld").stat().st_size <= 100 * archive.stat().st_size
+
+
+def test_an_archive_of_very_many_members_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.servers.unpack._MOST_MEMBERS", 10)
+    members = [(f"m{i}", tarfile.REGTYPE, "x") for i in range(11)]
+    with pytest.raises(Unusable, match="more than 10 members"):
+        unpack(make_tar(tmp_path / "a", members), tmp_path / "into")
+
+
+def test_a_link_in_a_zip_is_a_short_text(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a", "w", zipfile.ZIP_DEFLATED) as opened:
+        link = zipfile.ZipInfo("link")
+        link.external_attr = 0o120777 << 16
+        opened.writestr(link, "x" * 5000)
+    with pytest.raises(Unusable, match="the link 'link' is too long"):
+        unpack(tmp_path / "a", tmp_path / "into")
+
+
 def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<html>not found</html>" * 100)
     with pytest.raises(HostProblem, match=r"page\.html is damaged or no archive"):
