@@ -6,11 +6,12 @@ It listens on 127.0.0.1, takes any password, and answers every statement in its 
 
 from __future__ import annotations
 
+import itertools
 import socket
 import socketserver
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ _QUIT = b"\x01"
 _CLIENT_LIMIT_S = 10
 
 # From the text of a statement to the packets of its answer.
-Answer = Callable[[str], list[bytes]]
+Answer = Callable[[str], Iterable[bytes]]
 
 
 @dataclass
@@ -41,7 +42,7 @@ class HostileServer:
 def asks_for_file(path: str) -> Answer:
     """Answer every statement but settings with a request for a file of the client."""
 
-    def answer(sql: str) -> list[bytes]:
+    def answer(sql: str) -> Iterable[bytes]:
         return [_OK] if sql.upper().startswith("SET ") else [b"\xfb" + path.encode()]
 
     return answer
@@ -55,10 +56,22 @@ def answers(*cells: bytes | None, n_columns: int | None = None) -> Answer:
     columns = len(cells) if n_columns is None else n_columns
     row = b"".join(b"\xfb" if cell is None else bytes([len(cell)]) + cell for cell in cells)
 
-    def answer(sql: str) -> list[bytes]:
+    def answer(sql: str) -> Iterable[bytes]:
         if sql.upper().startswith("SET "):
             return [_OK]
         return [bytes([columns]), *[_column()] * columns, _EOF, row, _EOF]
+
+    return answer
+
+
+def answers_without_end(cell: bytes) -> Answer:
+    """Answer every statement but settings with rows of one column until the client is gone."""
+
+    def answer(sql: str) -> Iterable[bytes]:
+        if sql.upper().startswith("SET "):
+            return [_OK]
+        row = bytes([len(cell)]) + cell
+        return itertools.chain([b"\x01", _column(), _EOF], itertools.repeat(row))
 
     return answer
 
@@ -100,12 +113,13 @@ def _converse(client: socket.socket, answer: Answer, obtained: list[bytes]) -> N
         if command == _QUIT:
             return
         packets = answer(command[1:].decode(errors="replace")) if command[:1] == b"\x03" else [_OK]
+        number, packet = 0, b""
         for number, packet in enumerate(packets, start=1):
             _send(client, number, packet)
-        if packets[0][:1] == b"\xfb":
+        if packet[:1] == b"\xfb":
             while (content := _receive(client)) not in (b"", _QUIT):
                 obtained.append(content)
-            _send(client, len(packets) + 2, _OK)
+            _send(client, number + 2, _OK)
 
 
 def _greeting() -> bytes:

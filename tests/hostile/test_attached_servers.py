@@ -9,10 +9,17 @@ from click.testing import CliRunner
 
 from millrace.cli.main import cli
 from millrace.errors import TrialFailed
-from millrace.servers import verify
+from millrace.servers import asking, verify
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
-from tests.hostile.mysql_server import Answer, answers, asks_for_file, says, serving
+from tests.hostile.mysql_server import (
+    Answer,
+    answers,
+    answers_without_end,
+    asks_for_file,
+    says,
+    serving,
+)
 
 
 def test_a_server_that_asks_for_a_file_gets_none(tmp_path: Path) -> None:
@@ -63,3 +70,11 @@ def test_an_odd_answer_is_a_failure_of_the_server(answer: Answer) -> None:
         assert result.reason
         with pytest.raises(TrialFailed, match="theirs: SHOW GLOBAL VARIABLES"):
             AttachedInstance(attached).effective()
+
+
+def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "MOST_ANSWER_BYTES", 1 << 20)
+    with serving(answers_without_end(b"x" * 200)) as server:
+        attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        with pytest.raises(TrialFailed, match=r"theirs: SELECT 1: .*more than 1,048,576 bytes"):
+            attached.query("SELECT 1")

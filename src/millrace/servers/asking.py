@@ -16,6 +16,7 @@ from millrace.errors import TrialFailed
 
 CONNECT_LIMIT_S = 10
 ASK_LIMIT_S = 60
+MOST_ANSWER_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -83,17 +84,31 @@ else:
 class _Session(_Connection):
     """A session in which an answer that is not of the protocol is an error of the server.
 
-    PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to.
+    PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to,
+    and one without end takes all memory.
     """
+
+    _n_bytes_read = 0
 
     def connect(self, sock: Any = None) -> None:
         with _oddities_as_errors():
             super().connect(sock)
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
+        self._n_bytes_read = 0
         with _oddities_as_errors():
             affected: int = super()._read_query_result(unbuffered)  # type: ignore[misc]
         return affected
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        self._n_bytes_read += num_bytes
+        if self._n_bytes_read > MOST_ANSWER_BYTES:
+            self._force_close()  # type: ignore[attr-defined]
+            raise pymysql.OperationalError(
+                f"the server's answer has more than {MOST_ANSWER_BYTES:,} bytes"
+            )
+        content: bytes = super()._read_bytes(num_bytes)  # type: ignore[misc]
+        return content
 
 
 @contextlib.contextmanager
