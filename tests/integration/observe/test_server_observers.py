@@ -128,6 +128,7 @@ def test_every_section_comes_as_it_is_delivered(instance_of: InstanceOf, name: s
         assert gone(instance)
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("name", SERVERS)
 def test_what_the_performance_schema_tells_with_everything_on(
     instance_of: InstanceOf, name: str

@@ -71,6 +71,7 @@ def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
         observers=observers,
     )
     found = measuring.Found()
+    found.instances.append(measuring.instance_record(given, instance.version(), {}, {}))
     with database(instance):
         steps = measuring.measure(
             given,
