@@ -174,7 +174,9 @@ fn what_comes_too_late_is_skipped() {
     assert_eq!(record.count + skipped, scheduled);
     let (service, response) = (&record.service, record.response.as_ref().unwrap());
     let waited_s = response.max_s().unwrap() - service.max_s().unwrap();
-    assert!(waited_s <= 0.050_001, "{waited_s}");
+    // The host may stop the thread between the decision and the request; without a limit an
+    // arrival waits for most of the second.
+    assert!(waited_s < 0.4, "{waited_s}");
 }
 
 #[test]
