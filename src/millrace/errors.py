@@ -7,6 +7,7 @@
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
     ├── HostProblem          3: this machine cannot do it now (disk full, no network)
     │   └── LastingProblem   3: nor can it later (no such file, a program that cannot run here)
+    │       └── NotServed    3: the source answers, and does not have it (any more)
     └── Interrupted          130: Ctrl-C or SIGTERM
 
 Only these are shown without a traceback; anything else is a defect of millrace.
@@ -115,6 +116,10 @@ class HostProblem(MillraceError):
 class LastingProblem(HostProblem):
     """A problem of something that this host was given, which trying again later does not solve: a
     file that is not there to be had or is another one, a program that cannot run here."""
+
+
+class NotServed(LastingProblem):
+    """The source of a server answers, and does not have this build (any more)."""
 
 
 class Interrupted(MillraceError):

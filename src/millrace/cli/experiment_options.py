@@ -17,7 +17,7 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.observe.registry import OBSERVERS, PROFILE
 from millrace.report import published
-from millrace.servers import configurations, install
+from millrace.servers import catalogue, configurations, install
 
 _OF_ALL_TRIALS = tuple(name for name in OBSERVERS if name != PROFILE)
 
@@ -64,6 +64,7 @@ def surroundings() -> Surroundings:
         check_option=configurations.check_varied_option,
         studies=published.study_names(),
         observers=_OF_ALL_TRIALS,
+        suites=tuple(catalogue.suites()),
     )
 
 

@@ -24,9 +24,11 @@ from rich.text import Text
 from millrace.cli.console import err, plain_table, print_json, print_table
 from millrace.cli.quiet_host import quiet_host
 from millrace.errors import TrialFailed, UserError
-from millrace.servers import added, attached, catalogue, families, install
+from millrace.servers import added, attached, catalogue, families, install, served, suites
 from millrace.servers.attached import AttachedInstance
+from millrace.servers.catalogue import Suite
 from millrace.servers.model import AttachedServer, InstalledServer, Server, as_data
+from millrace.servers.served import ServedAnswer
 from millrace.servers.signals import signals_as_errors
 from millrace.servers.verify import verify
 
@@ -37,18 +39,37 @@ def command() -> None:
 
 
 @command.command("list")
+@click.option("--ask", is_flag=True, help="Ask every source of the catalogue whether it has it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_command(as_json: bool) -> None:
-    """Every server millrace knows, and whether it is on this host."""
-    rows = install.list_servers()
+def list_command(ask: bool, as_json: bool) -> None:
+    """Every server millrace knows, and whether it is on this host.
+
+    A server that is gone has no source any more, as far as this millrace knows; a suite's name
+    installs its newest build, under the exact name of that build.
+    """
+    rows = [*install.list_servers(), *install.list_suites()]
+    if ask:
+        err.print("asking every source")
+    answers = served.ask_all() if ask else {}
     if as_json:
-        print_json([asdict(row) for row in rows])
+        asked = {name: asdict(answer) for name, answer in answers.items()}
+        print_json([{**asdict(row), **asked.get(row.name, {})} for row in rows])
         return
-    table = plain_table("server", "version", "state", "download", "source")
+    columns = ["server", "version", "state", "download", "source"]
+    table = plain_table(*columns, *(["today"] if ask else []))
     for row in rows:
         size = "" if row.download_bytes is None else f"{row.download_bytes / 1e6:6.0f} MB"
-        table.add_row(row.name, row.version or "", row.state, size, row.source or "")
+        state = row.state if row.state != "gone" else f"gone {row.gone_since}"
+        cells = [row.name, row.version or "", state, size, row.source or ""]
+        table.add_row(*cells, *([_today(answers.get(row.name))] if ask else []))
     print_table(table)
+
+
+def _today(answer: ServedAnswer | None) -> str:
+    if answer is None:
+        return ""
+    words = {True: "served", False: "gone", None: "not known"}[answer.served]
+    return f"{words}: {answer.reason}" if answer.reason else words
 
 
 @command.command("install")
@@ -56,8 +77,11 @@ def list_command(as_json: bool) -> None:
 def install_command(names: tuple[str, ...]) -> None:
     """Download servers of the catalogue and make them ready; no root is needed."""
     wanted = dict.fromkeys(names)
-    install.require_known(wanted)
+    install.require_known(name for name in wanted if name not in catalogue.suites())
     for name in wanted:
+        if name in catalogue.suites():
+            _install_newest(catalogue.suites()[name])
+            continue
         if name not in catalogue.entries():
             err.print(f"{name} was added: it needs no installing")
             continue
@@ -67,6 +91,12 @@ def install_command(names: tuple[str, ...]) -> None:
         err.print(
             f"{name} is installed already" if already else f"installed {name} in {server.base_dir}"
         )
+
+
+def _install_newest(suite: Suite) -> None:
+    with signals_as_errors(), DownloadBar() as bar:
+        server = suites.install_newest(suite, bar)
+    err.print(f"{suite.name} is {server.name} today, installed in {server.base_dir}")
 
 
 @command.command("show")
@@ -99,7 +129,9 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
     if bool(names) == every:
         raise UserError("give the names of servers, or --all")
     if every:
-        names = tuple(row.name for row in install.list_servers() if row.state != "available")
+        names = tuple(
+            row.name for row in install.list_servers() if row.state not in install.MISSING
+        )
     servers = [install.find(name) for name in dict.fromkeys(names)]
     table = plain_table("server", "version", "result", "steps")
     failed = []
@@ -226,7 +258,7 @@ def _available(entry: catalogue.Entry) -> dict[str, Any]:
         "name": entry.name,
         "family": entry.family,
         "version": entry.version,
-        "state": "available",
+        "state": "available" if entry.gone is None else f"gone {entry.gone}",
         "source": str(source.coordinate),
         "sha256": source.sha256,
         "size_bytes": source.size_bytes,

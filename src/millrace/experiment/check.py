@@ -50,10 +50,13 @@ Definitions = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an experiment may refer to outside its file: the names of servers, the shipped
-    configurations, the check of those it defines itself (definitions, known ones), the check of an
-    option that is varied (place, name, level), the published studies, and the observers that a
-    trial may have."""
+    """What an experiment may refer to outside its file.
+
+    The names of servers, the shipped configurations, the check of those it defines itself
+    (definitions, known ones), the check of an option that is varied (place, name, level), the
+    published studies, the observers that a trial may have, and names that stand for the newest
+    server of a suite.
+    """
 
     servers: Collection[str]
     configurations: Definitions
@@ -61,6 +64,7 @@ class Surroundings:
     check_option: OptionCheck
     studies: Collection[str] = ()
     observers: Collection[str] = ()
+    suites: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
         configurations={*surroundings.configurations, *own},
         check_option=surroundings.check_option,
         workload=workload,
+        suites=surroundings.suites,
         roles=tuple(workload.roles) if workload else (DEFAULT_ROLE,),
     )
     compared, base = _compare(found, document, vocabulary)

@@ -24,13 +24,17 @@ OptionCheck = Callable[[str, str, object], list[Mistake]]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What levels may name. ``workload`` is None when the file names no known one; then only
-    servers, configurations and options can be checked (``check_option``: place, name, value)."""
+    """What levels may name; ``suites`` are names that stand for no exact server.
+
+    ``workload`` is None when the file names no known one; then only servers, configurations and
+    options can be checked (``check_option``: place, name, value).
+    """
 
     servers: Collection[str]
     configurations: Collection[str]
     check_option: OptionCheck
     workload: Workload | None
+    suites: Collection[str] = ()
     roles: tuple[str, ...] = field(default=(DEFAULT_ROLE,))
 
     def of_workload(self) -> Mapping[str, WorkloadFactor]:
@@ -195,6 +199,9 @@ def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCh
             is_number = isinstance(level, int | float) and not isinstance(level, bool)
             hint = f'; versions need quotes: "{level}"' if is_number else ""
             mistakes.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
+        elif kind == SERVER and level in vocabulary.suites:
+            expected = f"the exact name that `millrace servers install {level}` says"
+            mistakes.add(at, f"what {level} means changes with its suite", expected)
         elif level not in known:
             mistakes.unlisted(at, kind, level, known)
 

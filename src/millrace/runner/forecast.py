@@ -35,7 +35,7 @@ def forecast(
         download_bytes=sum(
             listings[name].download_bytes or 0
             for name in used
-            if listings[name].state == "available"
+            if listings[name].state in install.MISSING
         ),
         measured_trial_s=measured_trial_s,
     )

@@ -130,9 +130,9 @@ def refuse_attached(plan: Plan) -> None:
 def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
     """The servers the plan runs on, by name; those of the catalogue are installed if missing."""
     names = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
-    available = {row.name for row in install.list_servers() if row.state == "available"}
+    missing = {row.name for row in install.list_servers() if row.state in install.MISSING}
     for name in names:
-        if name in available:
+        if name in missing:
             install.install(name, progress=progress)
     return {name: install.find(name) for name in names}
 

@@ -1,6 +1,7 @@
-"""Servers the user added: a vendor's tarball, a build tree, a server that runs elsewhere.
+"""Servers the user added: a vendor's tarball, a package of a Debian suite, a build tree, a server
+that runs elsewhere.
 
-<state>/servers/NAME/server.json     a tarball's server (in tree/ beside it) or a directory's
+<state>/servers/NAME/server.json     an archive's server (in tree/ beside it) or a directory's
 <state>/servers/NAME/attached.json   a server that is not ours; holds a password, mode 0600
 """
 
@@ -25,12 +26,12 @@ from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
-from millrace.servers.sources.coordinates import Directory
-from millrace.servers.sources.fetch import fetch_tarball, room
+from millrace.servers.sources.coordinates import Deb, Directory
+from millrace.servers.sources.fetch import Arrived, fetch_package, fetch_tarball, room
 from millrace.servers.unpack import Unusable
 
 _ATTACHED = "attached.json"
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._+~-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -59,17 +60,43 @@ def add_tarball(
         _adding(name, family, progress),
         _archive_to_blame(location, assemble.draft_of(final) / "tree"),
     ):
-        arrived = fetch_tarball(location, sha256, workspace, progress)
         try:
-            with assemble.workplace(final) as place:
-                progress.say(f"unpacking {name}")
-                assemble.unpack_parts(arrived.file, (Part(),), place / "tree")
-                artefact = arrived.artefact
-                origin = Provenance(source=artefact.coordinate, artefacts=(artefact,))
-                wanted = Wanted(name, family, origin)
-                made = assemble.finish(place, place / "tree", wanted, (), progress)
+            arrived = fetch_tarball(location, sha256, workspace, progress)
+            return _assembled(Wanted(name, family, _origin(arrived)), arrived, progress)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
+
+
+def add_package(
+    name: str, family: str, package: Deb, *, progress: Progress | None = None
+) -> InstalledServer:
+    """Add the server of a Debian package, which names its version; apt verifies it.
+
+    Raises UserError (name taken), HostProblem (it cannot be downloaded, or not be run here).
+    """
+    assert package.version is not None
+    progress = progress or Silent()
+    workspace = room("downloads") / f"added-{name}"
+    with _adding(name, family, progress):
+        try:
+            arrived = fetch_package(package, workspace, progress)
+            release = catalogue.package_release(package.version)
+            wanted = Wanted(name, family, _origin(arrived), release)
+            return _assembled(wanted, arrived, progress)
+        finally:
+            shutil.rmtree(workspace, ignore_errors=True)
+
+
+def _origin(arrived: Arrived) -> Provenance:
+    return Provenance(source=arrived.artefact.coordinate, artefacts=(arrived.artefact,))
+
+
+def _assembled(wanted: Wanted, arrived: Arrived, progress: Progress) -> InstalledServer:
+    final = _directory(wanted.name)
+    with assemble.workplace(final) as place:
+        progress.say(f"unpacking {wanted.name}")
+        assemble.unpack_parts(arrived.file, (Part(),), place / "tree")
+        made = assemble.finish(place, place / "tree", wanted, arrived.packages, progress)
     return manifest.server(made, final)
 
 
@@ -179,10 +206,10 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
     if _NAME.fullmatch(name) is None:
         raise UserError(
             f"{name!r} is no name for a server",
-            remedy="use lower-case letters, digits, dots, dashes and underscores",
+            remedy="use lower-case letters, digits, and . - _ + ~",
         )
     families.get(family)
-    if name in catalogue.entries():
+    if name in catalogue.entries() or name in catalogue.suites():
         raise UserError(f"{name} is a server of the catalogue", remedy="choose another name")
     with (
         refusals_as_errors(f"adding {name}"),

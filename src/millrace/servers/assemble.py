@@ -59,11 +59,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a server is to be called and must be, and where it comes from."""
+    """What a server is to be called and must be, and where it comes from.
+
+    ``version`` is what its program must say, None where any will do.
+    """
 
     name: str
     family: str
     origin: Provenance
+    version: str | None = None
 
 
 def draft_of(final: Path) -> Path:
@@ -210,7 +214,7 @@ def _share_dir(located: Located, place: Path) -> Path:
 
 
 def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
-    """The right family, and a way to make a data directory.
+    """The right family and version, and a way to make a data directory.
 
     MySQL from 5.7 carries its system tables in the program; all others read them from files.
     """
@@ -219,6 +223,12 @@ def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
             f"{wanted.name}: its program says that it is of the family {answer.family}, "
             f"not {wanted.family}",
             remedy=f"use the family {answer.family}",
+        )
+    if wanted.version is not None and answer.version != wanted.version:
+        raise LastingProblem(
+            f"{wanted.name} from {wanted.origin.source}: its program says that it is "
+            f"{answer.version}, not {wanted.version}",
+            remedy="millrace servers list shows other builds",
         )
     version = tuple(map(int, answer.version.split(".")))
     if (answer.family == "mysql" and version >= (5, 7)) or located.sql_dir is not None:

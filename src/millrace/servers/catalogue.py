@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -30,13 +32,15 @@ class Part:
 class Source:
     """One way to get a server.
 
-    ``sha256`` and ``size_bytes`` are those of the artefact.
+    ``sha256`` and ``size_bytes`` are those of the artefact. ``gone`` is the day on which the source
+    was found to have it no more.
     """
 
     coordinate: Coordinate
     size_bytes: int
     sha256: str
     parts: tuple[Part, ...] = (Part(),)
+    gone: date | None = None
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,58 @@ class Entry:
     symbols: str
     sources: tuple[Source, ...]
 
+    @property
+    def gone(self) -> date | None:
+        """The day since when no source has it; None while one has."""
+        days = [source.gone for source in self.sources if source.gone is not None]
+        return max(days) if len(days) == len(self.sources) else None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A name for the newest build of a Debian suite, which changes with the suite.
+
+    It is no server: installing it installs an exact one, under the name of its version and
+    package revision (see ``exact_name``).
+    """
+
+    name: str
+    family: str
+    package: Deb
+
 
 @cache
 def entries() -> Mapping[str, Entry]:
     """Every server of the catalogue by name, in the order of the file."""
     return {entry.name: entry for entry in map(_entry, _document()["server"])}
+
+
+@cache
+def suites() -> Mapping[str, Suite]:
+    """Return the names that follow a Debian suite, in the order of the file."""
+    found = {}
+    for table in _document()["suite"]:
+        package = coordinates.parse(table["coordinate"])
+        assert isinstance(package, Deb), f"{table['name']} comes from a Debian suite"
+        found[table["name"]] = Suite(table["name"], table["family"], package)
+    return found
+
+
+def exact_name(family: str, package_version: str) -> str:
+    """Return the name of the build that a Debian package version is.
+
+    ``1:11.8.9+ds-0+deb13u1`` of ``mariadb`` is ``mariadb-11.8.9-0+deb13u1``: no epoch, the release,
+    and the package revision, which other compilers and patches change.
+    """
+    release, revision = package_release(package_version), package_version.rpartition("-")[2]
+    return f"{family}-{release}-{revision}"
+
+
+def package_release(package_version: str) -> str:
+    """Return the vendor's release in a Debian package version: ``11.8.9`` of the example above."""
+    match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", package_version)
+    assert match is not None, f"{package_version} begins with a number, as Debian's policy wants"
+    return match[1]
 
 
 @cache
@@ -74,8 +125,9 @@ def _document() -> Mapping[str, Any]:
 
 def _entry(table: Mapping[str, Any]) -> Entry:
     family, version = table["family"], table["version"]
+    revision = f"-{table['revision']}" if "revision" in table else ""
     return Entry(
-        name=f"{family}-{version}",
+        name=f"{family}-{version}{revision}",
         family=family,
         version=version,
         symbols=table["symbols"],
@@ -89,4 +141,5 @@ def _source(table: Mapping[str, Any]) -> Source:
         size_bytes=table["size_bytes"],
         sha256=table["sha256"],
         parts=tuple(Part(**part) for part in table.get("parts", ({},))),
+        gone=table.get("gone"),
     )

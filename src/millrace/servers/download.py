@@ -15,13 +15,14 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from millrace.errors import HostProblem, LastingProblem, UserError
+from millrace.errors import HostProblem, LastingProblem, NotServed, UserError
 from millrace.servers.progress import Progress
 from millrace.servers.provenance import file_sha256
 
 _CHUNK_BYTES = 1 << 18
 _TIMEOUT_S = 60
 _PAUSES_S = (1.0, 3.0, 9.0)
+_GONE = frozenset((404, 410))
 _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
@@ -66,6 +67,24 @@ def download(
             time.sleep(pause_s)
     verify(part, sha256, without_secrets(url))
     part.replace(target)
+
+
+def require_served(url: str) -> None:
+    """Ask whether an address has a file, without downloading it.
+
+    Raises NotServed where the answer is no, HostProblem where there is no answer.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
+    request = urllib.request.Request(url, method="HEAD")  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
+            return
+    except urllib.error.HTTPError as error:
+        problem = NotServed if error.code in _GONE else HostProblem
+        raise problem(f"the server says {error.code} {error.reason}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise HostProblem(f"no answer: {error}") from error
 
 
 def verify(file: Path, sha256: str | None, what: str) -> str:

@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
-from millrace.errors import HostProblem, LastingProblem, UserError, nearest_names
+from millrace.errors import HostProblem, LastingProblem, NotServed, UserError, nearest_names
 from millrace.servers import added, assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
@@ -24,14 +24,18 @@ from millrace.servers.model import InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.fetch import fetch, forget
 
+# States of servers that are not here, though their sources are known.
+MISSING = ("available", "gone")
+
 
 @dataclass(frozen=True)
 class ServerListing:
     """One line of the list of servers.
 
-    ``state`` is available, installed, added or attached; ``download_bytes`` is what an installation
-    would fetch at least, None for servers that need none; ``source`` of an attached server is its
-    user and address.
+    ``state`` is available, installed, added, attached, ``gone`` (its sources have it no more, since
+    the day ``gone_since``), or ``suite`` (a name for the newest build of a suite: see ``suites``).
+    ``download_bytes`` is what an installation would fetch at least, None for servers that need
+    none; ``source`` of an attached server is its user and address.
     """
 
     name: str
@@ -40,6 +44,7 @@ class ServerListing:
     state: str
     download_bytes: int | None
     source: str | None
+    gone_since: str | None = None
 
 
 def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
@@ -57,7 +62,7 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
             return there
         if there is not None:
             raise UserError(f"{name} is attached: it runs elsewhere and needs no installing")
-        raise _unknown([name])
+        raise _not_exact(name) if name in catalogue.suites() else _unknown([name])
     progress = progress or Silent()
     with refusals_as_errors(f"installing {name}"), _lock(name, progress):
         return installed(name) or _install(entry, progress)
@@ -67,6 +72,9 @@ def require_known(names: Iterable[str]) -> None:
     """Raise UserError that tells of every name for which there is no server at all."""
     known = catalogue.entries()
     unknown = [name for name in names if name not in known and added.added(name) is None]
+    for name in unknown:
+        if name in catalogue.suites():
+            raise _not_exact(name)
     if unknown:
         raise _unknown(unknown)
 
@@ -95,7 +103,7 @@ def find(name: str) -> Server:
             f"{name} is in the catalogue but not installed",
             remedy=f"millrace servers install {name}",
         )
-    raise _unknown([name])
+    raise _not_exact(name) if name in catalogue.suites() else _unknown([name])
 
 
 def remove(name: str) -> None:
@@ -131,22 +139,31 @@ def list_servers() -> list[ServerListing]:
     return from_catalogue + from_user
 
 
+def list_suites() -> list[ServerListing]:
+    """Return the names that follow a suite, which only ``suites.install_newest`` takes."""
+    return [
+        ServerListing(each.name, each.family, None, "suite", None, str(each.package))
+        for each in catalogue.suites().values()
+    ]
+
+
 def _listing(entry: Entry) -> ServerListing:
     here = installed(entry.name)
     first = entry.sources[0]
+    missing = "available" if entry.gone is None else "gone"
     return ServerListing(
         name=entry.name,
         family=entry.family,
         version=here.version if here is not None else entry.version,
-        state="available" if here is None else "installed",
+        state=missing if here is None else "installed",
         download_bytes=first.size_bytes,
         source=here.provenance.source if here is not None else str(first.coordinate),
+        gone_since=entry.gone.isoformat() if entry.gone is not None else None,
     )
 
 
 def _install(entry: Entry, progress: Progress) -> InstalledServer:
-    """Try the sources in order; the installation's failure is the last one's, or the last one's of
-    those that may yet give it."""
+    """Try the sources in order."""
     failures: list[HostProblem] = []
     for source in entry.sources:
         try:
@@ -155,8 +172,25 @@ def _install(entry: Entry, progress: Progress) -> InstalledServer:
             failures.append(error)
             if source is not entry.sources[-1]:
                 progress.say(f"{entry.name}: {error.message}; trying the next source")
+    raise _no_source(entry, failures)
+
+
+def _no_source(entry: Entry, failures: Sequence[HostProblem]) -> HostProblem:
+    """Return one error that names every source with its reason.
+
+    It is of the kind of those failures that may pass soonest.
+    """
+    if len(failures) == 1:
+        return failures[0]
     passing = [each for each in failures if not isinstance(each, LastingProblem)]
-    raise (passing or failures)[-1]
+    other = [each for each in failures if not isinstance(each, NotServed)]
+    first = (passing or other or failures)[0]
+    kind = HostProblem if passing else LastingProblem if other else NotServed
+    reasons = "\n".join(
+        f"  {source.coordinate}: {failure.message}"
+        for source, failure in zip(entry.sources, failures, strict=True)
+    )
+    return kind(f"{entry.name}: no source has it\n{reasons}", remedy=first.remedy)
 
 
 def _install_from(entry: Entry, source: Source, progress: Progress) -> InstalledServer:
@@ -168,14 +202,14 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
     origin = Provenance(source=artefact.coordinate, artefacts=(artefact,))
     with assemble.workplace(final) as place:
         assemble.unpack_parts(arrived.file, source.parts, place / "tree")
-        wanted = Wanted(entry.name, entry.family, origin)
+        wanted = Wanted(entry.name, entry.family, origin, entry.version)
         made = assemble.finish(place, place / "tree", wanted, arrived.packages, progress)
     forget(source, workspace)
     return manifest.server(made, final)
 
 
 def _unknown(names: Iterable[str]) -> UserError:
-    known = [row.name for row in list_servers()]
+    known = [row.name for row in (*list_servers(), *list_suites())]
     lines = []
     for name in names:
         nearest = nearest_names(name, known)
@@ -184,6 +218,16 @@ def _unknown(names: Iterable[str]) -> UserError:
     return UserError(
         "\n".join(lines),
         remedy="millrace servers list shows all; millrace servers add adds any other build",
+    )
+
+
+def _not_exact(name: str) -> UserError:
+    suite = catalogue.suites()[name].package.suite
+    return UserError(
+        f"{name} is no exact server: it is the newest build of the Debian suite {suite}, "
+        "which changes with time",
+        remedy=f"millrace servers install {name} installs what the suite serves today, and says "
+        "its exact name: use that one",
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers import catalogue
+from millrace.servers import catalogue, install, suites
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Silent
 from millrace.servers.sources import maven, maven_settings, npm
@@ -212,3 +212,18 @@ def wait_for_child(pid: int) -> str:
     while not (found := children.read_text().split()):
         os.sched_yield()
     return found[0]
+
+
+def test_a_build_that_the_catalogue_does_not_have_gets_an_exact_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = catalogue.suites()["mariadb-bookworm"]
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(catalogue, "entries", dict)
+    server = suites.install_newest(suite, Silent())
+    package = suites.newest(suite)
+    assert server.name == catalogue.exact_name("mariadb", str(package.version))
+    assert server.version in str(package.version)
+    assert server.provenance.source == str(package)
+    assert server.provenance.artefacts[0].coordinate == str(package)
+    assert suites.install_newest(suite, Silent()) == server == install.find(server.name)

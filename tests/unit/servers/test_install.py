@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,37 @@ def test_a_wrong_checksum_installs_nothing(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(HostProblem, match=f"expected sha256 {'0' * 64}, got"):
         install.install("mysql-5.7.99")
     assert left_in(paths.cache_dir() / "servers") == set()
+
+
+def test_a_program_of_another_version_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = small_servers.tree(tmp_path / "tree", "5.7.98")
+    entries = offered(small_servers.tarball(tree, tmp_path / "v.tar.gz"))
+    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    with pytest.raises(HostProblem, match=r"says that it is 5\.7\.98, not 5\.7\.99"):
+        install.install("mysql-5.7.99")
+    assert left_in(paths.cache_dir() / "servers") == set()
+
+
+def test_a_failure_names_every_source_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    (wrong,) = offered(archive, sha256="0" * 64).values()
+    (right,) = offered(archive).values()
+    copied = Tarball(shutil.copy(archive, str(tmp_path / "other.tar.gz")))
+    other = replace(wrong.sources[0], coordinate=copied, sha256="1" * 64)
+    broken = replace(right, sources=(other, *wrong.sources))
+    monkeypatch.setattr(catalogue, "entries", lambda: {right.name: broken})
+    with pytest.raises(MillraceError) as caught:
+        install.install("mysql-5.7.99")
+    for source in broken.sources:
+        assert f"{source.coordinate}: " in caught.value.message
+        assert f"expected sha256 {source.sha256}" in caught.value.message
+    mended = replace(right, sources=(other, *right.sources))
+    monkeypatch.setattr(catalogue, "entries", lambda: {right.name: mended})
+    assert install.install("mysql-5.7.99").version == "5.7.99"
 
 
 def test_what_a_killed_installation_left_is_cleared(

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from millrace.errors import HostProblem, LastingProblem
+from millrace.errors import HostProblem, NotServed
 from millrace.servers.progress import Progress
 from millrace.servers.signals import signals_held
 
@@ -49,8 +49,8 @@ def run(
 ) -> str:
     """Run a client to its end and return its stdout; ``watch`` is called a few times a second.
 
-    Raises HostProblem with the client's own words when it is missing or fails, LastingProblem where
-    they say that there is no such thing. The client is ended when this process is interrupted.
+    Raises HostProblem with the client's own words when it is missing or fails, NotServed where they
+    say that there is no such thing. The client is ended when this process is interrupted.
     """
     program = require(command[0], purpose)
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
@@ -73,7 +73,7 @@ def run(
         output, complaints = stdout.read(), stderr.read()
     if client.returncode != 0:
         words = _words(complaints + "\n" + output)
-        problem = LastingProblem if _NOT_THERE.search(words) else HostProblem
+        problem = NotServed if _NOT_THERE.search(words) else HostProblem
         raise problem(
             f"{command[0]} failed {purpose} (exit status {client.returncode}): {words}",
             remedy=f"check that {command[0]} works on this host (network, proxy, mirror settings)",

@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.errors import HostProblem, LastingProblem
+from millrace.errors import HostProblem, LastingProblem, NotServed
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Deb
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_APT_CONF = "apt.conf"
 _SUITES_WITHOUT_SECURITY = ("sid", "unstable", "experimental")
 
 # Hooks of the host (caches, desktop catalogues) are none of our business, hence the #clear lines.
@@ -65,14 +66,13 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
     """Bring a package and its closure into ``archives``.
 
     ``root`` is the directory of apt's lists for this suite; the caller sees to it that only one
-    process uses it at a time. Raises HostProblem: no apt, no Debian mirror, no such package.
+    process uses it at a time. Raises HostProblem: no apt, no Debian mirror; NotServed: the suite
+    does not have this version.
     """
-    configuration = _prepare(coordinate, root, archives)
-    apt = ("apt-get", "-c", str(configuration))
     purpose = f"to download {coordinate}"
-    progress.say(f"asking apt for {coordinate.package} of {coordinate.suite}")
-    clients.run([*apt, "update", "--error-on=any"], purpose=purpose)
-    used = _choose(coordinate, configuration)
+    served = versions(coordinate, root, archives, progress)
+    used = require_version(coordinate, served)
+    apt = ("apt-get", "-c", str(archives / _APT_CONF))
     install = ["install", "--yes", f"{used.package}={used.version}"]
     missing = _sizes(clients.run([*apt, "--print-uris", *install], purpose=purpose))
     clients.run(
@@ -83,12 +83,28 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
     return _arrived(used, archives)
 
 
+def versions(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> list[str]:
+    """Return every version of a package that its suite serves today, the newest first.
+
+    ``root`` and errors are those of ``fetch``; apt's configuration is written into ``archives``.
+    """
+    configuration = _prepare(coordinate, root, archives)
+    purpose = f"to find {coordinate}"
+    progress.say(f"asking apt for {coordinate.package} of {coordinate.suite}")
+    clients.run(["apt-get", "-c", str(configuration), "update", "--error-on=any"], purpose=purpose)
+    listed = clients.run(
+        ["apt-cache", "-c", str(configuration), "madison", coordinate.package], purpose=purpose
+    )
+    rows = [line.split("|") for line in listed.splitlines() if line.count("|") >= 2]
+    return [row[1].strip() for row in rows]
+
+
 def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
     for directory in (root / "state/lists/partial", root / "cache", archives / "partial"):
         directory.mkdir(parents=True, exist_ok=True)
     (root / "status").write_text("")
     (root / "sources.list").write_text(_sources_list(coordinate.suite, root))
-    configuration = archives / "apt.conf"
+    configuration = archives / _APT_CONF
     configuration.write_text(_CONFIGURATION.format(root=root, archives=archives))
     return configuration
 
@@ -144,17 +160,15 @@ def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str
     return f"{mirror}-security" if mirror.endswith("/debian") else None
 
 
-def _choose(coordinate: Deb, configuration: Path) -> Deb:
-    listed = clients.run(
-        ["apt-cache", "-c", str(configuration), "madison", coordinate.package],
-        purpose=f"to find {coordinate}",
-    )
-    rows = [line.split("|") for line in listed.splitlines() if line.count("|") >= 2]
-    versions = [row[1].strip() for row in rows]
-    version = choose_version(coordinate.version, versions)
+def require_version(coordinate: Deb, served: list[str]) -> Deb:
+    """Return the coordinate with its version, the newest where it names none.
+
+    Raises NotServed unless the version is among those ``served``.
+    """
+    version = choose_version(coordinate.version, served)
     if version is None:
-        serves = f"it serves {', '.join(versions)}" if versions else "it has no such package"
-        raise LastingProblem(
+        serves = f"it serves {', '.join(served)}" if served else "it has no such package"
+        raise NotServed(
             f"{coordinate} is not in the Debian suite {coordinate.suite} any more: {serves}",
             remedy="millrace servers list shows other builds; one that you have can be added: "
             "millrace servers add NAME --family FAMILY --tarball PATH",

@@ -11,12 +11,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from millrace import paths
-from millrace.errors import UserError
+from millrace.errors import HostProblem, UserError
 from millrace.servers import download
 from millrace.servers.catalogue import Source
 from millrace.servers.locks import exclusive
 from millrace.servers.model import Artefact
-from millrace.servers.progress import Progress
+from millrace.servers.progress import Progress, Silent
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
 from millrace.servers.sources.coordinates import Coordinate, Deb, Maven, Npm, Tarball
@@ -47,6 +47,46 @@ def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
     Raises HostProblem; an artefact with a wrong checksum has then been removed.
     """
     return _fetch(source.coordinate, source.size_bytes, source.sha256, workspace, progress)
+
+
+def require_served(source: Source, workspace: Path) -> None:
+    """Ask a source of the catalogue whether it still has its artefact; nothing is downloaded.
+
+    Raises NotServed where it says no, HostProblem where it cannot be asked.
+    """
+    match source.coordinate:
+        case Deb() as coordinate:
+            served = suite_versions(coordinate, workspace)
+            deb.require_version(coordinate, served)
+        case Npm() as coordinate:
+            npm.address(coordinate, workspace)
+        case Maven() as coordinate:
+            url = maven.address(coordinate)
+            if url is None or not _is_plain(url):
+                raise HostProblem(f"only mvn can tell whether {coordinate} is there")
+            download.require_served(url)
+        case coordinate:
+            raise HostProblem(f"{coordinate} cannot be asked for")
+
+
+def fetch_package(coordinate: Deb, workspace: Path, progress: Progress) -> Arrived:
+    """Bring a package that the catalogue does not have, verified by apt alone.
+
+    Raises HostProblem; NotServed where its suite does not have it.
+    """
+    packages = _fetch_deb(coordinate, workspace / "packages", progress)
+    artefact = _artefact(str(packages.used), packages.main)
+    return Arrived(packages.main, artefact, _packages(coordinate.suite, packages.others))
+
+
+def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
+    """Return every version of a package that its suite serves today, the newest first.
+
+    Raises HostProblem where apt or its mirror cannot be asked.
+    """
+    root = _clients() / "apt" / coordinate.suite
+    with exclusive(root / "lock", f"apt for {coordinate.suite}", Silent()):
+        return deb.versions(coordinate, root, workspace, Silent())
 
 
 def fetch_packages(
@@ -135,11 +175,9 @@ def _fetch(
         case Tarball(location):
             return fetch_tarball(location, sha256, workspace, progress)
         case Deb():
-            packages = _fetch_deb(coordinate, workspace / "packages", progress)
-            download.verify(packages.main, sha256, str(coordinate))
-            artefact = _artefact(str(packages.used), packages.main)
-            others = _packages(coordinate.suite, packages.others)
-            return Arrived(packages.main, artefact, others)
+            arrived = fetch_package(coordinate, workspace, progress)
+            download.verify(arrived.file, sha256, str(coordinate))
+            return arrived
         case _:
             raise UserError(f"{coordinate} cannot be downloaded")
     download.verify(file, sha256, str(coordinate))
