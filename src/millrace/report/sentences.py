@@ -39,7 +39,11 @@ def verdict_text(comparison: Comparison) -> str:
 
 
 def answer(analysis: RunAnalysis) -> str:
-    """The run's question answered in one or two sentences, about the headline metric."""
+    """Answer the run's question in one to three sentences.
+
+    They are about the headline metric, and about every other metric in which a comparison has a
+    regression or improvement that its verdict in the headline metric does not say.
+    """
     comparisons = analysis.comparisons()
     if not comparisons:
         factor = factor_text(analysis.factor)
@@ -48,11 +52,31 @@ def answer(analysis: RunAnalysis) -> str:
             f"verdict, add another level of {factor} to the experiment."
         )
     if all(comparison.estimate is None for comparison in comparisons):
-        return f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
-    if len(comparisons) <= FEW:
+        first = f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
+    elif len(comparisons) <= FEW:
         parts = [_brief(comparison, analysis) for comparison in comparisons]
-        return f"Compared with {analysis.base_text}, {listed(parts)}."
-    return _counts(comparisons, analysis)
+        first = f"Compared with {analysis.base_text}, {listed(parts)}."
+    else:
+        first = _counts(comparisons, analysis)
+    return f"{first}{_in_other_metrics(analysis)}"
+
+
+def _in_other_metrics(analysis: RunAnalysis) -> str:
+    """Name the differences that the headline metric does not show, a few or the largest."""
+    said = {(c.base_id, c.candidate_id): verdict_text(c) for c in analysis.comparisons()}
+    others = [
+        comparison
+        for metric in analysis.metrics
+        if metric not in (analysis.headline, analysis.time)
+        for comparison in analysis.comparisons(metric)
+        if verdict_text(comparison) in ("regression", "improvement")
+        and verdict_text(comparison) != said.get((comparison.base_id, comparison.candidate_id))
+    ]
+    if not others:
+        return ""
+    if len(others) <= FEW:
+        return f" In other metrics, {listed([_brief(each, analysis) for each in others])}."
+    return f" In other metrics: {listed(_counted(others, analysis))}."
 
 
 def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> str:
@@ -177,6 +201,20 @@ def _lost(comparison: Comparison) -> str:
 
 
 def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
+    text = (
+        f"Of {len(comparisons)} comparisons with {analysis.base_text}: "
+        f"{listed(_counted(comparisons, analysis))}."
+    )
+    fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
+    if fewer:
+        text += (
+            f" {fewer} of them {'rests' if fewer == 1 else 'rest'} on fewer trials: some failed."
+        )
+    return text
+
+
+def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[str]:
+    """Count the comparisons of each verdict; of differences, name the largest."""
     parts = []
     for verdict, (one, several) in COUNTED.items():
         of_verdict = [c for c in comparisons if verdict_text(c) == verdict]
@@ -186,13 +224,7 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         if verdict in ("regression", "improvement"):
             part += f" (largest: {_largest(of_verdict, analysis)})"
         parts.append(part)
-    text = f"Of {len(comparisons)} comparisons with {analysis.base_text}: {listed(parts)}."
-    fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
-    if fewer:
-        text += (
-            f" {fewer} of them {'rests' if fewer == 1 else 'rest'} on fewer trials: some failed."
-        )
-    return text
+    return parts
 
 
 def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:

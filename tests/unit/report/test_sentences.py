@@ -6,9 +6,13 @@ import pytest
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
+from millrace.report.html import as_html
+from millrace.report.markdown import as_markdown
 from millrace.report.sentences import answer, sentence
 from millrace.report.tables import results_table
+from millrace.report.terminal import as_text
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
+from tests.unit.analysis.query_runs import QueryRun
 
 Times = dict[tuple[str, str], Sequence[float | Fails | None]]
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
@@ -151,3 +155,30 @@ def test_a_failed_base_of_one_group_is_told() -> None:
 @pytest.mark.parametrize("times", [(None, None, None), [Fails("start", "no")] * 3])
 def test_no_comparison_is_said(times: tuple[float | Fails | None, ...]) -> None:
     assert answer(analysis(*times)).startswith("No comparison could be made: ")
+
+
+def equal_rates(servers: Sequence[str], tests: Sequence[str] = ("point-query",)) -> RunAnalysis:
+    """As many transactions/s of each server, and other CPU time for each transaction."""
+    run = QueryRun(servers, tests, (1,), blocks=6, noise=0.0005, rate=lambda _levels: 5_000.0)
+    return judge(run.build())
+
+
+def test_a_difference_that_the_headline_metric_does_not_show_is_told() -> None:
+    found = equal_rates((BASE, "mysql-9.7.4"))
+    assert {each.verdict for each in found.comparisons()} == {"equivalent"}
+    told = answer(found)
+    assert " (equivalent). In other metrics, mysql-9.7.4 takes 41.2 % more time " in told
+    assert told.endswith(" (server CPU time of a transaction) (regression).")
+    for said in (as_text(found), as_markdown(found), as_html(found)):
+        assert "In other metrics, " in " ".join(said.split())
+
+
+def test_many_differences_of_other_metrics_are_counted() -> None:
+    found = equal_rates((BASE, "mysql-8.0.12", "mysql-9.7.4"), ("a", "b", "c"))
+    assert " equivalent. In other metrics: 6 regressions (largest: mysql-9.7.4 (" in answer(found)
+
+
+def test_a_difference_that_the_headline_metric_shows_is_told_once() -> None:
+    found = judge(QueryRun((BASE, "mysql-9.7.4"), ("point-query",), (1,), blocks=6).build())
+    assert {each.verdict for each in found.comparisons()} == {"regression"}
+    assert "In other metrics" not in answer(found)
