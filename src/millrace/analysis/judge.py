@@ -13,6 +13,7 @@ from millrace.analysis.controls import base_against_itself
 from millrace.analysis.discoveries import with_adjusted_p
 from millrace.analysis.metrics import Metric, read_metrics, time_of
 from millrace.analysis.model import (
+    Comparison,
     Failure,
     Group,
     RunAnalysis,
@@ -186,8 +187,27 @@ def _groups(
             )
         ]
         label = " · ".join(level_text(name, held[name]) for name in label_factors)
-        groups.append(Group(held, label, tuple(members), tuple(comparisons)))
+        adjusted = [
+            _adjusted(treatment, bases[0], comparisons) if len(bases) == 1 else treatment
+            for treatment in members
+        ]
+        groups.append(Group(held, label, tuple(adjusted), tuple(comparisons)))
     return with_adjusted_p(groups)
+
+
+def _adjusted(
+    treatment: TreatmentAnalysis, base: TreatmentAnalysis, comparisons: Sequence[Comparison]
+) -> TreatmentAnalysis:
+    """Return a candidate with levels that go with its ratios; see ``MetricSummary``."""
+    metrics = dict(treatment.metrics)
+    for comparison in comparisons:
+        name, estimate = comparison.metric.name, comparison.estimate
+        if comparison.candidate_id != treatment.id or estimate is None:
+            continue
+        ours, theirs = metrics[name], base.metrics[name]
+        if [trial.block for trial in ours.trials] != [trial.block for trial in theirs.trials]:
+            metrics[name] = replace(ours, level=theirs.level * estimate.ratio)
+    return replace(treatment, metrics=metrics)
 
 
 def _compare_variables(group: Group) -> list[VariablesComparison]:

@@ -32,11 +32,18 @@ class SingleTrial:
 
 @dataclass(frozen=True)
 class MetricSummary:
-    """One metric over a treatment's finished trials; ``trials`` in the order of their blocks."""
+    """One metric over a treatment's finished trials; ``trials`` in the order of their blocks.
+
+    ``level`` is the value that reports show: the geometric mean of the trials. Where base and
+    candidate do not have the same blocks, the candidate's is the base's times the ratio, which is
+    over the blocks that both have: adjusted for the blocks it lacks, so that no value falls where
+    its ratio rises.
+    """
 
     metric: Metric
     summary: Summary
     trials: tuple[SingleTrial, ...]
+    level: float
 
 
 @dataclass(frozen=True)

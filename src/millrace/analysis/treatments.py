@@ -177,7 +177,8 @@ def _summarise(
     if not trials:
         return None
     values = [trial.value for trial in trials]
-    return MetricSummary(metric, summarise(values, confidence=confidence), trials)
+    summary = summarise(values, confidence=confidence)
+    return MetricSummary(metric, summary, trials, summary.geometric_mean)
 
 
 def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:

@@ -98,12 +98,14 @@ def bar_charts(analysis: RunAnalysis, metric: Metric) -> tuple[BarChart, ...]:
 
 def _on_one_axis(groups: Sequence[Group], metric: Metric, factor: str) -> tuple[BarChart, ...]:
     treatments = [treatment for group in groups for treatment in group.treatments]
-    summaries = [t.metrics[metric.name].summary for t in treatments if metric.name in t.metrics]
-    if not summaries:
+    shown = [t.metrics[metric.name] for t in treatments if metric.name in t.metrics]
+    if not shown:
         return ()
-    longest = max(max(s.maximum, s.high or 0.0) for s in summaries)
+    longest_bar = max(max(each.summary.maximum, each.level) for each in shown)
     # One wild interval must not squeeze every bar.
-    longest = min(longest, 1.5 * max(s.maximum for s in summaries))
+    longest = min(
+        max(longest_bar, *(each.summary.high or 0.0 for each in shown)), 1.5 * longest_bar
+    )
     steps = linear_ticks(longest)
     top = max(longest, steps[-1])
     ticks = tuple(Tick(100 * step / top, _tick_text(step)) for step in steps)
@@ -122,7 +124,7 @@ def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float, factor: str) 
             label, text, f"{label}: no result", None, None, None, False, (), treatment.is_base
         )
     summary = found.summary
-    value = f"{value_text(summary.geometric_mean, metric)} {metric.unit}"
+    value = f"{value_text(found.level, metric)} {metric.unit}"
     last_block = max(1, *(trial.block for trial in found.trials))
     points = tuple(
         Point(
@@ -133,17 +135,20 @@ def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float, factor: str) 
         for trial in found.trials
     )
     description = f"{label}: {value}"
-    if summary.low is not None and summary.high is not None:
-        low, high = value_text(summary.low, metric), value_text(summary.high, metric)
-        description += f", interval {low} to {high}, {summary.n} trials"
+    adjustment = found.level / summary.geometric_mean
+    low = None if summary.low is None else summary.low * adjustment
+    high = None if summary.high is None else summary.high * adjustment
+    if low is not None and high is not None:
+        low_text, high_text = value_text(low, metric), value_text(high, metric)
+        description += f", interval {low_text} to {high_text}, {summary.n} trials"
     return Bar(
         label=label,
         value=value,
         description=description,
-        at=100 * summary.geometric_mean / top,
-        low_at=None if summary.low is None else 100 * summary.low / top,
-        high_at=None if summary.high is None else min(100.0, 100 * summary.high / top),
-        high_cut=summary.high is not None and summary.high > top * (1 + 1e-9),
+        at=100 * found.level / top,
+        low_at=None if low is None else 100 * low / top,
+        high_at=None if high is None else min(100.0, 100 * high / top),
+        high_cut=high is not None and high > top * (1 + 1e-9),
         points=points,
         is_base=treatment.is_base,
     )

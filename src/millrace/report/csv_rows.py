@@ -39,13 +39,14 @@ def as_csv(analysis: RunAnalysis) -> str:
 
     ``held`` is ``factor=level`` of each held factor, joined by semicolons; those that vary follow
     in columns of their own, so that a spreadsheet can turn the rows into any table. Values are
-    geometric means, in ``unit``. Text that begins as a formula does has an apostrophe before it.
+    levels (``MetricSummary``), in ``unit``. Text that begins as a formula does has an apostrophe
+    before it.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     varied = varied_factors(analysis)
     values = {
-        (treatment.id, name): found.summary.geometric_mean
+        (treatment.id, name): found.level
         for treatment in analysis.treatments
         for name, found in treatment.metrics.items()
     }

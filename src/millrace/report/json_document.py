@@ -271,7 +271,7 @@ def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> 
     return MatrixCellPart(
         level=treatment.level,
         treatment=treatment.id,
-        value=None if found is None else found.summary.geometric_mean,
+        value=None if found is None else found.level,
         ratio=None if estimate is None else estimate.ratio,
         low=None if estimate is None else estimate.low,
         high=None if estimate is None else estimate.high,
@@ -287,6 +287,7 @@ def _summary(metric: MetricSummary) -> SummaryPart:
         mean=summary.mean,
         median=summary.median,
         geometric_mean=summary.geometric_mean,
+        level=metric.level,
         low=summary.low,
         high=summary.high,
         minimum=summary.minimum,

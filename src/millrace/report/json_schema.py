@@ -81,6 +81,7 @@ class SummaryPart(_Part):
     mean: float
     median: float
     geometric_mean: float
+    level: float
     low: float | None
     high: float | None
     minimum: float

@@ -160,7 +160,7 @@ def _base_cell(treatment: TreatmentAnalysis, metric: Metric) -> Cell:
         failed = bool(treatment.failed and not treatment.finished)
         verdict = "failed" if failed else None
         return Cell(verdict or MISSING, "", verdict, f"{treatment.label}: no result")
-    value = value_text(found.summary.geometric_mean, metric)
+    value = value_text(found.level, metric)
     return Cell(value, "", None, f"{treatment.label}: {value} {metric.unit}")
 
 

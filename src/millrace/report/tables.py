@@ -109,7 +109,7 @@ def _result_row(
     spread_of = time or metric
     spread = treatment.metrics.get(spread_of.name)
     level = treatment.metrics.get(metric.name)
-    rate = () if time is None else (_value(level, "geometric_mean"),)
+    rate = () if time is None else (_level(level),)
     verdict = None
     if comparison is not None:
         verdict = verdict_text(comparison)
@@ -118,8 +118,8 @@ def _result_row(
     percent, interval = _percent_of_base(treatment, comparison)
     cells = (
         level_value(treatment.level),
-        _value(spread, "mean"),
-        _value(spread, "median"),
+        _level(spread),
+        _median(spread),
         *rate,
         percent,
         interval,
@@ -131,10 +131,12 @@ def _result_row(
     return Row(cells, verdict, treatment.is_base)
 
 
-def _value(summary: MetricSummary | None, statistic: str) -> str:
-    if summary is None:
-        return MISSING
-    return value_text(float(getattr(summary.summary, statistic)), summary.metric)
+def _level(found: MetricSummary | None) -> str:
+    return MISSING if found is None else value_text(found.level, found.metric)
+
+
+def _median(found: MetricSummary | None) -> str:
+    return MISSING if found is None else value_text(found.summary.median, found.metric)
 
 
 def _cv(summary: MetricSummary | None) -> str:
@@ -226,7 +228,7 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
             ours = estimate.ratio if estimate is not None else ours
             cells = (
                 level_value(treatment.level),
-                _value(treatment.metrics.get(metric.name), "geometric_mean"),
+                _level(treatment.metrics.get(metric.name)),
                 MISSING if ours is None else percent_of_base_text(ours),
                 figure.version + (f" ({figure.note})" if figure.note else ""),
                 *((_published_value(figure, metric),) if valued else ()),

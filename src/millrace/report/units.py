@@ -85,7 +85,7 @@ def _summary(found: MetricSummary, metric: Metric, factor: float) -> MetricSumma
     }
     summary: Summary = replace(found.summary, **values)
     trials = tuple(replace(trial, value=trial.value * factor) for trial in found.trials)
-    return MetricSummary(metric, summary, trials)
+    return MetricSummary(metric, summary, trials, found.level * factor)
 
 
 def _comparison(comparison: Comparison, scaled: Mapping[str, tuple[Metric, float]]) -> Comparison:
