@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from millrace.levels import level_text
+from millrace.stats.change_points import FEWEST_TO_TELL
 from millrace.store.history_records import PointRecord, SeriesRecord, StateRecord
 
 _DIGESTS = ("configuration ", "reference ")  # begin the names of facts that say nothing themselves
@@ -33,6 +34,11 @@ def strands(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
     for index, point in enumerate(points):
         found.setdefault(point.state, []).append(index)
     return tuple(map(tuple, found.values()))
+
+
+def too_few_points(points: Sequence[PointRecord]) -> bool:
+    """Tell whether no state has the points of two levels, so that no change can be found."""
+    return max(map(len, strands(points)), default=0) < FEWEST_TO_TELL
 
 
 def breaks(points: Sequence[PointRecord], states: Mapping[str, StateRecord]) -> tuple[Break, ...]:

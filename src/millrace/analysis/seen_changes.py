@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from millrace.analysis.changes import range_of
-from millrace.analysis.histories import Break, breaks, strands
+from millrace.analysis.histories import Break, breaks, strands, too_few_points
 from millrace.analysis.model import Verdict
 from millrace.analysis.verdict import decide_interval
 from millrace.store.history_records import (
@@ -63,6 +63,11 @@ class SeenSeries:
     breaks: tuple[Break, ...]
     changes: tuple[SeenChange, ...]
     unexamined: int
+
+    @property
+    def too_few_points(self) -> bool:
+        """Whether it has too few points of any one state to tell whether a level moved."""
+        return too_few_points(self.points)
 
 
 @dataclass(frozen=True)

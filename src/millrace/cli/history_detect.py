@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from millrace.analysis.changes import examine
-from millrace.analysis.histories import breaks
+from millrace.analysis.histories import breaks, too_few_points
 from millrace.analysis.seen_changes import SeenChange, groups, seen
 from millrace.cli.console import out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
 from millrace.report.formatting import counted
-from millrace.report.history_tables import changes_table, next_step
+from millrace.report.history_tables import changes_table, next_step, nothing_moved
 from millrace.report.terminal_table import show_table
 from millrace.runner.run import utc_now
 from millrace.stats.change_points import Sensitivity
@@ -42,7 +42,7 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
     changes: list[ChangeRecord] = []
     shown: list[SeenChange] = []
     examined: dict[str, int] = {}
-    n_breaks = n_lost = 0
+    n_breaks = n_lost = n_too_few = 0
     with Store.open(store, create=False) as opened:
         names = named_series(opened, store, series)
         for change in opened.histories.changes():
@@ -55,6 +55,7 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
             examined[history.series.id] = len(history.points)
             n_breaks += len(breaks(history.points, states))
             n_lost += len(result.lost)
+            n_too_few += too_few_points(history.points)
             told = [each for each in result.changes if each.id in result.found | result.lost]
             if told:
                 name = names[history.series.id]
@@ -65,7 +66,11 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
     points = counted(sum(examined.values()), "point")
     of = f"{points} in {counted(len(examined), 'series', 'series')}, {counted(n_breaks, 'break')}"
     out.print(f"{of}; sensitivity {sensitivity}", markup=False)
-    _show(shown, series_with)
+    if shown:
+        _show(shown, series_with)
+    else:
+        out.print()
+        out.print(nothing_moved(len(examined), n_too_few))
     if n_lost:
         was = "candidate was" if n_lost == 1 else "candidates were"
         out.print(f"{n_lost} earlier {was} withdrawn: more points do not show it any more.")
@@ -74,10 +79,9 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
 def _show(shown: list[SeenChange], series_with: dict[str, int]) -> None:
     others = [each for each in shown if not each.is_open]
     table = changes_table(groups(shown, series_with), others)
-    out.print()
     if table is None:
-        out.print("No level moved.")
         return
+    out.print()
     show_table(table, out)
     step = next_step(shown)
     if step is not None:

@@ -16,6 +16,7 @@ from millrace.report.history_tables import (
     changes_table,
     group_text,
     next_step,
+    nothing_moved,
 )
 from millrace.report.pages import environment
 
@@ -44,7 +45,7 @@ def as_html(series: Sequence[SeenSeries], groups: Sequence[ChangeGroup]) -> str:
             series=[_section(one) for one in series],
             points=counted(sum(len(one.points) for one in series), "point"),
             newest=max((point.at_utc for one in series for point in one.points), default=""),
-            answer=_answer(groups, facts),
+            answer=_answer(groups, facts, series),
             next_step=next_step(changes),
             changes=changes_table(groups, [each for each in changes if not each.is_open]),
             breaks=break_lines([each for one in series for each in one.breaks]),
@@ -54,9 +55,9 @@ def as_html(series: Sequence[SeenSeries], groups: Sequence[ChangeGroup]) -> str:
     )
 
 
-def _answer(groups: Sequence[ChangeGroup], facts: int) -> str:
+def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeenSeries]) -> str:
     if not groups:
-        return "No level moved by more than the margin."
+        return nothing_moved(len(series), sum(one.too_few_points for one in series))
     largest = group_text(groups[0])
     more = f"; {counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
     known = "" if facts else ". Nothing of it is confirmed yet"

@@ -78,6 +78,7 @@ def _series(seen: SeenSeries) -> SeriesPart:
         direction=series.direction,
         margin=series.margin,
         unexamined=seen.unexamined,
+        too_few_points=seen.too_few_points,
         points=[_point(point) for point in seen.points],
         breaks=[
             BreakPart(index=each.index, label=each.label, changes=list(each.changes))

@@ -80,7 +80,8 @@ class ChangePart(_Part):
 class SeriesPart(_Part):
     """A series: ratios in one metric to the level `reference` of `factor`, at the levels `held` of
     the other factors. `candidate` is null where runs have one candidate, or label them by level.
-    `unexamined` points came after the last look for changes."""
+    `unexamined` points came after the last look for changes; with `too_few_points` it cannot be
+    told whether a level moved."""
 
     id: str
     name: str
@@ -96,6 +97,7 @@ class SeriesPart(_Part):
     direction: Direction
     margin: float
     unexamined: int
+    too_few_points: bool
     points: list[PointPart]
     breaks: list[BreakPart]
     changes: list[ChangePart]

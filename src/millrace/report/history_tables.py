@@ -18,6 +18,7 @@ from millrace.report.formatting import (
     ratio_text,
 )
 from millrace.report.tables import Column, Row, Section, Table
+from millrace.stats.change_points import FEWEST_TO_TELL
 
 SPARKS = "▁▂▃▄▅▆▇█"
 _SPARKLINE = 24  # characters
@@ -47,7 +48,7 @@ def series_row(seen: SeenSeries) -> Row:
         ratio_text(last.ratio),
         interval_text(last.low, last.high),
         sparkline([point.ratio for point in seen.points], seen.series.margin),
-        text,
+        "too few points" if text == MISSING and seen.too_few_points else text,
     )
     return Row(cells, style)
 
@@ -156,6 +157,17 @@ def group_text(group: ChangeGroup) -> str:
         states.append(f"{known} acknowledged")
     of = f"{len(group.changes)} of {counted(group.n_series, 'series', 'series')}"
     return f"{group.label}: {of}, {' to '.join(sizes)} ({', '.join(states)})"
+
+
+def nothing_moved(n_series: int, n_too_few: int) -> str:
+    """Say that no change was found, and of how many series that cannot be told yet."""
+    needed = f"{FEWEST_TO_TELL} of one state of host and configuration are needed"
+    if n_series and n_too_few == n_series:
+        return f"There are too few points to tell whether a level moved: {needed}."
+    if not n_too_few:
+        return "No level moved."
+    few = counted(n_too_few, "series has", "series have")
+    return f"No level moved; {few} too few points to tell: {needed}."
 
 
 def break_lines(breaks: Sequence[Break]) -> list[str]:

@@ -185,7 +185,28 @@ def test_the_page_has_everything_in_words_and_no_script() -> None:
     assert "Nothing of it is confirmed yet" not in page
     hopeful = [shown(change(40))]
     assert "Nothing of it is confirmed yet" in as_html(hopeful, grouped(hopeful))
-    assert "No level moved by more than the margin." in as_html([shown()], ())
+    assert "No level moved." in as_html([shown()], ())
+
+
+def few(n_points: int, *, states: bool = False) -> SeenSeries:
+    """So many points, each second one in another state."""
+    ids = [(STATE.id, OTHER_STATE.id)[states and number % 2] for number in range(n_points)]
+    return seen(history(stepping(n=n_points), ids), (), STATES, "nightly · throughput")
+
+
+@pytest.mark.parametrize("series", [few(2), few(7), few(14, states=True)])
+def test_too_few_points_of_a_state_tell_nothing(series: SeenSeries) -> None:
+    said = "There are too few points to tell whether a level moved: 8 of one state of host"
+    assert said in as_html([series], ())
+    assert series_row(series).cells[-1] == "too few points"
+    assert json.loads(as_json([series], (), STATES))["series"][0]["too_few_points"] is True
+    both = as_html([series, shown()], ())
+    assert "No level moved; 1 series has too few points to tell: 8 of one state" in both
+
+
+def test_as_many_points_as_two_levels_need_are_enough() -> None:
+    assert "No level moved." in as_html([few(8)], ())
+    assert series_row(few(16, states=True)).cells[-1] != "too few points"
 
 
 def test_json_is_what_its_schema_says() -> None:
