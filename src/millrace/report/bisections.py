@@ -18,6 +18,7 @@ from millrace.report.formatting import (
     value_text,
 )
 from millrace.report.pages import environment
+from millrace.report.repeating import repeating
 from millrace.report.tables import Column, Row, Section, Table
 from millrace.stats import RatioEstimate
 from millrace.stats.bisection import Found, Next, NoChange
@@ -250,6 +251,7 @@ def as_html(found: Bisection) -> str:
         .get_template("bisection.html.j2")
         .render(
             run=found.run,
+            repeating=repeating,
             title=f"{found.bisects.workload}: {found.run.title}",
             metric=found.metric,
             answer=text[:1].upper() + text[1:],

@@ -32,6 +32,7 @@ from millrace.report.line_charts import LineChart, have_one_axis, relative_chart
 from millrace.report.matrix import Matrix, is_large, matrix, sections
 from millrace.report.pages import environment
 from millrace.report.published import published_beside
+from millrace.report.repeating import repeating
 from millrace.report.sentences import answer, first_line, sentence, verdict_text
 from millrace.report.steady_notes import steady_table
 from millrace.report.tables import (
@@ -142,6 +143,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "margin": margin_text(analysis.margin),
         "glyphs": GLYPHS,
         "counted": counted,
+        "repeating": repeating,
         "first_line": first_line,
     }
 

@@ -47,6 +47,7 @@ from millrace.report.json_schema import (
 )
 from millrace.report.matrix import varied_factors
 from millrace.report.published import published_beside
+from millrace.report.repeating import repeating
 from millrace.report.sentences import answer, sentence
 from millrace.shown_text import shown_json
 from millrace.store.records import RunRecord
@@ -139,7 +140,7 @@ def run_part(run: RunRecord) -> RunPart:
         blocks=run.blocks,
         versions=dict(run.versions),
         parameters=dict(run.spec.get("parameters", {})),
-        command=run.millrace_command,
+        command=repeating(run.millrace_command),
     )
 
 

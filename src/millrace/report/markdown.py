@@ -12,6 +12,7 @@ from millrace.report.drive_tables import cost_table, latency_table
 from millrace.report.formatting import GLYPHS
 from millrace.report.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.published import published_beside
+from millrace.report.repeating import repeating
 from millrace.report.sentences import answer, sentence
 from millrace.report.tables import (
     Table,
@@ -72,7 +73,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
         parts += ["## Asked and effective", _table(options)]
     parts += ["## Servers", _table(provenance_table(analysis))]
     if run.millrace_command:
-        parts += ["## To repeat", _code(run.millrace_command)]
+        parts += ["## To repeat", _code(repeating(run.millrace_command))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

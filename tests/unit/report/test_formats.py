@@ -193,7 +193,7 @@ def test_html_shows_what_was_found() -> None:
         "MariaDB 10.2.2",
         "KVM",
         "[ERROR] Aborting",
-        "millrace run experiments/load-data.toml --scale demo",
+        "millrace run --new experiments/load-data.toml --scale demo",
         "seed 7",
     ):
         assert said in text

@@ -26,7 +26,7 @@ def test_no_text_of_csv_is_a_formula(sign: str) -> None:
 
 def test_a_command_of_several_lines_stays_code_in_markdown() -> None:
     stored = study()
-    command = "millrace run `x` | y\n# not a heading\n<script>alert(1)</script>"
+    command = "millrace run --new `x` | y\n# not a heading\n<script>alert(1)</script>"
     text = render(
         judge(replace(stored, run=replace(stored.run, millrace_command=command))), "markdown"
     )
