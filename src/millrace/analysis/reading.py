@@ -49,8 +49,11 @@ def _trial(
 
 def loaders(workload: Mapping[str, Any], chosen: Mapping[str, Any]) -> int | None:
     """How many connections load the tables of a workload, one a table at most; None where the load
-    generator chose and nobody knows. ``chosen`` are parameters and levels."""
-    tables = _tables(workload, chosen)
+    generator chose and nobody knows. ``chosen`` are parameters and levels.
+
+    A workload without tables of its own loads a data set, by one LOAD DATA over one connection.
+    """
+    tables = _tables(workload, chosen) if workload.get("tables") else 1
     asked = int(chosen.get("load_threads") or 0)
     if tables == 1:
         return 1
@@ -211,7 +214,7 @@ def _of_load(work: Work) -> Iterator[Missing]:
         yield Missing(
             "threads",
             "how many connections loaded the table, so that there is no account of a row",
-            "set load_threads in the experiment",
+            "set load_threads under [parameters] in the experiment",
         )
 
 

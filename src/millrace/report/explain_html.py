@@ -25,6 +25,7 @@ from millrace.report.explain_sentences import (
     disturbance_texts,
     headings,
     missing_rows,
+    only_compared,
     title,
 )
 from millrace.report.explain_tables import (
@@ -132,7 +133,9 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
     """What the templates of explanations need, beside the run; the script is empty where no graph
     needs it."""
     graphs = sum(each.profile is not None for each in explanations) <= FLAME_GRAPHS
-    parts = [_part(n, each, graphs=graphs) for n, each in enumerate(explanations, start=1)]
+    parts = [
+        _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
+    ]
     script = _script() if any(part.flame_graph is not None for part in parts) else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {

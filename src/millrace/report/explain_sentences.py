@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from millrace.analysis.account import AccountDifferences, DifferenceLine
 from millrace.analysis.efficiency import EfficiencyRow
@@ -147,16 +148,41 @@ def is_observed(explanation: Explanation) -> bool:
     return seen or bool(explanation.a.profiled or explanation.b.profiled)
 
 
+def is_compared(explanation: Explanation) -> bool:
+    """Tell whether a block has trials of both sides, so that there is something to compare."""
+    a, b = (_blocks_of(side) for side in (explanation.a, explanation.b))
+    return bool(a & b)
+
+
+def only_compared(explanation: Explanation) -> Explanation:
+    """Return the explanation without what one side alone has, where nothing can be compared.
+
+    The tables of an unfinished run would be columns of dashes.
+    """
+    if is_compared(explanation):
+        return explanation
+    a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))
+    return replace(
+        explanation, a=a, b=b, blocked=(), statements=(), efficiency=(), waits=(), stages=(),
+        digests=(), plans=(), disturbances=(), missing=(), suspects=(), why_no_suspects="",
+    )  # fmt: skip
+
+
+def _blocks_of(side: Explained) -> set[int]:
+    return {trial.block + 1 for trial in (*side.trials, *side.profiled)}
+
+
 def _nothing(explanation: Explanation) -> str:
-    """Why there is nothing to say: no block has both, or nothing of use was seen."""
-    sides = (explanation.a, explanation.b)
-    blocks = [{trial.block + 1 for trial in (*side.trials, *side.profiled)} for side in sides]
-    if blocks[0] & blocks[1]:
+    """Say why there is nothing to say: no block has both, or nothing of use was seen."""
+    if is_compared(explanation):
         return f"Nothing that was observed tells {explanation.candidate} from {explanation.base}."
     there = "; ".join(
-        f"{side.label}: {_blocks(of)}" for side, of in zip(sides, blocks, strict=True)
+        f"{side.label}: {_blocks(_blocks_of(side))}" for side in (explanation.a, explanation.b)
     )
-    return f"Not compared: no block has both ({there}); `millrace run` with the same file goes on."
+    return (
+        f"Not compared: no block has a finished trial of both ({there}); `millrace run` with the "
+        "same file goes on."
+    )
 
 
 def _blocks(numbers: Collection[int]) -> str:

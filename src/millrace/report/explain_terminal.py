@@ -20,6 +20,7 @@ from millrace.report.explain_sentences import (
     disturbance_texts,
     headings,
     missing_rows,
+    only_compared,
     title,
 )
 from millrace.report.explain_tables import (
@@ -72,7 +73,8 @@ def _show_answers(explanations: Sequence[Explanation], console: Console) -> None
     console.print(Text(command(explanations[0]), style="dim"), soft_wrap=True)
 
 
-def _show(e: Explanation, console: Console) -> None:
+def _show(explanation: Explanation, console: Console) -> None:
+    e = only_compared(explanation)
     labels = headings(e)
     console.print()
     console.print(Text(title(e), style="bold"), soft_wrap=False)

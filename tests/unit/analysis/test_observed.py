@@ -9,6 +9,7 @@ import pytest
 
 from millrace.analysis.reading import loaders, observed, observed_trials
 from millrace.analysis.threads import OTHER_SESSIONS
+from millrace.workloads import library
 from tests.unit.analysis.observations import (
     A,
     B,
@@ -150,6 +151,7 @@ def test_loading_is_one_client_whose_operations_are_rows() -> None:
 @pytest.mark.parametrize(
     ("tables", "chosen", "expected"),
     [
+        ([], {}, 1),
         ([{}], {"load_threads": 0}, 1),
         ([{"count": None}], {"load_threads": 8}, 1),
         ([{"count": "{tables}"}], {"tables": 1, "load_threads": 0}, 1),
@@ -165,6 +167,13 @@ def test_a_table_is_loaded_by_one_connection(
 ) -> None:
     workload = {"tables": {str(number): table for number, table in enumerate(tables)}}
     assert loaders(workload, chosen) == expected
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_what_is_advised_where_loaders_are_not_known_is_a_parameter(name: str) -> None:
+    workload = library.load(name)
+    defaults = {key: each.get("default") for key, each in workload["parameters"].items()}
+    assert loaders(workload, defaults) == 1 or "load_threads" in workload["parameters"]
 
 
 def test_several_connections_share_the_rows() -> None:

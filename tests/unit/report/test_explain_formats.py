@@ -496,3 +496,22 @@ def test_clients_are_counted() -> None:
     assert "µs with 16 clients" in said
     assert "with 1 client" in said
     assert "in clients" not in said
+
+
+def test_an_unfinished_run_says_so_and_shows_no_tables_of_one_side() -> None:
+    stored = study_run()
+    theirs = {each.id for each in stored.treatments if each.levels["server"] == B}
+    trials = {each.id: each for each in stored.trials}
+    done = tuple(
+        each for each in stored.attempts if trials[each.trial_id].treatment_id not in theirs
+    )
+    (found,) = explain(replace(stored, attempts=done), factor="server", base=A, candidate=B)
+    said = f"Not compared: no block has a finished trial of both ({A}: blocks 1, 2, 3, 4, 5"
+    text = explained_text([found])
+    assert said in " ".join(text.split())
+    page = as_html([found], found.run)
+    assert "Not compared" in page
+    for shown in (text, page):
+        assert "Largest waits" not in shown
+        assert "What one" not in shown
+    assert "<table" not in page
