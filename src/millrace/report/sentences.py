@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from millrace.analysis.metrics import Metric
@@ -13,6 +14,7 @@ from millrace.stats import RatioEstimate
 
 FEW = 4  # up to so many comparisons the answer names each
 _FEW_REASONS = 2
+_DIFFERENCES = ("regression", "improvement")
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 
 # How comparisons of each verdict are counted: one, and several.
@@ -42,7 +44,7 @@ def answer(analysis: RunAnalysis) -> str:
     """Answer the run's question in one to three sentences.
 
     They are about the headline metric, and about every other metric in which a comparison has a
-    regression or improvement that its verdict in the headline metric does not say.
+    regression or improvement that the headline metric does not show, or shows as far smaller.
     """
     comparisons = analysis.comparisons()
     if not comparisons:
@@ -62,21 +64,39 @@ def answer(analysis: RunAnalysis) -> str:
 
 
 def _in_other_metrics(analysis: RunAnalysis) -> str:
-    """Name the differences that the headline metric does not show, a few or the largest."""
-    said = {(c.base_id, c.candidate_id): verdict_text(c) for c in analysis.comparisons()}
-    others = [
-        comparison
-        for metric in analysis.metrics
-        if metric not in (analysis.headline, analysis.time)
-        for comparison in analysis.comparisons(metric)
-        if verdict_text(comparison) in ("regression", "improvement")
-        and verdict_text(comparison) != said.get((comparison.base_id, comparison.candidate_id))
+    """Name the differences that the headline metric does not show: each of a few, else the largest
+    of each metric."""
+    others = [_not_in_headline(metric, analysis) for metric in analysis.metrics]
+    if sum(map(len, others)) <= FEW:
+        parts = [_brief(each, analysis) for of_metric in others for each in of_metric]
+        return f" In other metrics, {listed(parts)}." if parts else ""
+    parts = [part for of_metric in others for part in _counted(of_metric, analysis)]
+    return f" In other metrics: {listed(parts)}."
+
+
+def _not_in_headline(metric: Metric, analysis: RunAnalysis) -> list[Comparison]:
+    """Return the regressions and improvements in ``metric`` that the headline does not show."""
+    if metric in (analysis.headline, analysis.time):
+        return []
+    headline = {(c.base_id, c.candidate_id): c for c in analysis.comparisons()}
+    return [
+        each
+        for each in analysis.comparisons(metric)
+        if verdict_text(each) in _DIFFERENCES
+        and not _shows(headline[each.base_id, each.candidate_id], each, analysis.margin)
     ]
-    if not others:
-        return ""
-    if len(others) <= FEW:
-        return f" In other metrics, {listed([_brief(each, analysis) for each in others])}."
-    return f" In other metrics: {listed(_counted(others, analysis))}."
+
+
+def _shows(headline: Comparison, other: Comparison, margin: float) -> bool:
+    """Tell whether the headline's comparison says of a difference in another metric that it is
+    there, and about as large: 4 % fewer transactions/s are no sign of a p99 three times as long."""
+    if verdict_text(headline) != verdict_text(other):
+        return False
+    ours, theirs = headline.estimate, other.estimate
+    if ours is None or theirs is None or theirs.low is None or theirs.high is None:
+        return True
+    least = min(abs(math.log(theirs.low)), abs(math.log(theirs.high)))
+    return least <= abs(math.log(ours.ratio)) + math.log1p(margin)
 
 
 def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> str:
@@ -114,7 +134,7 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
             f"{ratio_text(estimate.low)} to {ratio_text(estimate.high)}"
         )
     text += f" over {counted(comparison.n_blocks, 'block')}: {_verdict_among(comparison, analysis)}"
-    if comparison.verdict in ("regression", "improvement"):
+    if comparison.verdict in _DIFFERENCES:
         return f"{text}{_lost(comparison)}."
     if comparison.verdict == "inconclusive" and not (comparison.unequal or comparison.unsteady):
         return f"{text}, {comparison.reason}{_wanted(comparison, analysis.margin)}."
@@ -221,7 +241,7 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
         if not of_verdict:
             continue
         part = f"{len(of_verdict)} {one if len(of_verdict) == 1 else several}"
-        if verdict in ("regression", "improvement"):
+        if verdict in _DIFFERENCES:
             part += f" (largest: {_largest(of_verdict, analysis)})"
         parts.append(part)
     return parts

@@ -96,13 +96,18 @@ def never_fails(_levels: Levels, _block: int) -> Fails | None:
     return None
 
 
+def usual_tail(_levels: Levels) -> float:
+    return 1.0
+
+
 def no_series(_levels: Levels, _block: int) -> tuple[Mapping[str, Any], ...]:
     return ()
 
 
 @dataclass(frozen=True)
 class QueryRun:
-    """``rate`` gives transactions/s of a treatment; ``also`` further measurements of a trial, or
+    """``rate`` gives transactions/s of a treatment, ``tail`` how many times as long as usual its
+    slowest tenth of transactions takes; ``also`` further measurements of a trial, or
     others in place of the usual ones; ``fails`` the trials that fail, ``series`` the events of
     their seconds."""
 
@@ -113,6 +118,7 @@ class QueryRun:
     base: str = "mysql-5.6.24"
     noise: float = 0.004
     rate: Callable[[Levels], float] = usual_rate
+    tail: Callable[[Levels], float] = usual_tail
     also: Callable[[Levels, int], Values] = nothing_else
     fails: Callable[[Levels, int], Fails | None] = never_fails
     series: Callable[[Levels, int], tuple[Mapping[str, Any], ...]] = no_series
@@ -224,6 +230,8 @@ class QueryRun:
                 round(mean_ns * source.lognormvariate(-0.1, 0.4) * (1 if kind == "service" else 2))
                 for _ in range(120)
             ]
+            slowest = sorted(values)[-len(values) // 10]
+            values = [round(v * self.tail(levels)) if v >= slowest else v for v in values]
             total_s = sum(values) / 1e9
             histogram = HistogramRecord(
                 "measure", "transaction", str(levels["test"]), kind, encoded(values, FINE),

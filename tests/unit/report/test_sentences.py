@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.report.html import as_html
+from millrace.report.json_document import as_document
 from millrace.report.markdown import as_markdown
 from millrace.report.sentences import answer, sentence
 from millrace.report.tables import results_table
 from millrace.report.terminal import as_text
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import QueryRun
+from tests.unit.analysis.query_runs import Levels, QueryRun
 
 Times = dict[tuple[str, str], Sequence[float | Fails | None]]
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
@@ -182,3 +184,60 @@ def test_a_difference_that_the_headline_metric_shows_is_told_once() -> None:
     found = judge(QueryRun((BASE, "mysql-9.7.4"), ("point-query",), (1,), blocks=6).build())
     assert {each.verdict for each in found.comparisons()} == {"regression"}
     assert "In other metrics" not in answer(found)
+
+
+def slow_tails(*candidates: str, rate: float = 5_000.0, blocks: int = 6) -> RunAnalysis:
+    """Candidates of ``rate`` and a base of 5,000/s; the slowest tenth of a candidate's transactions
+    takes three times as long."""
+    run = QueryRun(
+        (BASE, *candidates),
+        ("point-query",),
+        (1,),
+        blocks=blocks,
+        noise=0.0005,
+        rate=lambda levels: 5_000.0 if levels["server"] == BASE else rate,
+        tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
+    )
+    return judge(run.build())
+
+
+def test_a_tail_that_grew_by_more_than_the_headline_shows_is_told_in_every_format() -> None:
+    found = slow_tails(OTHER, rate=4_800.0)
+    verdicts = {
+        metric.name: found.comparisons(metric)[0].verdict
+        for metric in found.metrics
+        if metric.name != "server_cpu"
+    }
+    assert verdicts == {"throughput": "regression", "p99": "regression"}
+    said = "99th percentile of response time"
+    assert said in answer(found)
+    assert as_document(found).answer == answer(found)
+    for text in (as_text(found), as_markdown(found), as_html(found)):
+        plain = re.sub(r"<[^>]+>", "", text).replace("\u00a0", " ")
+        answered = " ".join(plain.split()).partition("In other metrics, ")[2]
+        assert answered.startswith(f"{OTHER} ")
+        assert f"{said} (regression)." in answered[:120]
+
+
+def test_each_metric_is_named_where_many_differences_are_counted() -> None:
+    def cpu(levels: Levels, _block: int) -> dict[str, float]:
+        return {"server_user_s": 6.0 if levels["server"] == BASE else 60.0}
+
+    names = [f"mysql-5.7.{number}" for number in range(1, 6)]
+    run = QueryRun(
+        (BASE, *names),
+        ("point-query",),
+        (1,),
+        blocks=6,
+        rate=lambda _levels: 5_000.0,
+        tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
+        also=cpu,
+    )
+    other = answer(judge(run.build())).partition("In other metrics: ")[2]
+    assert other.count("5 regressions (largest: ") == 2
+    assert "99th percentile of response time" in other
+    assert "server CPU time of a transaction" in other
+
+
+def test_an_undecided_tail_is_not_told() -> None:
+    assert "percentile" not in answer(slow_tails(OTHER, blocks=2))
