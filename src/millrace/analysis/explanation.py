@@ -52,7 +52,9 @@ from millrace.errors import UserError
 from millrace.levels import Level, level_text
 from millrace.store.records import (
     InstanceRecord,
+    Purpose,
     RunRecord,
+    StoredAttempt,
     StoredRun,
     TreatmentRecord,
 )
@@ -89,7 +91,9 @@ class Explained:
 
     ``account`` and ``coverage`` are None where too little was observed, and
     ``statement_accounts`` empty, as where an operation has one statement alone. ``instance`` is the
-    server as its last trial recorded it; ``flat`` its profile, if it has one.
+    server as its last trial recorded it; ``flat`` its profile, if it has one. ``waiting`` of its
+    trials have no result yet; ``failed`` ended in an error, the first of them as
+    ``first_failure`` says.
     """
 
     label: str
@@ -102,6 +106,9 @@ class Explained:
     coverage: Coverage | None
     flat: FlatProfile | None
     instance: InstanceRecord | None
+    waiting: int
+    failed: int
+    first_failure: str
 
 
 @dataclass(frozen=True)
@@ -301,6 +308,7 @@ def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Ex
     profiled = observed_trials(stored, treatment, purpose="profile")
     found = account(trials, confidence=CONFIDENCE)
     level = treatment.levels[factor]
+    failures = _failures(stored, treatment, "measure", "profile")
     return Explained(
         label=level_text(factor, level),
         level=level,
@@ -314,7 +322,36 @@ def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Ex
         else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),
         flat=flat_profile(profiled, trials),
         instance=_instance((*profiled, *trials)),
+        waiting=_waiting(stored, treatment),
+        failed=len(failures),
+        first_failure=_failure_text(failures[0]) if failures else "",
     )
+
+
+def _waiting(stored: StoredRun, treatment: TreatmentRecord) -> int:
+    """Count the trials of a treatment without a result; controls are no trials of it."""
+    last = stored.last_attempts()
+    return sum(
+        trial.treatment_id == treatment.id and trial.purpose != "control" and trial.id not in last
+        for trial in stored.trials
+    )
+
+
+def _failures(
+    stored: StoredRun, treatment: TreatmentRecord, *purposes: Purpose
+) -> list[StoredAttempt]:
+    """Return the failed newest attempts of a treatment's trials."""
+    last = stored.last_attempts()
+    return [
+        attempt
+        for trial in stored.trials
+        if trial.treatment_id == treatment.id and trial.purpose in purposes
+        if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
+    ]
+
+
+def _failure_text(attempt: StoredAttempt) -> str:
+    return f"at step {attempt.failed_step}: {attempt.reason or 'no reason was recorded'}"
 
 
 def _instance(trials: Sequence[ObservedTrial]) -> InstanceRecord | None:
@@ -368,14 +405,7 @@ def _lacks(
             counts[key] = counts.get(key, 0) + 1
     for (observer, what, remedy), count in counts.items():
         yield Lack(side, observer, what, remedy, count)
-    last = stored.last_attempts()
-    failed = [
-        attempt
-        for trial in stored.trials
-        if trial.treatment_id == treatment.id and trial.purpose == "profile"
-        if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
-    ]
+    failed = _failures(stored, treatment, "profile")
     if failed:
-        reason = failed[0].reason or "no reason was recorded"
-        what = f"profiled trials that failed at step {failed[0].failed_step}: {reason}"
+        what = f"profiled trials that failed {_failure_text(failed[0])}"
         yield Lack(side, "profile", what, "", len(failed))

@@ -16,6 +16,7 @@ from millrace.analysis.waits import Coverage
 from millrace.levels import is_name, level_value
 from millrace.report.explain_tables import Labels, interval_text, is_sure, latencies_us
 from millrace.report.formatting import counted, figure_text, fixed_text, percent_text, us_decimals
+from millrace.report.sentences import first_line
 from millrace.report.statement_tables import statement_sentence
 from millrace.stats import MeanEstimate
 
@@ -176,13 +177,26 @@ def _nothing(explanation: Explanation) -> str:
     """Say why there is nothing to say: no block has both, or nothing of use was seen."""
     if is_compared(explanation):
         return f"Nothing that was observed tells {explanation.candidate} from {explanation.base}."
-    there = "; ".join(
-        f"{side.label}: {_blocks(_blocks_of(side))}" for side in (explanation.a, explanation.b)
-    )
-    return (
-        f"Not compared: no block has a finished trial of both ({there}); `millrace run` with the "
-        "same file goes on."
-    )
+    sides = (explanation.a, explanation.b)
+    there = "; ".join(_there(side) for side in sides)
+    said = f"Not compared: no block has a finished trial of both ({there})"
+    if any(side.waiting for side in sides):
+        return f"{said}; `millrace run` with the same file goes on."
+    if any(side.failed for side in sides):
+        return (
+            f"{said}; when the cause is mended, `millrace run` with the same file and "
+            "`--retry-failed` tries them again."
+        )
+    return f"{said}; `millrace run` with the same file and `--new` measures both again."
+
+
+def _there(side: Explained) -> str:
+    """``mysql-9.7.4: block 1; 4 trials failed, the first at step start: unknown option``."""
+    text = f"{side.label}: {_blocks(_blocks_of(side))}"
+    if not side.failed:
+        return text
+    failed = counted(side.failed, "trial")
+    return f"{text}, {failed} failed, the first {first_line(side.first_failure)}"
 
 
 def _blocks(numbers: Collection[int]) -> str:

@@ -454,21 +454,6 @@ def test_one_block_is_told_as_what_it_is() -> None:
     assert Page(page(found)).open == []
 
 
-def test_what_has_no_block_in_common_is_not_compared(study: Explanation) -> None:
-    a, b = study.a, study.b
-    apart = replace(
-        study,
-        a=replace(a, trials=a.trials[:2], profiled=()),
-        b=replace(b, trials=b.trials[2:3], profiled=()),
-        differences=None,
-        profile=None,
-        efficiency=(),
-    )
-    (sentence,) = answer(apart)
-    assert f"({A}: blocks 1, 2; {B}: block 3)" in sentence
-    assert "`millrace run` with the same file goes on" in sentence
-
-
 def test_what_holds_in_no_table_is_not_said(study: Explanation) -> None:
     """The table corrects for its rows, and the sentence says what the table says."""
     rows = tuple(
@@ -496,22 +481,3 @@ def test_clients_are_counted() -> None:
     assert "µs with 16 clients" in said
     assert "with 1 client" in said
     assert "in clients" not in said
-
-
-def test_an_unfinished_run_says_so_and_shows_no_tables_of_one_side() -> None:
-    stored = study_run()
-    theirs = {each.id for each in stored.treatments if each.levels["server"] == B}
-    trials = {each.id: each for each in stored.trials}
-    done = tuple(
-        each for each in stored.attempts if trials[each.trial_id].treatment_id not in theirs
-    )
-    (found,) = explain(replace(stored, attempts=done), factor="server", base=A, candidate=B)
-    said = f"Not compared: no block has a finished trial of both ({A}: blocks 1, 2, 3, 4, 5"
-    text = explained_text([found])
-    assert said in " ".join(text.split())
-    page = as_html([found], found.run)
-    assert "Not compared" in page
-    for shown in (text, page):
-        assert "Largest waits" not in shown
-        assert "What one" not in shown
-    assert "<table" not in page
