@@ -1,7 +1,8 @@
 """A server that speaks enough of MySQL's protocol to let a client in, and then attacks it.
 
 It listens on 127.0.0.1, takes any password, and answers every statement in its own way
-(``Answer``). What clients sent that they should have kept is in ``obtained``.
+(``Answer``). How it lets a client in is its ``Login``. What clients sent that they should have kept
+is in ``obtained``, and what they sent to log in in ``logins``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 import socket
 import socketserver
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +20,8 @@ from dataclasses import dataclass, field
 # Long passwords, a database at login, local files, the protocol of 4.1, transactions, secure
 # connections, plugins of authentication.
 _CAPABILITIES = 0x1 | 0x8 | 0x80 | 0x200 | 0x2000 | 0x8000 | 0x80000
+_TLS = 0x800
+_TLS_REQUEST_BYTES = 32
 _OK = b"\x00\x00\x00\x02\x00\x00\x00"
 _EOF = b"\xfe\x00\x00\x02\x00"
 _QUIT = b"\x01"
@@ -33,10 +37,21 @@ class HostileServer:
 
     port: int
     obtained: list[bytes] = field(default_factory=list)
+    logins: list[bytes] = field(default_factory=list)
 
     @property
     def address(self) -> str:
         return f"mysql://root:secret@127.0.0.1:{self.port}/"
+
+
+@dataclass(frozen=True)
+class Login:
+    """How it lets clients in: the plugin of its greeting, and what it ``wants`` before it does, a
+    packet each. With ``tls`` it offers that."""
+
+    plugin: bytes = b"mysql_native_password"
+    wants: tuple[bytes, ...] = ()
+    tls: ssl.SSLContext | None = None
 
 
 def asks_for_file(path: str) -> Answer:
@@ -82,7 +97,7 @@ def says(*packets: bytes) -> Answer:
 
 
 @contextmanager
-def serving(answer: Answer) -> Iterator[HostileServer]:
+def serving(answer: Answer, login: Login = Login()) -> Iterator[HostileServer]:
     """Serve until the block ends."""
 
     class Handler(socketserver.BaseRequestHandler):
@@ -91,7 +106,8 @@ def serving(answer: Answer) -> Iterator[HostileServer]:
         def handle(self) -> None:
             self.request.settimeout(_CLIENT_LIMIT_S)
             with suppress(OSError, EOFError):
-                _converse(self.request, answer, server.obtained)
+                client = _let_in(self.request, login, server.logins)
+                _converse(client, answer, server.obtained)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
         server = HostileServer(listener.server_address[1])
@@ -104,10 +120,23 @@ def serving(answer: Answer) -> Iterator[HostileServer]:
             thread.join()
 
 
+def _let_in(client: socket.socket, login: Login, logins: list[bytes]) -> socket.socket:
+    """Greet a client and take whatever it says; return the way to talk to it."""
+    _send(client, 0, _greeting(login))
+    response, number = _receive(client), 2
+    if login.tls is not None and len(response) == _TLS_REQUEST_BYTES:
+        client = login.tls.wrap_socket(client, server_side=True)
+        response, number = _receive(client), 3
+    logins.append(response)
+    for wish in login.wants:
+        _send(client, number, wish)
+        logins.append(_receive(client))
+        number += 2
+    _send(client, number, _OK)
+    return client
+
+
 def _converse(client: socket.socket, answer: Answer, obtained: list[bytes]) -> None:
-    _send(client, 0, _greeting())
-    _receive(client)
-    _send(client, 2, _OK)
     while True:
         command = _receive(client)
         if command == _QUIT:
@@ -122,12 +151,13 @@ def _converse(client: socket.socket, answer: Answer, obtained: list[bytes]) -> N
             _send(client, number + 2, _OK)
 
 
-def _greeting() -> bytes:
+def _greeting(login: Login) -> bytes:
+    capabilities = _CAPABILITIES | (_TLS if login.tls is not None else 0)
     return (
         b"\x0a8.0.33\x00" + struct.pack("<I", 7) + b"saltsalt\x00"
-        + struct.pack("<H", _CAPABILITIES & 0xFFFF) + b"\x2d\x02\x00"
-        + struct.pack("<H", _CAPABILITIES >> 16) + b"\x15" + bytes(10)
-        + b"saltsaltsalt\x00mysql_native_password\x00"
+        + struct.pack("<H", capabilities & 0xFFFF) + b"\x2d\x02\x00"
+        + struct.pack("<H", capabilities >> 16) + b"\x15" + bytes(10)
+        + b"saltsaltsalt\x00" + login.plugin + b"\x00"
     )  # fmt: skip
 
 

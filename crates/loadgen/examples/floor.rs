@@ -131,7 +131,8 @@ fn open(arguments: &Arguments, number: u32) -> Result<(Channel, Packets), Client
         user: arguments.user.clone(),
         password: arguments.password.clone(),
         database: arguments.database.clone(),
-        tls: Tls::new(TlsMode::Off, None).expect("no TLS needs no certificate"),
+        tls: Tls::new(TlsMode::Disabled, None).expect("no TLS needs no certificate"),
+        allow_unverified: true,
     };
     let mut connection = Connection::open(&login, &watch)?;
     let prepared = if arguments.prepared {

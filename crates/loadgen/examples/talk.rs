@@ -36,6 +36,8 @@ struct Request {
     #[serde(default)]
     tls: TlsMode,
     ca: Option<PathBuf>,
+    #[serde(default)]
+    allow_unverified: bool,
     /// Statements that run once, first, on either connection.
     #[serde(default)]
     session: Vec<String>,
@@ -110,6 +112,7 @@ impl Request {
             password: self.password.clone(),
             database: None,
             tls: Tls::new(self.tls, self.ca.as_deref()).expect("TLS settings"),
+            allow_unverified: self.allow_unverified,
         }
     }
 }

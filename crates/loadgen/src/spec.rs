@@ -129,6 +129,8 @@ struct RawConnection {
     password: String,
     database: Option<String>,
     tls: Option<RawTls>,
+    #[serde(default)]
+    allow_unverified: bool,
 }
 
 #[derive(Deserialize)]
@@ -210,16 +212,17 @@ impl RawConnection {
             password: self.password,
             database: self.database,
             tls: self.tls.map_or_else(|| Ok(Tls::default()), RawTls::check)?,
+            allow_unverified: self.allow_unverified,
         })
     }
 }
 
 impl RawTls {
     fn check(self) -> Result<Tls, Mistake> {
-        if matches!(self.mode, TlsMode::Off | TlsMode::Require) && self.ca.is_some() {
+        if matches!(self.mode, TlsMode::Disabled | TlsMode::Required) && self.ca.is_some() {
             return Err(Mistake::new(
                 "connection.tls.ca",
-                "has a meaning in the modes verify-ca and verify-full only",
+                "has a meaning in the modes verify-ca and verify-identity only",
             ));
         }
         Tls::new(self.mode, self.ca.as_deref())

@@ -43,9 +43,12 @@ fn every_mistake_in_the_options_is_named() {
         (&["--socket", "/s", "--port", "3306"], "cannot be used with"),
         (
             &["--tls-ca", "/ca.pem"],
-            "--tls=verify-ca or --tls=verify-full only",
+            "--tls=verify-ca or --tls=verify-identity only",
         ),
-        (&["--mysql-ssl=verify_ca"], "--tls-ca:"),
+        (
+            &["--mysql-ssl=verify_ca", "--tls-ca", "/absent/ca.pem"],
+            "--tls-ca: /absent/ca.pem",
+        ),
         (&["--set", "table_size"], "expected NAME=VALUE"),
         (
             &["--set", "table_size=many"],

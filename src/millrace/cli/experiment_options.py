@@ -57,14 +57,16 @@ class ExperimentChoice:
 
 def surroundings() -> Surroundings:
     """What an experiment may refer to on this host."""
+    listings = install.list_servers()
     return Surroundings(
-        servers=[listing.name for listing in install.list_servers()],
+        servers=[listing.name for listing in listings],
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
         studies=published.study_names(),
         observers=_OF_ALL_TRIALS,
         suites=tuple(catalogue.suites()),
+        attached=[listing.name for listing in listings if listing.state == "attached"],
     )
 
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-VERSION = 2
+from millrace.tls import TlsMode
 
-TlsMode = Literal["require", "verify-ca", "verify-full"]
+VERSION = 2
 
 
 @dataclass(frozen=True)
 class Tls:
-    """How a connection is encrypted: ``require`` verifies nothing, ``verify-ca`` the certificate
-    against ``ca`` (a PEM file) and ``verify-full`` the host's name too."""
+    """How a connection is encrypted: ``required`` verifies nothing, ``verify-ca`` the certificate
+    against ``ca`` (a PEM file; None: the authorities that this host trusts), and
+    ``verify-identity`` the host's name too."""
 
     mode: TlsMode
     ca: Path | None = None
@@ -28,7 +29,11 @@ class Tls:
 
 @dataclass(frozen=True)
 class Connection:
-    """Where and as whom to log in: either ``socket``, or ``host`` and ``port``."""
+    """Where and as whom to log in: either ``socket``, or ``host`` and ``port``.
+
+    ``allow_unverified`` gives the password to a server that no verified TLS shows to be the right
+    one, where it wants more than a proof.
+    """
 
     user: str
     password: str = field(repr=False)
@@ -37,6 +42,7 @@ class Connection:
     host: str | None = None
     port: int | None = None
     tls: Tls | None = None
+    allow_unverified: bool = False
 
     def __post_init__(self) -> None:
         by_socket = self.socket is not None and self.host is None and self.port is None
@@ -52,7 +58,8 @@ class Connection:
             ca = None if self.tls.ca is None else str(self.tls.ca)
             place["tls"] = {"mode": self.tls.mode, "ca": ca}
         login = {"user": self.user, "password": self.password, "database": self.database}
-        return {**place, **login}
+        allowed = {"allow_unverified": True} if self.allow_unverified else {}
+        return {**place, **login, **allowed}
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,16 @@ class AttachedServerTrial:
             user=attached.user,
             password=attached.password,
             database=database_name(self.given.name),
-            tls=Tls("require") if self.given.work.values.get("tls") else None,
+            tls=self._tls(),
+            allow_unverified=attached.tls.allow_unverified,
         )
+
+    def _tls(self) -> Tls | None:
+        """As the address says; where that has no TLS, the experiment may want it."""
+        tls = self._attached.tls
+        if tls.mode != "disabled":
+            return Tls(tls.mode, tls.ca)
+        return Tls("required") if self.given.work.values.get("tls") else None
 
     def _drop(self, _limit_s: float) -> None:
         self._attached.query(f"DROP DATABASE IF EXISTS {database_name(self.given.name)}")

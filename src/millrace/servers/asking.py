@@ -13,10 +13,16 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.errors import TrialFailed
+from millrace.tls import Tls
 
 CONNECT_LIMIT_S = 10
 ASK_LIMIT_S = 60
 MOST_ANSWER_BYTES = 64 << 20
+
+# Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
+# with (sha256_password, caching_sha2_password).
+_PROVING = ("mysql_native_password", "caching_sha2_password", "client_ed25519")
+_KEY_REQUESTS = (b"\x01", b"\x02")
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,15 @@ class Address:
     host: str = "127.0.0.1"
     port: int = 3306
     socket: Path | None = None
+    tls: Tls = field(default_factory=Tls)
+
+    @property
+    def may_give_password(self) -> bool:
+        """Whether the password itself may go to whoever answers there.
+
+        Only users of this host can listen at a socket, and a verified server is the right one.
+        """
+        return self.socket is not None or self.tls.verifies or self.tls.allow_unverified
 
     @property
     def text(self) -> str:
@@ -53,9 +68,12 @@ def connect(
     """Open a session with autocommit and UTC; the caller closes it.
 
     With ``decoded`` false every value comes as text. ``limit_s`` bounds each wait for an answer.
-    No server gets a file of this host, whatever it asks for. Raises what pymysql raises.
+    No server gets a file of this host, whatever it asks for, and none that nothing verifies gets
+    the password. Raises what pymysql raises, and UserError for authorities that cannot be read.
     """
+    context = address.tls.context()
     return _Session(
+        may_give_password=address.may_give_password,
         host=address.host,
         port=address.port,
         unix_socket=None if address.socket is None else str(address.socket),
@@ -70,8 +88,8 @@ def connect(
         read_timeout=limit_s,
         write_timeout=limit_s,
         conv=None if decoded else {},
-        # Old servers offer TLS that no client of today takes, and a socket needs none.
-        ssl_disabled=address.socket is not None,
+        ssl=context,
+        ssl_disabled=context is None,  # PyMySQL would take what the server offers, unverified
     )
 
 
@@ -82,13 +100,42 @@ else:
 
 
 class _Session(_Connection):
-    """A session in which an answer that is not of the protocol is an error of the server.
+    """A session that a server cannot misuse.
 
     PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to,
-    and one without end takes all memory.
+    and one without end takes all memory; here both are errors of the server. And it gives a server
+    the password itself when that asks for it; here only one that ``may_give_password`` trusts.
     """
 
     _n_bytes_read = 0
+    _is_logging_in = False
+
+    def __init__(self, *, may_give_password: bool, **settings: Any) -> None:
+        self._may_give_password = may_give_password
+        super().__init__(**settings)
+
+    def write_packet(self, payload: bytes) -> None:
+        if self._is_logging_in and not self._may_give_password:
+            password: bytes = self.password
+            if payload in _KEY_REQUESTS or (password and payload == password + b"\0"):
+                raise _unverified("the password itself")
+        super().write_packet(payload)
+
+    def _request_authentication(self) -> None:
+        # The server's default plugin: some begin with the password itself.
+        if not self._may_give_password and self._auth_plugin_name not in _PROVING:  # type: ignore[has-type]
+            self._auth_plugin_name = _PROVING[0]
+        self._is_logging_in = True
+        try:
+            super()._request_authentication()  # type: ignore[misc]
+        finally:
+            self._is_logging_in = False
+
+    def _process_auth(self, plugin_name: bytes, *arguments: Any) -> Any:
+        name = plugin_name.decode("ascii", errors="replace")
+        if not self._may_give_password and name not in _PROVING:
+            raise _unverified(f"a login by {name}")
+        return super()._process_auth(plugin_name, *arguments)  # type: ignore[misc]
 
     def connect(self, sock: Any = None) -> None:
         with _oddities_as_errors():
@@ -109,6 +156,14 @@ class _Session(_Connection):
             )
         content: bytes = super()._read_bytes(num_bytes)  # type: ignore[misc]
         return content
+
+
+def _unverified(wish: str) -> pymysql.OperationalError:
+    return pymysql.OperationalError(
+        f"the server wants {wish}, and nothing shows that it is the right server: verify it by TLS "
+        "(tls=verify-identity, with ca=FILE where this host does not trust its authority), connect "
+        "by its socket, or say allow-unverified=yes in the address"
+    )
 
 
 @contextlib.contextmanager

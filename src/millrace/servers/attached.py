@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import pymysql
 from pymysql.connections import Connection
@@ -15,8 +15,13 @@ from millrace.errors import TrialFailed, UserError
 from millrace.servers import asking
 from millrace.servers.asking import Address
 from millrace.servers.model import AttachedServer
+from millrace.tls import MODES, VERIFYING, Tls, default_mode, is_this_host
 
-_FORM = "mysql://user[:password]@host:port/ or mysql://user[:password]@/?socket=PATH"
+_FORM = (
+    "mysql://user[:password]@host:port/ or mysql://user[:password]@/?socket=PATH, with "
+    f"tls={'|'.join(MODES)}, ca=PATH and allow-unverified=yes among what follows the ?"
+)
+_KEYS = ("socket", "tls", "ca", "allow-unverified")
 
 _ALWAYS_LIMITED = (
     "its options, engine defaults and page size cannot be set: only the default configuration fits",
@@ -43,6 +48,7 @@ class AttachedInstance(asking.Answering):
         self.host = self._address.host
         self.port = self._address.port
         self.socket = self._address.socket
+        self.tls = self._address.tls
         self.limits = _limits(self._address)
 
     def connect(
@@ -72,8 +78,8 @@ def parse_dsn(server: AttachedServer) -> Address:
         port = parts.port
     except ValueError as error:
         raise _bad_dsn(server, "its host or port cannot be read") from error
-    asked = parse_qs(parts.query, keep_blank_values=True)
-    socket = _socket(server, asked)
+    asked = _asked(server, parts.query)
+    socket = _path(server, asked, "socket")
     if parts.scheme != "mysql":
         raise _bad_dsn(server, "it does not begin with mysql://")
     if not parts.username:
@@ -89,6 +95,7 @@ def parse_dsn(server: AttachedServer) -> Address:
         host=parts.hostname or "127.0.0.1",
         port=port or 3306,
         socket=socket,
+        tls=_tls(server, asked, None if socket is not None else parts.hostname),
     )
 
 
@@ -110,16 +117,46 @@ def with_password(server: AttachedServer, password: str) -> AttachedServer:
     return replace(server, dsn=urlunsplit(parts._replace(netloc=f"{user}:{quoted}@{place}")))
 
 
-def _socket(server: AttachedServer, asked: Mapping[str, list[str]]) -> Path | None:
-    unknown = sorted(set(asked) - {"socket"})
+def with_tls(server: AttachedServer, tls: Tls) -> AttachedServer:
+    """Return the server with another TLS in its address."""
+    parts = urlsplit(server.dsn)
+    asked = dict(_asked(server, parts.query))
+    asked.pop("ca", None)
+    asked |= {"tls": tls.mode, "allow-unverified": "yes" if tls.allow_unverified else "no"}
+    if tls.ca is not None:
+        asked["ca"] = str(tls.ca)
+    return replace(server, dsn=urlunsplit(parts._replace(query=urlencode(asked))))
+
+
+def _asked(server: AttachedServer, query: str) -> Mapping[str, str]:
+    """What follows the ? of an address, by key."""
+    asked = parse_qs(query, keep_blank_values=True)
+    unknown = sorted(set(asked) - set(_KEYS))
     if unknown:
         raise _bad_dsn(server, f"it has the unknown part {unknown[0]!r}")
-    if "socket" not in asked:
+    return {key: values[-1] for key, values in asked.items()}
+
+
+def _path(server: AttachedServer, asked: Mapping[str, str], key: str) -> Path | None:
+    if key not in asked:
         return None
-    path = Path(asked["socket"][-1])
+    path = Path(asked[key])
     if not path.is_absolute():
-        raise _bad_dsn(server, "its socket is not an absolute path")
+        raise _bad_dsn(server, f"its {key} is not an absolute path")
     return path
+
+
+def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> Tls:
+    mode = asked.get("tls", default_mode(host))
+    if mode not in MODES:
+        raise _bad_dsn(server, f"its tls is {mode!r}")
+    allowed = asked.get("allow-unverified", "no")
+    if allowed not in ("yes", "no"):
+        raise _bad_dsn(server, f"its allow-unverified is {allowed!r}, neither yes nor no")
+    tls = Tls(mode, _path(server, asked, "ca"), allowed == "yes")
+    if tls.ca is not None and not tls.verifies:
+        raise _bad_dsn(server, f"its ca verifies with tls={' or tls='.join(VERIFYING)} only")
+    return tls
 
 
 def _bad_dsn(server: AttachedServer, why: str) -> UserError:
@@ -127,7 +164,7 @@ def _bad_dsn(server: AttachedServer, why: str) -> UserError:
 
 
 def _limits(address: Address) -> tuple[str, ...]:
-    if address.socket is not None or address.host in ("localhost", "127.0.0.1", "::1"):
+    if address.socket is not None or is_this_host(address.host):
         return _ALWAYS_LIMITED
     return (
         *_ALWAYS_LIMITED,

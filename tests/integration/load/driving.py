@@ -136,6 +136,7 @@ def by_socket(instance: Instance, **changes: Any) -> dict[str, Any]:
         "user": instance.user,
         "password": instance.password,
         "database": DATABASE,
+        "allow_unverified": True,
         **changes,
     }
 
@@ -147,6 +148,7 @@ def by_tcp(instance: Instance, **changes: Any) -> dict[str, Any]:
         "user": instance.user,
         "password": instance.password,
         "database": DATABASE,
+        "allow_unverified": True,
         **changes,
     }
 

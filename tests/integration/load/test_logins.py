@@ -63,7 +63,8 @@ def test_caching_sha2_in_full_and_from_the_cache_by_every_way(
     encrypted: dict[str, Any] = {"tls": "verify-ca", "ca": str(certificates.authority)}
     ways: list[dict[str, Any]] = [
         {"tcp": False},
-        {"tcp": True},
+        {"tcp": True, "allow_unverified": True},
+        {"tcp": True, "allow_unverified": True, "tls": "required"},
         {"tcp": True, **encrypted},
         {"tcp": False, **encrypted},
     ]
@@ -78,6 +79,25 @@ def test_caching_sha2_in_full_and_from_the_cache_by_every_way(
             assert said.waited[0]["rows"] == [["me@%"]]
         wrong = talk(program, instance, **{**way, **account, "password": "wrong"})
         assert refusal(wrong).startswith("1045 28000")
+
+
+@pytest.mark.parametrize("tls", ["disabled", "required"])
+def test_a_server_that_nothing_verifies_gets_a_proof_and_no_password(
+    shared: SharedInstance, program: Path, tls: str
+) -> None:
+    instance = shared(OLD)
+    change(
+        instance,
+        "CREATE USER IF NOT EXISTS shy IDENTIFIED WITH caching_sha2_password BY 'secret'",
+        "ALTER USER shy IDENTIFIED BY 'secret'",
+    )
+    way: dict[str, Any] = {"tcp": True, "tls": tls, "user": "shy", "password": "secret"}
+    unverified = {**way, "allow_unverified": False}
+    assert "nothing shows that it is the right server" in refusal(
+        talk(program, instance, WHO, **unverified)
+    )
+    assert talk(program, instance, WHO, **way, allow_unverified=True).refused is None
+    assert talk(program, instance, WHO, **unverified).refused is None, "a proof is enough now"
 
 
 @pytest.mark.parametrize("name", [OLD, "mysql-5.6.24"])
@@ -112,21 +132,21 @@ def test_what_tls_verifies(
         said = talk(program, instance, WHO, tcp=True, host=host, tls=mode, ca=ca)
         return refusal(said) if said.refused is not None else None
 
-    assert words("require", None) is None
+    assert words("required", None) is None
     assert words("verify-ca", authority) is None
-    assert words("verify-full", authority) is None
+    assert words("verify-identity", authority) is None
     assert "name the file of the authority" in (words("verify-ca", stranger) or "")
-    assert "name the file of the authority" in (words("verify-full", stranger) or "")
+    assert "name the file of the authority" in (words("verify-identity", stranger) or "")
     # Reachable, but not what the certificate is made out to.
     assert words("verify-ca", authority, host="localhost") is None
-    assert "made out to another name" in (words("verify-full", authority, "localhost") or "")
+    assert "made out to another name" in (words("verify-identity", authority, "localhost") or "")
 
 
 def test_the_certificate_that_mysql_makes_for_itself(
     instance_of: InstanceOf, program: Path
 ) -> None:
     with instance_of(NEW) as instance:
-        for mode in ("require", "verify-ca"):
+        for mode in ("required", "verify-ca"):
             ca = str(instance.data_dir / "ca.pem")
             said = talk(program, instance, WHO, tcp=True, tls=mode, ca=ca)
             assert said.refused is None, said.refused
@@ -156,7 +176,7 @@ def test_large_answers_through_small_reads(
     )
     ways: list[dict[str, Any]] = [{"tcp": False}, {"tcp": True}]
     if name != "mysql-5.6.24":
-        ways.append({"tcp": True, "tls": "require"})
+        ways.append({"tcp": True, "tls": "required"})
     said = [
         talk(program, instance, statements, read_bytes=read_bytes, **way)
         for way in ways

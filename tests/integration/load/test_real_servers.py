@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,11 @@ def by_socket(instance: Instance, database: str | None = None) -> Connection:
 
 def by_tcp(instance: Instance) -> Connection:
     return Connection(
-        user=instance.user, password=instance.password, host="127.0.0.1", port=instance.port
+        user=instance.user,
+        password=instance.password,
+        host="127.0.0.1",
+        port=instance.port,
+        allow_unverified=True,
     )
 
 
@@ -112,8 +117,8 @@ def test_both_plugins_of_one_server_by_switch_in_full_and_from_its_cache(
                 by_socket(instance),
                 f"CREATE USER {account} IDENTIFIED WITH {plugin} BY 'pässwörd'",
             )
-            right = Connection(plugin, "pässwörd", host="127.0.0.1", port=instance.port)
-            wrong = Connection(plugin, "wrong", host="127.0.0.1", port=instance.port)
+            right = replace(by_tcp(instance), user=plugin, password="pässwörd")
+            wrong = replace(right, password="wrong")
             for _ in ("in full", "from its cache"):
                 result = ask(right, "SELECT CURRENT_USER()")
                 assert statement_phases(result)[0].result == ((f"{plugin}@127.0.0.1",),)

@@ -204,8 +204,8 @@ def test_encrypted_it_is_the_same(
         driving.fresh(instance)
         before = driving.status(instance)["Ssl_finished_accepts"]
         for tls in (
-            {"mode": "require"},
-            {"mode": "verify-full", "ca": str(certificates.authority)},
+            {"mode": "required"},
+            {"mode": "verify-identity", "ca": str(certificates.authority)},
         ):
             phase = drive("mixed", transactions=TRANSACTIONS)
             done = run(specification(by_tcp(instance, tls=tls), phase))

@@ -93,7 +93,12 @@ def loaded(instance: Instance) -> Iterator[None]:
 def connection(instance: Instance, *, tcp: bool = False) -> Connection:
     if tcp:
         return Connection(
-            instance.user, instance.password, DATABASE, host="127.0.0.1", port=instance.port
+            instance.user,
+            instance.password,
+            DATABASE,
+            host="127.0.0.1",
+            port=instance.port,
+            allow_unverified=True,
         )
     return Connection(instance.user, instance.password, DATABASE, socket=instance.socket)
 

@@ -89,9 +89,9 @@ def with_tables(connection: Connection) -> RunSpec:
 
 
 def test_the_form_of_tables_and_clients() -> None:
-    connection = Connection(user="u", password="p", host="h", port=1, tls=Tls("require"))
+    connection = Connection(user="u", password="p", host="h", port=1, tls=Tls("required"))
     written = json.loads(with_tables(connection).to_json())
-    assert written["connection"]["tls"] == {"mode": "require", "ca": None}
+    assert written["connection"]["tls"] == {"mode": "required", "ca": None}
     assert written["seed"] == 7
     assert written["values"] == {"table_size": 20}
     assert written["workload"]["statements"].keys() == {"select", "update", "again", "range"}

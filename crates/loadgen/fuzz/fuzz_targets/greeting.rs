@@ -12,6 +12,7 @@ fn login() -> Login {
         password: "secret".to_owned(),
         database: None,
         tls: Tls::default(),
+        allow_unverified: true,
     }
 }
 

@@ -20,6 +20,7 @@ fn talk(channel: Channel) -> Result<(), ClientError> {
         password: "secret".to_owned(),
         database: None,
         tls: Tls::default(),
+        allow_unverified: true,
     };
     let mut connection = Connection::over(channel, &login, &watch)?;
     connection.query("SELECT 1", &watch)?;

@@ -195,13 +195,14 @@ mod tests {
             password: "secret".to_owned(),
             database: Some("test".to_owned()),
             tls: Tls::default(),
+            allow_unverified: false,
         };
         let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
         let mut expected = vec![0x8d, 0xa2, 0x0a, 0x00, 0, 0, 0, 0x40, 45];
         expected.extend_from_slice(&[0; 23]);
         expected.extend_from_slice(b"me\0\x03\x01\x02\x03test\0mysql_native_password\0");
         assert_eq!(answer, expected);
-        login.tls = Tls::new(TlsMode::Require, None).unwrap();
+        login.tls = Tls::new(TlsMode::Required, None).unwrap();
         let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
         expected[1] |= 0x08;
         assert_eq!(answer, expected);

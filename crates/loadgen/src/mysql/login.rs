@@ -27,6 +27,17 @@ pub struct Login {
     pub password: String,
     pub database: Option<String>,
     pub tls: Tls,
+    /// Gives the password to a server that nothing verifies: with the key that it sends, or inside
+    /// TLS with whatever certificate it has.
+    pub allow_unverified: bool,
+}
+
+impl Login {
+    /// Whether the password may go to whoever answers: only this host's users can listen at a
+    /// socket, and a verified server is the right one.
+    fn may_give_password(&self) -> bool {
+        matches!(self.address, Address::Socket(_)) || self.tls.verifies() || self.allow_unverified
+    }
 }
 
 impl std::fmt::Debug for Login {
@@ -62,7 +73,7 @@ pub fn log_in(
     let proof = plugin.proof(password, &greeting.nonce);
     let answer = greeting.answer(login, plugin.name(), &proof);
     connection.send(&answer, watch)?;
-    prove(connection, plugin, password, greeting.nonce, watch)?;
+    prove(connection, plugin, login, greeting.nonce, watch)?;
     Ok(greeting.server_version)
 }
 
@@ -70,10 +81,11 @@ pub fn log_in(
 fn prove(
     connection: &mut Connection,
     mut plugin: Plugin,
-    password: &[u8],
+    login: &Login,
     mut nonce: Vec<u8>,
     watch: &Watch,
 ) -> Result<(), ClientError> {
+    let password = login.password.as_bytes();
     loop {
         let message = connection.receive(watch)?;
         match message.split_first() {
@@ -86,7 +98,7 @@ fn prove(
             }
             Some((&AUTH_MORE_DATA, PROOF_ACCEPTED)) => {}
             Some((&AUTH_MORE_DATA, PASSWORD_WANTED)) if plugin == Plugin::CachingSha2 => {
-                send_password(connection, password, &nonce, watch)?;
+                send_password(connection, login, &nonce, watch)?;
             }
             other => return Err(unexpected(format!("{other:?} during the login"))),
         }
@@ -96,10 +108,19 @@ fn prove(
 /// The full exchange of `caching_sha2_password`, for an account the server has not cached.
 fn send_password(
     connection: &mut Connection,
-    password: &[u8],
+    login: &Login,
     nonce: &[u8],
     watch: &Watch,
 ) -> Result<(), ClientError> {
+    if !login.may_give_password() {
+        return Err(ClientError::Authentication(
+            "the server wants the password itself, and nothing shows that it is the right server: \
+             verify it by TLS (verify-identity, with its authority's certificate), connect by its \
+             socket, or allow an unverified server"
+                .to_owned(),
+        ));
+    }
+    let password = login.password.as_bytes();
     if connection.is_private() {
         return connection.send(&auth::with_zero(password), watch);
     }
@@ -148,6 +169,29 @@ fn unexpected(what: String) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mysql::tls::TlsMode;
+
+    #[test]
+    fn the_password_goes_to_nobody_whom_nothing_verifies() {
+        let tcp = Address::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port: 3306,
+        };
+        let login = |address: &Address, mode, allow_unverified| Login {
+            address: address.clone(),
+            user: "me".to_owned(),
+            password: "secret".to_owned(),
+            database: None,
+            tls: Tls::new(mode, None).unwrap(),
+            allow_unverified,
+        };
+        for mode in [TlsMode::Disabled, TlsMode::Required] {
+            assert!(!login(&tcp, mode, false).may_give_password());
+            assert!(login(&tcp, mode, true).may_give_password());
+        }
+        let socket = Address::Socket("/run/mysqld.sock".into());
+        assert!(login(&socket, TlsMode::Disabled, false).may_give_password());
+    }
 
     #[test]
     fn a_switch_names_plugin_and_nonce() {

@@ -24,13 +24,13 @@ use super::transport::Address;
 pub enum TlsMode {
     /// No TLS.
     #[default]
-    Off,
+    Disabled,
     /// TLS with whatever certificate the server has.
-    Require,
+    Required,
     /// The certificate must come from the given authority.
     VerifyCa,
     /// And it must be made out to the host that was connected to (`localhost` for a socket).
-    VerifyFull,
+    VerifyIdentity,
 }
 
 /// The TLS settings of connections; made once, shared by all of them.
@@ -44,7 +44,7 @@ pub struct Tls {
 /// Settings that cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsMistake {
-    #[error("verifying the server's certificate needs a file with its authority's certificate")]
+    #[error("this host trusts no certificate authorities: name a file with that of the server")]
     NoAuthority,
     #[error("{} cannot be read as certificates in PEM form: {problem}", path.display())]
     Unreadable { path: PathBuf, problem: String },
@@ -59,18 +59,21 @@ impl PartialEq for Tls {
 impl Eq for Tls {}
 
 impl Tls {
-    /// Reads the authority's certificates (PEM), which the two verifying modes need.
+    /// Reads the authority's certificates (PEM) for the two verifying modes; without a file, those
+    /// that this host trusts.
     pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsMistake> {
         let provider = Arc::new(ring::default_provider());
         let config = match mode {
-            TlsMode::Off => None,
-            TlsMode::Require => Some(config(None, false, provider)),
-            TlsMode::VerifyCa | TlsMode::VerifyFull => {
-                let path = authority.ok_or(TlsMistake::NoAuthority)?;
-                let by_web_pki = web_pki_verifier(path, &provider)?;
+            TlsMode::Disabled => None,
+            TlsMode::Required => Some(config(None, false, provider)),
+            TlsMode::VerifyCa | TlsMode::VerifyIdentity => {
+                let by_web_pki = match authority {
+                    Some(path) => web_pki_verifier(path, &provider)?,
+                    None => host_verifier(&provider)?,
+                };
                 Some(config(
                     Some(by_web_pki),
-                    mode == TlsMode::VerifyFull,
+                    mode == TlsMode::VerifyIdentity,
                     provider,
                 ))
             }
@@ -84,6 +87,11 @@ impl Tls {
 
     pub fn is_on(&self) -> bool {
         self.config.is_some()
+    }
+
+    /// Whether the server must show who it is.
+    pub fn verifies(&self) -> bool {
+        matches!(self.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity)
     }
 
     /// A session that has not said anything yet; None where TLS is off.
@@ -127,11 +135,20 @@ pub(super) fn explain(error: &TlsError) -> ClientError {
         }
         TlsError::InvalidCertificate(_) => {
             "the certificate cannot be trusted: name the file of the authority that signed it, or \
-             use mode require"
+             use mode required"
         }
         _ => return ClientError::Tls(error.to_string()),
     };
     ClientError::Tls(format!("{remedy} ({error})"))
+}
+
+/// Trusts the authorities that this host trusts.
+fn host_verifier(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, TlsMistake> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|_| TlsMistake::NoAuthority)
 }
 
 fn web_pki_verifier(
@@ -242,12 +259,17 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn only_verifying_needs_an_authority() {
-        assert!(!Tls::new(TlsMode::Off, None).unwrap().is_on());
-        assert!(Tls::new(TlsMode::Require, None).unwrap().is_on());
-        for mode in [TlsMode::VerifyCa, TlsMode::VerifyFull] {
-            let mistake = Tls::new(mode, None).unwrap_err().to_string();
-            assert!(mistake.contains("needs a file"), "{mistake}");
+    fn two_modes_verify_the_server() {
+        let made = |mode| match Tls::new(mode, None) {
+            Ok(tls) => (tls.is_on(), tls.verifies()),
+            // A host may trust nobody.
+            Err(TlsMistake::NoAuthority) => (true, true),
+            Err(mistake) => panic!("{mistake}"),
+        };
+        assert_eq!(made(TlsMode::Disabled), (false, false));
+        assert_eq!(made(TlsMode::Required), (true, false));
+        for mode in [TlsMode::VerifyCa, TlsMode::VerifyIdentity] {
+            assert_eq!(made(mode), (true, true));
         }
     }
 
@@ -263,13 +285,13 @@ mod tests {
             assert!(mistake.to_string().contains(name), "{mistake}");
         }
         let absent = Path::new("/absent/ca.pem");
-        let mistake = Tls::new(TlsMode::VerifyFull, Some(absent)).unwrap_err();
+        let mistake = Tls::new(TlsMode::VerifyIdentity, Some(absent)).unwrap_err();
         assert!(mistake.to_string().contains("/absent/ca.pem"), "{mistake}");
     }
 
     #[test]
     fn a_name_that_no_certificate_can_have_is_refused() {
-        let tls = Tls::new(TlsMode::Require, None).unwrap();
+        let tls = Tls::new(TlsMode::Required, None).unwrap();
         let host = "no name".to_owned();
         let error = tls.session(&Address::Tcp { host, port: 1 }).unwrap_err();
         assert!(error.to_string().contains("\"no name\""), "{error}");

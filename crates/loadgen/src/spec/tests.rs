@@ -145,8 +145,8 @@ fn encrypted_connections() {
         spec["connection"]["tls"] = tls;
         parse(&spec).map(|spec| spec.connection.tls.is_on())
     };
-    assert_eq!(tls(json!({"mode": "off", "ca": null})), Ok(false));
-    assert_eq!(tls(json!({"mode": "require"})), Ok(true));
+    assert_eq!(tls(json!({"mode": "disabled", "ca": null})), Ok(false));
+    assert_eq!(tls(json!({"mode": "required"})), Ok(true));
 }
 
 type Change = fn(&mut Json);
@@ -187,11 +187,11 @@ fn every_mistake_at_the_top_names_its_key() {
             "connection.tls.mode: unknown variant `on`",
         ),
         (
-            |s| s["connection"]["tls"] = json!({"mode": "verify-ca", "ca": null}),
-            "connection.tls.ca: verifying",
+            |s| s["connection"]["tls"] = json!({"mode": "verify-ca", "ca": "/absent.pem"}),
+            "connection.tls.ca: /absent.pem",
         ),
         (
-            |s| s["connection"]["tls"] = json!({"mode": "require", "ca": "/x"}),
+            |s| s["connection"]["tls"] = json!({"mode": "required", "ca": "/x"}),
             "connection.tls.ca: has a meaning in",
         ),
         (

@@ -1,5 +1,6 @@
 //! Which server to measure, and how to log in.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -51,39 +52,46 @@ pub struct ServerOptions {
         default_value = "sbtest"
     )]
     database: String,
-    /// Encrypt: off, require, verify-ca or verify-full.
+    /// Encrypt: disabled, required, verify-ca or verify-identity [default: verify-identity for a
+    /// host other than this one, else disabled]
     #[arg(long, visible_alias = "mysql-ssl", value_enum, value_name = "MODE",
-          default_value_t = TlsChoice::Off, num_args = 0..=1, default_missing_value = "require",
+          num_args = 0..=1, default_missing_value = "required",
           require_equals = true, ignore_case = true)]
-    tls: TlsChoice,
-    /// PEM file with the authorities that the server's certificate is verified against.
+    tls: Option<TlsChoice>,
+    /// PEM file with the authorities that the server's certificate is verified against [default:
+    /// those that this host trusts]
     #[arg(long, visible_alias = "mysql-ssl-ca", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
+    /// Give the password to a server that nothing verifies: by the key that it sends, or inside TLS
+    /// with any certificate.
+    #[arg(long)]
+    allow_unverified: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum TlsChoice {
-    #[value(aliases = ["disabled"])]
-    Off,
-    #[value(aliases = ["on", "required"])]
-    Require,
+    #[value(alias = "off")]
+    Disabled,
+    #[value(alias = "on")]
+    Required,
     #[value(alias = "verify_ca")]
     VerifyCa,
-    #[value(aliases = ["verify_full", "verify_identity"])]
-    VerifyFull,
+    #[value(alias = "verify_identity")]
+    VerifyIdentity,
 }
 
 impl ServerOptions {
     pub fn login(&self) -> Result<Login, Problem> {
         let mode = match self.tls {
-            TlsChoice::Off => TlsMode::Off,
-            TlsChoice::Require => TlsMode::Require,
-            TlsChoice::VerifyCa => TlsMode::VerifyCa,
-            TlsChoice::VerifyFull => TlsMode::VerifyFull,
+            None if self.is_this_host() => TlsMode::Disabled,
+            Some(TlsChoice::Disabled) => TlsMode::Disabled,
+            Some(TlsChoice::Required) => TlsMode::Required,
+            Some(TlsChoice::VerifyCa) => TlsMode::VerifyCa,
+            None | Some(TlsChoice::VerifyIdentity) => TlsMode::VerifyIdentity,
         };
-        if matches!(mode, TlsMode::Off | TlsMode::Require) && self.tls_ca.is_some() {
+        if matches!(mode, TlsMode::Disabled | TlsMode::Required) && self.tls_ca.is_some() {
             return Err(user_mistake(
-                "--tls-ca verifies with --tls=verify-ca or --tls=verify-full only".to_owned(),
+                "--tls-ca verifies with --tls=verify-ca or --tls=verify-identity only".to_owned(),
             ));
         }
         let tls = Tls::new(mode, self.tls_ca.as_deref())
@@ -101,6 +109,12 @@ impl ServerOptions {
             password: self.password.clone(),
             database: Some(self.database.clone()),
             tls,
+            allow_unverified: self.allow_unverified,
         })
+    }
+
+    fn is_this_host(&self) -> bool {
+        let loopback = || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        self.socket.is_some() || self.host == "localhost" || loopback()
     }
 }

@@ -1,0 +1,77 @@
+"""TLS with a server: what is asked of it, and whether it may be given the password itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from millrace.errors import UserError
+
+TlsMode = Literal["disabled", "required", "verify-ca", "verify-identity"]
+MODES: tuple[TlsMode, ...] = get_args(TlsMode)
+VERIFYING: tuple[TlsMode, ...] = ("verify-ca", "verify-identity")
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How sessions with a server are encrypted, in the words of MySQL's own clients.
+
+    ``required`` takes any certificate, ``verify-ca`` one that an authority in ``ca`` (a PEM file;
+    None: those that this host trusts) has signed, ``verify-identity`` one that is made out to the
+    host, too. ``allow_unverified`` gives the password itself to a server that nothing verifies: in
+    clear inside unverified TLS, or encrypted with a key that the server sends.
+    """
+
+    mode: TlsMode = "disabled"
+    ca: Path | None = None
+    allow_unverified: bool = False
+
+    @property
+    def verifies(self) -> bool:
+        return self.mode in VERIFYING
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return what a session is encrypted with, None without TLS.
+
+        Raises UserError for a file of authorities that cannot be used.
+        """
+        if self.mode == "disabled":
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.mode == "verify-identity"
+        context.verify_mode = ssl.CERT_REQUIRED if self.verifies else ssl.CERT_NONE
+        if self.verifies:
+            _trust(context, self.ca)
+        return context
+
+
+def default_mode(host: str | None) -> TlsMode:
+    """Return the mode for an address that names none: others' hosts are verified."""
+    return "disabled" if host is None or is_this_host(host) else "verify-identity"
+
+
+def is_this_host(host: str) -> bool:
+    """Tell whether what is sent to ``host`` stays on this host, whatever a resolver says."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _trust(context: ssl.SSLContext, ca: Path | None) -> None:
+    if ca is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return
+    try:
+        context.load_verify_locations(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(
+            f"{ca} cannot be read as certificates of authorities: {reason}",
+            remedy="name a file in PEM form with the certificate of the authority that signed "
+            "the server's (of MySQL's own certificates it is ca.pem in the data directory)",
+        ) from error
