@@ -1,4 +1,4 @@
-"""Cells of CSV files that a spreadsheet may open: text that would be a formula is written as text."""
+"""Cells of CSV files that a spreadsheet may open: no text in them is a formula for it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from millrace.campaign.calibrating import (
 from millrace.cli import carrying_out
 from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.cli.console import err, out, print_json
-from millrace.cli.experiment_options import ExperimentChoice, experiment_options
+from millrace.cli.experiment_options import ExperimentChoice, calibration_options
 from millrace.cli.quiet_host import quiet_host
 from millrace.cli.store_option import store_option
 from millrace.durations import in_words
@@ -57,7 +57,7 @@ class Planting(click.ParamType[str]):
 
 
 @click.command()
-@experiment_options
+@calibration_options
 @store_option
 @click.option(
     "--verdicts",

@@ -13,7 +13,7 @@ from millrace.cli.console import out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
 from millrace.report.formatting import counted
-from millrace.report.history_tables import changes_table, next_step, nothing_moved
+from millrace.report.history_tables import changes_table, next_step, nothing_moved, too_few
 from millrace.report.terminal_table import show_table
 from millrace.runner.run import utc_now
 from millrace.stats.change_points import Sensitivity
@@ -68,6 +68,8 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
     out.print(f"{of}; sensitivity {sensitivity}", markup=False)
     if shown:
         _show(shown, series_with)
+        if n_too_few:
+            out.print(too_few(n_too_few))
     else:
         out.print()
         out.print(nothing_moved(len(examined), n_too_few))

@@ -23,7 +23,9 @@ from millrace.experiment.levels import (
 )
 from millrace.experiment.mistakes import Mistakes
 from millrace.experiment.model import MAX_NAME_LENGTH, Factor
+from millrace.experiment.tls_table import read_tls
 from millrace.levels import Level
+from millrace.tls import Tls
 from millrace.workloads import Workload
 
 MAX_BLOCKS = 1000
@@ -35,9 +37,9 @@ MAX_MARGIN_PERCENT = 50.0
 _TOP_KEYS = (
     "name", "title", "workload", "published", "seed", "blocks", "max_time", "profile_blocks",
     "margin_percent", "observers", "side_by_side", "default_scale", "factors", "compare",
-    "parameters", "configurations", "scales",
+    "parameters", "configurations", "scales", "tls",
 )  # fmt: skip
-_TABLES = ("factors", "compare", "parameters", "configurations", "scales")
+_TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
 _SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base", "factors")
 
 # Run ids and names of files begin with it.
@@ -54,8 +56,8 @@ class Surroundings:
 
     The names of servers, the shipped configurations, the check of those it defines itself
     (definitions, known ones), the check of an option that is varied (place, name, level), the
-    published studies, the observers that a trial may have, and names that stand for the newest
-    server of a suite.
+    published studies, the observers that a trial may have, names that stand for the newest server
+    of a suite, and the servers that are attached.
     """
 
     servers: Collection[str]
@@ -65,6 +67,7 @@ class Surroundings:
     studies: Collection[str] = ()
     observers: Collection[str] = ()
     suites: Collection[str] = ()
+    attached: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Checked:
     root: Settings
     scales: Mapping[str, Settings]
     roles: tuple[str, ...]
+    tls: Mapping[str, Tls]
 
     def at(self, scale: str | None) -> Settings:
         """The settings at a scale; defaults filled in."""
@@ -172,6 +176,7 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
         root=_with_defaults(root, workload),
         scales=scales,
         roles=vocabulary.roles,
+        tls=read_tls(found, document, surroundings.attached),
     )
     return checked, found
 

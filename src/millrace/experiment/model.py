@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from millrace.levels import Level, level_text
+from millrace.tls import Tls
 
 Purpose = Literal["measure", "control", "profile"]
 
@@ -65,7 +66,8 @@ class Experiment:
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
     ``observers`` are those that observe its trials; ``profile_blocks`` is the number of blocks
     whose trials are profiled, after all that measure. ``campaign`` is what a campaign made it for,
-    by the key under which the run's ``spec`` says so.
+    by the key under which the run's ``spec`` says so. ``tls`` is how sessions with attached servers
+    are encrypted, by name, where it is otherwise than their addresses say.
 
     ``sequential`` experiments go on until each comparison is decided, with ``blocks`` at most and
     ``max_time_s`` of trials at most (None: without such a limit); others have exactly ``blocks``.
@@ -93,6 +95,7 @@ class Experiment:
     max_time_s: float | None = None
     side_by_side: bool = False
     campaign: Mapping[str, Any] = field(default_factory=dict)
+    tls: Mapping[str, Tls] = field(default_factory=dict)
 
 
 def nothing_compared(experiment: Experiment) -> str | None:

@@ -108,6 +108,7 @@ def parse(
         text=text,
         sequential=is_sequential,
         max_time_s=settings.max_time_s if is_sequential else None,
+        tls=checked.tls,
         side_by_side=(
             checked.side_by_side if overrides.side_by_side is None else overrides.side_by_side
         ),

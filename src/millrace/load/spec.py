@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-VERSION = 2
+from millrace.tls import TlsMode
 
-TlsMode = Literal["disabled", "required", "verify-ca", "verify-identity"]
+VERSION = 2
 
 
 @dataclass(frozen=True)

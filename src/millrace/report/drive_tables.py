@@ -9,6 +9,7 @@ from millrace.analysis.model import Group, RunAnalysis, TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.report.formatting import MISSING, count_text, latency_text, percent_text
 from millrace.report.tables import Column, Row, Section, Table
+from millrace.report.units import level_s
 
 PERCENTS = (50, 95, 99, 99.9)
 
@@ -108,11 +109,22 @@ def _seconds(value: float | None) -> str:
 
 
 def _server_cpu(treatment: TreatmentAnalysis) -> str:
-    return _seconds(treatment.driven.server_s if treatment.driven else None)
+    known = treatment.driven.server_s if treatment.driven else None
+    return _cpu(treatment, ("server_user_s", "server_system_s"), known)
 
 
 def _client_cpu(treatment: TreatmentAnalysis) -> str:
-    return _seconds(treatment.driven.client_s if treatment.driven else None)
+    known = treatment.driven.client_s if treatment.driven else None
+    return _cpu(treatment, ("load_generator_user_s", "load_generator_system_s"), known)
+
+
+def _cpu(treatment: TreatmentAnalysis, measured: tuple[str, ...], known: float | None) -> str:
+    """Return the level of the metric of this CPU time, the one that its own table shows; without
+    such a metric ``known``, the total over all trials."""
+    for found in treatment.metrics.values():
+        if (found.metric.numerator, found.metric.denominator) == (measured, ("transactions",)):
+            return _seconds(level_s(found))
+    return _seconds(known)
 
 
 def _switches(treatment: TreatmentAnalysis) -> str:

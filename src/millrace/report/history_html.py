@@ -17,6 +17,7 @@ from millrace.report.history_tables import (
     group_text,
     next_step,
     nothing_moved,
+    too_few,
 )
 from millrace.report.pages import environment
 
@@ -56,12 +57,14 @@ def as_html(series: Sequence[SeenSeries], groups: Sequence[ChangeGroup]) -> str:
 
 
 def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeenSeries]) -> str:
+    n_too_few = sum(one.too_few_points for one in series)
     if not groups:
-        return nothing_moved(len(series), sum(one.too_few_points for one in series))
+        return nothing_moved(len(series), n_too_few)
     largest = group_text(groups[0])
     more = f"; {counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
     known = "" if facts else ". Nothing of it is confirmed yet"
-    return f"{largest}{more}{known}."
+    few = f" {too_few(n_too_few)}" if n_too_few else ""
+    return f"{largest}{more}{known}.{few}"
 
 
 def _section(seen: SeenSeries) -> _Section:

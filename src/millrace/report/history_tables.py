@@ -23,6 +23,7 @@ from millrace.stats.change_points import FEWEST_TO_TELL
 SPARKS = "▁▂▃▄▅▆▇█"
 _SPARKLINE = 24  # characters
 _WITHDRAWN = "✕"
+_NEEDED = f"{FEWEST_TO_TELL} of one state of host and configuration are needed"
 
 
 def sparkline(values: Sequence[float], margin: float) -> str:
@@ -161,13 +162,15 @@ def group_text(group: ChangeGroup) -> str:
 
 def nothing_moved(n_series: int, n_too_few: int) -> str:
     """Say that no change was found, and of how many series that cannot be told yet."""
-    needed = f"{FEWEST_TO_TELL} of one state of host and configuration are needed"
     if n_series and n_too_few == n_series:
-        return f"There are too few points to tell whether a level moved: {needed}."
-    if not n_too_few:
-        return "No level moved."
-    few = counted(n_too_few, "series has", "series have")
-    return f"No level moved; {few} too few points to tell: {needed}."
+        return f"There are too few points to tell whether a level moved: {_NEEDED}."
+    return f"No level moved; {too_few(n_too_few)}" if n_too_few else "No level moved."
+
+
+def too_few(n_series: int) -> str:
+    """Say that ``n_series``, at least one, have too few points for any change to be found."""
+    series = counted(n_series, "series has", "series have")
+    return f"{series} too few points to tell: {_NEEDED}."
 
 
 def break_lines(breaks: Sequence[Break]) -> list[str]:

@@ -14,7 +14,7 @@ from millrace.levels import Level, is_name, level_text
 from millrace.report import drive_notes
 from millrace.report.design_text import controls_text, controls_warning, design_text
 from millrace.report.formatting import count_text, counted, percent_text
-from millrace.report.sentences import first_line
+from millrace.report.sentences import FEW, first_line, listed
 
 TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
@@ -55,6 +55,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     """What a reader must know before trusting the verdicts, a sentence each."""
     return [
         *_about_trials(analysis),
+        *_about_levels(analysis),
         *_about_controls(analysis),
         *_about_pairs(analysis),
         *_about_bases(analysis),
@@ -97,6 +98,25 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
             f"number of looks"
         )
     return lines
+
+
+def _about_levels(analysis: RunAnalysis) -> list[str]:
+    """Explain values that differ from the mean of their trials; see ``MetricSummary``."""
+    adjusted = [
+        treatment.label
+        for treatment in analysis.treatments
+        if (found := treatment.metrics.get(analysis.headline.name)) is not None
+        and not math.isclose(found.level, found.summary.geometric_mean)
+    ]
+    if not adjusted:
+        return []
+    whose = counted(len(adjusted), "treatment") if len(adjusted) > FEW else listed(adjusted)
+    value = "its value is" if len(adjusted) == 1 else "each one's value is"
+    said = (
+        f"{whose} did not finish the same blocks as the base: {value} the base's times the ratio "
+        f"over the blocks that both finished, not the mean of the trials"
+    )
+    return [said]
 
 
 def _about_controls(analysis: RunAnalysis) -> list[str]:

@@ -51,6 +51,11 @@ def readable(analysis: RunAnalysis) -> RunAnalysis:
     )
 
 
+def level_s(found: MetricSummary) -> float:
+    """Return the level of a metric of time in seconds, also where it was made readable."""
+    return found.level / next((n for unit, n, _ in _UNITS if unit == found.metric.unit), 1.0)
+
+
 def _unit(metric: Metric, analysis: RunAnalysis) -> tuple[str, float] | None:
     """The unit for a metric and how many of it make a second; None where it keeps its own."""
     is_of_one = metric.percentile is not None or metric.denominator == ("transactions",)

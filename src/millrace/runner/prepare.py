@@ -24,7 +24,7 @@ from millrace.runner.run import PreparedTreatment
 from millrace.runner.slowing import refuse_left_out, slowed_server
 from millrace.runner.wanted import configuration_of, varied_options
 from millrace.runner.work import DataFile, Work
-from millrace.servers import configurations, install, options, processes
+from millrace.servers import attached, configurations, install, options, processes
 from millrace.servers.configurations.check import about
 from millrace.servers.model import AttachedServer, InstalledServer, Option, Server
 from millrace.servers.progress import Progress
@@ -112,19 +112,19 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 
 def refuse_attached(plan: Plan) -> None:
     """Refuse what ``treatments`` would refuse of attached servers. Starts and installs nothing."""
-    attached = {
+    others = {
         row.name: install.find(row.name)
         for row in install.list_servers()
         if row.state == "attached"
     }
     for each in plan.treatments if plan.experiment.side_by_side else ():
-        if (name := str(each.resolved["server"])) in attached:
+        if (name := str(each.resolved["server"])) in others:
             raise UserError(
                 f"{name} is attached: millrace cannot give it half of the CPUs",
                 remedy="measure in turns (--in-turns), or servers that millrace starts",
             )
-    on_attached = tuple(each for each in plan.treatments if each.resolved["server"] in attached)
-    treatments(replace(plan, treatments=on_attached), attached)
+    on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
+    treatments(replace(plan, treatments=on_others), others)
 
 
 def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
@@ -134,7 +134,14 @@ def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
     for name in names:
         if name in missing:
             install.install(name, progress=progress)
-    return {name: install.find(name) for name in names}
+    return {name: _with_tls(install.find(name), plan.experiment) for name in names}
+
+
+def _with_tls(server: Server, experiment: Experiment) -> Server:
+    tls = experiment.tls.get(server.name)
+    if tls is None or not isinstance(server, AttachedServer):
+        return server
+    return attached.with_tls(server, tls)
 
 
 def _prepared(

@@ -13,7 +13,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.errors import TrialFailed
-from millrace.servers.tls import Tls
+from millrace.tls import Tls
 
 CONNECT_LIMIT_S = 10
 ASK_LIMIT_S = 60

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import pymysql
 from pymysql.connections import Connection
@@ -15,7 +15,7 @@ from millrace.errors import TrialFailed, UserError
 from millrace.servers import asking
 from millrace.servers.asking import Address
 from millrace.servers.model import AttachedServer
-from millrace.servers.tls import MODES, VERIFYING, Tls, default_mode, is_this_host
+from millrace.tls import MODES, VERIFYING, Tls, default_mode, is_this_host
 
 _FORM = (
     "mysql://user[:password]@host:port/ or mysql://user[:password]@/?socket=PATH, with "
@@ -115,6 +115,17 @@ def with_password(server: AttachedServer, password: str) -> AttachedServer:
     parts = urlsplit(server.dsn)
     user, _, place = parts.netloc.rpartition("@")
     return replace(server, dsn=urlunsplit(parts._replace(netloc=f"{user}:{quoted}@{place}")))
+
+
+def with_tls(server: AttachedServer, tls: Tls) -> AttachedServer:
+    """Return the server with another TLS in its address."""
+    parts = urlsplit(server.dsn)
+    asked = dict(_asked(server, parts.query))
+    asked.pop("ca", None)
+    asked |= {"tls": tls.mode, "allow-unverified": "yes" if tls.allow_unverified else "no"}
+    if tls.ca is not None:
+        asked["ca"] = str(tls.ca)
+    return replace(server, dsn=urlunsplit(parts._replace(query=urlencode(asked))))
 
 
 def _asked(server: AttachedServer, query: str) -> Mapping[str, str]:

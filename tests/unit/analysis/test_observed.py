@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from millrace.analysis.reading import loaders, observed, observed_trials
 from millrace.analysis.threads import OTHER_SESSIONS
+from millrace.experiment.model import Experiment
 from millrace.workloads import library
 from tests.unit.analysis.observations import (
     A,
@@ -20,6 +23,7 @@ from tests.unit.analysis.observations import (
     loading,
     seen,
 )
+from tests.unit.experiment.files import SMALL, read_text
 
 TRUTH = Truth(waits={"lock": 10.0})
 
@@ -170,10 +174,42 @@ def test_a_table_is_loaded_by_one_connection(
 
 
 @pytest.mark.parametrize("name", library.names())
-def test_what_is_advised_where_loaders_are_not_known_is_a_parameter(name: str) -> None:
-    workload = library.load(name)
-    defaults = {key: each.get("default") for key, each in workload["parameters"].items()}
-    assert loaders(workload, defaults) == 1 or "load_threads" in workload["parameters"]
+@pytest.mark.parametrize("tables", [1, 4])
+def test_an_experiment_accepts_the_advice_on_loaders_and_it_helps(
+    name: str, tables: int, tmp_path: Path
+) -> None:
+    count = f"tables = {tables}" if "tables" in library.load(name)["parameters"] else ""
+    asked = experiment_on(tmp_path, name, count)
+    advice = advice_on_loaders(asked)
+    if advice is None:
+        return
+    match = re.fullmatch(r"set (\w+) under \[parameters\] in the experiment", advice)
+    assert match is not None, advice
+    followed = experiment_on(tmp_path, name, f"{count}\n{match[1]} = 2")
+    assert followed.parameters["load_threads"] == 2
+    assert advice_on_loaders(followed) is None
+
+
+def test_some_experiment_gets_the_advice_on_loaders(tmp_path: Path) -> None:
+    assert advice_on_loaders(experiment_on(tmp_path, "sysbench", "tables = 4")) is not None
+    assert advice_on_loaders(experiment_on(tmp_path, "load-data", "")) is None
+
+
+def experiment_on(directory: Path, workload: str, parameters: str) -> Experiment:
+    known = library.load(workload)["parameters"]
+    required = [f"{name} = 1000" for name, each in known.items() if each.get("default") is None]
+    text = SMALL.replace('"load-data"', f'"{workload}"')
+    return read_text(directory, text.replace("rows = 1000", "\n".join([*required, parameters])))
+
+
+def advice_on_loaders(experiment: Experiment) -> str | None:
+    """What the explanation of a load of this experiment advises, None where it lacks nothing."""
+    levels = {factor.name: factor.levels[0] for factor in experiment.factors}
+    known = loaders(experiment.workload, {**experiment.parameters, **levels})
+    found = observed(loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), clients=1, loaders=known)
+    assert found is not None
+    advice = [each.remedy for each in found.missing if "how many connections" in each.what]
+    return advice[0] if advice else None
 
 
 def test_several_connections_share_the_rows() -> None:

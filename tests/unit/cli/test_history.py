@@ -102,6 +102,25 @@ def test_a_run_is_recorded_once(call: Call, path: Path) -> None:
     assert f"recorded {CANDIDATE}: 3 new points" in err
 
 
+def test_detect_says_that_there_are_too_few_points_to_tell(call: Call, path: Path) -> None:
+    keep(run_of("run-a"), path)
+    call("record", "run-a", "--label", "v0")
+    out, _ = call("detect")
+    assert "There are too few points to tell whether a level moved: 8 of one state" in out
+    assert "No level moved" not in out
+    out, _ = call("show")
+    assert out.count("too few points") == 3  # series
+
+
+def test_detect_says_so_of_some_series_beside_a_change_of_another(call: Call, path: Path) -> None:
+    long_history(path)
+    keep(run_of("run-b"), path)
+    call("record", "run-b", "--label", "v60")
+    out = " ".join(call("detect")[0].split())
+    assert "v40: 1 of 1 series" in out
+    assert "2 series have too few points to tell: 8 of one state of host" in out
+
+
 def test_mistakes_of_recording_are_told(call: Call, path: Path) -> None:
     _, err = call("record", "latest", status=2)
     assert "there is no results store here" in err

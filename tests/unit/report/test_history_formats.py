@@ -204,6 +204,13 @@ def test_too_few_points_of_a_state_tell_nothing(series: SeenSeries) -> None:
     assert "No level moved; 1 series has too few points to tell: 8 of one state" in both
 
 
+def test_a_page_with_changes_says_too_which_series_have_too_few_points() -> None:
+    hopeful = [shown(change(40)), few(2)]
+    said = "Nothing of it is confirmed yet. 1 series has too few points to tell: 8 of one state"
+    assert said in as_html(hopeful, grouped(hopeful))
+    assert "too few points" not in as_html(hopeful[:1], grouped(hopeful[:1]))
+
+
 def test_as_many_points_as_two_levels_need_are_enough() -> None:
     assert "No level moved." in as_html([few(8)], ())
     assert series_row(few(16, states=True)).cells[-1] != "too few points"

@@ -12,11 +12,16 @@ from hypothesis import strategies as st
 
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
+from millrace.report import notes
 from millrace.report.charts import bar_charts
 from millrace.report.csv_rows import as_csv
+from millrace.report.drive_tables import cost_table
+from millrace.report.formatting import MISSING
 from millrace.report.json_document import as_json
 from millrace.report.tables import results_table
+from millrace.report.units import readable
 from tests.unit.analysis.builders import Fails, RunBuilder
+from tests.unit.analysis.query_runs import Levels, QueryRun
 
 BASE, FIRST, SECOND = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12"
 
@@ -99,3 +104,52 @@ def test_the_average_of_a_row_is_the_mean_that_its_ratio_is_of() -> None:
     assert estimate is not None
     assert candidate > base
     assert candidate / base == pytest.approx(estimate.ratio, rel=0.01)
+
+
+@given(runs)
+@settings(max_examples=40)
+def test_no_row_of_a_table_contradicts_itself(
+    blocks: list[tuple[float | Fails | None, ...]],
+) -> None:
+    found = judged(blocks)
+    base, *candidates = results_table(found, found.headline, found.time).sections[0].rows
+    for row in candidates:
+        if row.cells[4] == MISSING:
+            continue
+        seconds, rate = (_number(row.cells[place]) - _number(base.cells[place]) for place in (1, 3))
+        percent = _number(row.cells[4]) - 100
+        # What is shown is rounded, so a small difference may show as none.
+        assert percent * rate >= 0
+        assert percent * seconds <= 0
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
+
+
+def test_a_note_explains_a_value_that_no_trial_has() -> None:
+    found = judged(UNPAIRED)
+    said = (
+        f"{FIRST} and {SECOND} did not finish the same blocks as the base: each one's value is "
+        "the base's times the ratio over the blocks that both finished, not the mean of the trials"
+    )
+    assert said in notes.warnings(found)
+    complete = judged(UNPAIRED[1:])
+    assert not any("same blocks" in each for each in notes.warnings(complete))
+
+
+def test_cpu_time_is_the_same_in_its_table_and_among_the_costs() -> None:
+    def uneven(levels: Levels, block: int) -> dict[str, float]:
+        return {"server_user_s": 2.0 if block % 2 else 40.0, "server_system_s": 0.0}
+
+    run = QueryRun((BASE, FIRST), ("point-query",), (1,), blocks=4, also=uneven)
+    found = readable(judge(run.build()))
+    cpu = next(metric for metric in found.metrics if metric.name == "server_cpu")
+    own = results_table(found, cpu, None).sections[0].rows
+    costs = cost_table(found)
+    assert costs is not None
+    shown = [row.cells[1] for row in costs.sections[0].rows]
+    for cost, row in zip(shown, own, strict=True):
+        number, unit = cost.split()
+        assert unit == cpu.unit
+        assert _number(number) == pytest.approx(_number(row.cells[1]), rel=0.01)

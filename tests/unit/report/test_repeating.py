@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 
+import click
 import pytest
 
 from millrace.analysis.judge import judge
+from millrace.cli.main import cli
 from millrace.report.render import render
 from millrace.report.repeating import repeating
 from tests.unit.analysis.builders import study
@@ -19,6 +22,8 @@ from tests.unit.analysis.builders import study
         ("millrace bisect --good a --bad b", "millrace bisect --new --good a --bad b"),
         ("millrace explain latest --test-suspects", "millrace explain latest --test-suspects"),
         ("millrace runner", "millrace runner"),
+        ("millrace run 'my --new one.toml'", "millrace run --new 'my --new one.toml'"),
+        ("millrace run it's.toml", "millrace run --new it's.toml"),
         ("", ""),
     ],
 )
@@ -31,3 +36,22 @@ def test_reports_repeat_a_run_and_do_not_continue_it(form: str) -> None:
     text = render(judge(study()), form)
     again = "millrace run --new experiments/load-data.toml --scale demo"
     assert (json.loads(text)["run"]["command"] if form == "json" else text).find(again) >= 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "millrace run experiments/load-data.toml --scale demo --blocks 3",
+        "millrace run --retry-failed experiments/load-data.toml",
+        "millrace calibrate experiments/load-data.toml --scale demo",
+        "millrace bisect --good mysql-a --bad mysql-b --among mysql-a,mysql-b --workload one-row",
+    ],
+)
+def test_the_command_line_takes_it_and_measures_anew(command: str) -> None:
+    _, name, *arguments = shlex.split(repeating(command))
+    with click.Context(cli) as outer:
+        called = cli.get_command(outer, name)
+        assert called is not None
+        assert called.make_context(name, arguments, parent=outer).params["fresh"] is True
+        _, _, *as_recorded = shlex.split(command)
+        assert called.make_context(name, as_recorded, parent=outer).params["fresh"] is False

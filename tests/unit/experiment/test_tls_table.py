@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import InvalidInput
+from millrace.experiment.read import read
+from millrace.servers.attached import AttachedInstance, with_tls
+from millrace.servers.model import AttachedServer
+from millrace.tls import Tls
+from tests.unit.experiment.files import SMALL, SURROUNDINGS
+
+WITH_STAGING = replace(
+    SURROUNDINGS, servers=[*SURROUNDINGS.servers, "staging"], attached=["staging"]
+)
+
+
+def read_tls(directory: Path, table: str) -> Tls:
+    path = directory / "experiment.toml"
+    path.write_text(f"{SMALL}\n[tls.staging]\n{table}\n")
+    return read(path, scale=None, surroundings=WITH_STAGING).tls["staging"]
+
+
+def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) -> None:
+    asked = read_tls(tmp_path, 'mode = "verify-ca"\nca = "/etc/ssl/our ca.pem"')
+    assert asked == Tls("verify-ca", Path("/etc/ssl/our ca.pem"))
+    assert read_tls(tmp_path, 'mode = "required"\nallow_unverified = true').allow_unverified
+    for dsn in (
+        "mysql://me:a%40b@db.test/?tls=required&allow-unverified=yes",
+        "mysql://me:a%40b@db.test/?tls=verify-identity&ca=/other.pem",
+        "mysql://me:a%40b@/?socket=/run/mysqld.sock",
+    ):
+        reached = AttachedInstance(with_tls(AttachedServer("staging", "mysql", dsn), asked))
+        assert (reached.tls, reached.password) == (asked, "a@b")
+        assert reached.socket == (Path("/run/mysqld.sock") if "socket" in dsn else None)
+
+
+@pytest.mark.parametrize(
+    ("table", "where", "said"),
+    [
+        ("", "tls.staging.mode", "is missing"),
+        ('mode = "on"', "tls.staging.mode", '"on" is no mode'),
+        ('mode = "required"\nca = "/ca.pem"', "tls.staging.ca", "verifies nothing"),
+        ('mode = "verify-ca"\nca = "ca.pem"', "tls.staging.ca", "no absolute path|not an absolute"),
+        ('mode = "verify-ca"\nca = 3', "tls.staging.ca", "not an absolute"),
+        (
+            'mode = "required"\nallow_unverified = "yes"',
+            "tls.staging.allow_unverified",
+            "is not right",
+        ),
+        ('mode = "required"\nkey = "x"', "tls.staging.key", "unknown key"),
+        ('mode = "required"\n[tls.other]\nmode = "required"', "tls.other", "no attached server"),
+    ],
+)
+def test_a_mistake_is_named_at_its_place(tmp_path: Path, table: str, where: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said) as caught:
+        read_tls(tmp_path, table)
+    assert [each.where for each in caught.value.mistakes] == [where]

@@ -1,0 +1,255 @@
+"""Every example of the documents is one that the programs of today take."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from millrace.cli.experiment_options import surroundings
+from millrace.cli.main import cli
+from millrace.experiment.check import Surroundings, check
+from millrace.experiment.model import Experiment
+from millrace.experiment.read import Overrides, parse
+from millrace.foreign import histories, pairs
+from millrace.levels import level_named
+from millrace.load.program import find_load_generator
+from millrace.report.json_schema import ComparisonPart
+from millrace.servers import catalogue
+from millrace.workloads import checked, completed, library
+from tests import examples
+from tests.examples import LANGUAGES, PAGES, ROOT, Command, Example
+
+EXAMPLES = examples.every()
+SERVER = re.compile(r"\b(?:mysql|mariadb)-(?:\d+\.\d+[\w.+-]*\w|trixie|sid|bookworm)")
+SHIPPED = ROOT / "experiments" / "load-data.toml"
+
+
+def of_language(language: str) -> list[Any]:
+    found = [each for each in EXAMPLES if each.language == language]
+    assert found
+    return [pytest.param(each, id=each.place) for each in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_is_fenced_and_says_its_language(page: Path) -> None:
+    unknown = [each.place for each in examples.of_page(page) if each.language not in LANGUAGES]
+    assert not unknown, f"the language of an example is one of {', '.join(LANGUAGES)}"
+    fenced = False
+    above = ""
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        fenced ^= line.startswith("```")
+        indented = not fenced and not above.strip() and line.startswith(("    ", "\t"))
+        assert not indented, f"{page.name}:{number}: fence an example, and say its language"
+        above = line
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.place)
+def test_servers_are_those_of_the_catalogue_or_added_on_the_page(example: Example) -> None:
+    known = {*catalogue.entries(), *catalogue.suites(), *added(example.page)}
+    named = set(SERVER.findall(without_files(example.text)))
+    assert named <= known
+
+
+@pytest.mark.parametrize("example", of_language("sh"))
+def test_commands_are_those_of_the_programs(example: Example) -> None:
+    for command in examples.commands(example):
+        if command.program == "millrace":
+            check_millrace(command, example)
+        elif command.program == "millrace-load":
+            check_load_generator(command)
+        elif command.program == "make":
+            makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+            assert re.search(rf"^{re.escape(command.arguments[0])}:", makefile, re.MULTILINE)
+        elif command.program == "cp":
+            assert (ROOT / command.arguments[0]).is_file()
+        else:
+            assert command.program == "jq", f"{command.program} is no program of this house"
+
+
+@pytest.mark.parametrize("example", of_language("toml"))
+def test_files_are_those_of_their_parser(example: Example) -> None:
+    document = tomllib.loads(example.text)
+    whole = whole_documents(example.page)
+    if example.page.name == "workloads.md":
+        assert checked(completed(merged(whole[0], document)))
+        return
+    base = whole[0] if whole else tomllib.loads(SHIPPED.read_text(encoding="utf-8"))
+    servers = strings(document, "factors", "server")
+    attached = list(document.get("tls", {}))
+    if attached:
+        document = merged(document, {"factors": {"server": ["mysql-5.6.24", *attached]}})
+    _, found = check(merged(base, document), around(*servers, *attached, attached=attached))
+    assert [f"{each.where}: {each.message}" for each in found.found] == []
+
+
+@pytest.mark.parametrize("example", of_language("json"))
+def test_documents_are_those_of_today(example: Example) -> None:
+    document = json.loads(example.text)
+    if example.page.name == "load-spec.md":
+        answer = refusal_of_a_specification(document)
+        assert "cannot connect" in answer, answer
+        broken = refusal_of_a_specification({**document, "phases": [{"kind": "none"}]})
+        assert "cannot connect" not in broken
+        return
+    assert example.page.name == "report-json.md", "say here who reads this document"
+    assert set(document) == set(ComparisonPart.model_fields)
+    ComparisonPart.model_validate_json(example.text, strict=True)
+
+
+@pytest.mark.parametrize("example", of_language("csv"))
+def test_tables_are_those_that_judge_reads(example: Example, tmp_path: Path) -> None:
+    path = tmp_path / "example.csv"
+    path.write_text(example.text, encoding="utf-8")
+    reader = pairs.read if "treatment" in example.text else histories.read
+    assert reader(path)
+
+
+def check_millrace(command: Command, example: Example) -> None:
+    """Parse a command as the program does; the experiment that it names is read, too."""
+    place = f"{example.place}: {command}"
+    taker: click.Command = cli
+    context = click.Context(cli)
+    name, rest = "millrace", list(command.arguments)
+    while isinstance(taker, click.Group):
+        name, *rest = rest
+        found = taker.get_command(context, name)
+        assert found is not None, place
+        taker = found
+    given = taker.make_context(name, rest, parent=context).params
+    path = given.get("file")
+    if path is not None and path.suffix == ".toml":
+        read(example.page, path, given.get("scale"), given.get("candidate"))
+    if name == "explain":
+        check_selection(example, given)
+    if name == "bisect":
+        named = given["workload"]
+        assert named in library.names() or library.of_test(named), place
+
+
+def check_selection(example: Example, given: Mapping[str, Any]) -> None:
+    """What `explain` is asked for is in the experiment that the same example has run."""
+    asked = [*given["candidates"], *([given["base"]] if given["base"] else [])]
+    if not asked:
+        return
+    runs = [each for each in examples.commands(example) if each.arguments[0] == "run"]
+    assert runs, f"{example.place}: a block that selects from a run has run it"
+    experiment = read(example.page, Path(runs[-1].arguments[1]), None, None)
+    levels = [level for factor in experiment.factors for level in factor.levels]
+    assert [each for each in asked if level_named(each, levels) is None] == []
+
+
+def check_load_generator(command: Command) -> None:
+    """With `--help` in the end the program checks the options before it, and does nothing."""
+    done = subprocess.run(
+        [find_load_generator(), *command.arguments, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def read(page: Path, path: Path, scale: str | None, candidate: str | None) -> Experiment:
+    """Read the experiment that a command names: one that ships, or one of the same page."""
+    copied = {
+        command.arguments[1]: command.arguments[0]
+        for example in examples.of_page(page)
+        if example.language == "sh"
+        for command in examples.commands(example)
+        if command.program == "cp"
+    }
+    shown = {f"{each['name']}.toml": each for each in whole_documents(page)}
+    source = ROOT / copied.get(str(path), path)
+    if source.is_file():
+        text, servers = source.read_text(encoding="utf-8"), []
+    else:
+        assert path.name in shown, f"{page.name} names {path}, which is not there"
+        text = next(
+            each.text for each in examples.of_page(page) if f'name = "{path.stem}"' in each.text
+        )
+        servers = strings(shown[path.name], "factors", "server")
+    return parse(
+        text,
+        path,
+        scale=scale,
+        surroundings=around(*servers),
+        overrides=Overrides(candidate=candidate),
+    )
+
+
+def refusal_of_a_specification(document: Mapping[str, Any]) -> str:
+    """What the load generator says of a specification whose server cannot be reached."""
+    nowhere = {**document["connection"], "host": None, "port": None, "socket": "/nowhere/socket"}
+    done = subprocess.run(
+        [find_load_generator(), "run", "-"],
+        input=json.dumps({**document, "connection": nowhere}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    return done.stderr
+
+
+def whole_documents(page: Path) -> list[dict[str, Any]]:
+    """The files that a page shows from their name on; other examples are parts of the first."""
+    documents = [
+        tomllib.loads(each.text) for each in examples.of_page(page) if each.language == "toml"
+    ]
+    return [each for each in documents if "name" in each]
+
+
+def added(page: Path) -> set[str]:
+    """The servers that a page adds."""
+    return {
+        command.arguments[2]
+        for example in examples.of_page(page)
+        if example.language == "sh"
+        for command in examples.commands(example)
+        if command.arguments[:2] == ("servers", "add")
+    }
+
+
+def without_files(text: str) -> str:
+    """The text without names of archives, which begin as those of servers do."""
+    return re.sub(r"\S+\.(?:tar\.\w+|zip|deb)", "", text)
+
+
+def around(*servers: str, attached: list[str] | None = None) -> Surroundings:
+    """What an experiment may refer to where these servers were added."""
+    here = surroundings()
+    return Surroundings(
+        **{
+            **vars(here),
+            "servers": [*here.servers, *servers],
+            "attached": [*here.attached, *(attached or ())],
+        }
+    )
+
+
+def strings(document: Mapping[str, Any], *keys: str) -> list[str]:
+    """The list of texts below these keys, if there is one."""
+    found: Any = document
+    for key in keys:
+        found = found.get(key, {}) if isinstance(found, dict) else {}
+    return found if isinstance(found, list) else []
+
+
+def merged(base: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with the tables and values of the part laid over it."""
+    both = dict(base)
+    for key, value in part.items():
+        under = both.get(key)
+        if isinstance(under, dict) and isinstance(value, dict):
+            both[key] = merged(under, value)
+        else:
+            both[key] = value
+    return both
