@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from millrace import whole_file
 from millrace.errors import HostProblem, UserError
 from millrace.store import schema
 from millrace.store.records import AttemptResult, Owner
@@ -329,29 +327,6 @@ def test_effective_variables_are_stored_once_though_ports_differ(store: Store) -
     with store._reading() as connection:
         for table in (schema.variable_sets, schema.servers):
             assert connection.scalar(select(func.count()).select_from(table)) == 1
-
-
-def test_opening_a_store_removes_the_drafts_of_killed_writers(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    with Store.open(path) as store:
-        sha256 = store.artefacts.keep(b"kept")
-        places = [store.artefacts.path(sha256), store.report_path("killed")]
-    for place in places:
-        child = os.fork()
-        if child == 0:
-            with whole_file.drafted(place) as draft:
-                draft.write_text("half")
-                os._exit(9)
-        os.waitpid(child, 0)
-    left = [draft for place in places for draft in place.parent.glob(".*")]
-    assert len(left) == 2
-    with whole_file.drafted(places[0].with_name("written")) as written:
-        left = [draft for place in places for draft in place.parent.glob(".*")]
-        Store.open(path, read_only=True).close()
-        assert [draft for draft in left if not draft.exists()] == []
-        Store.open(path).close()
-        assert [draft for draft in left if draft.exists()] == [written]
-    assert places[0].read_bytes() == b"kept"
 
 
 def test_removing_a_run_takes_its_files_but_none_of_another_run(store: Store) -> None:
