@@ -19,10 +19,18 @@ _HIDDEN = re.compile(
     r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 
+_LINE = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
+
 
 def shown(text: str) -> str:
     """Return ``text`` with visible escapes, such as ``\\x1b``, for all that is not drawn."""
     return _HIDDEN.sub(_escape, text)
+
+
+def shown_line(text: str) -> str:
+    """Return ``text`` for a place of one line, such as a name or a cell: line ends and tabs are
+    escaped too."""
+    return shown(text).translate(_LINE)
 
 
 def shown_json(document: str) -> str:

@@ -2,7 +2,8 @@
 
 A draft is written beside the file, on the same file system, and takes its place in one step. Where
 that fails, a full disk included, the draft is removed and what was there before stays. A writer
-that is killed leaves its draft behind; whoever writes a file in the same directory next removes it.
+that is killed leaves its draft behind; whoever writes a file in the same directory next removes it,
+and so does whoever opens the results store that it belongs to.
 A draft is locked by its writer, so that the kernel ends the claim with the process.
 """
 

@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from millrace.shown_text import shown, shown_json
+from millrace.shown_text import shown, shown_json, shown_line
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,11 @@ def test_no_character_that_unicode_calls_a_control_or_a_format_is_kept() -> None
         and shown(chr(code)) == chr(code)
     ]
     assert kept == []
+
+
+def test_a_name_stays_on_its_line() -> None:
+    assert shown_line("a\r\n\tb\x1b[2J") == r"a\r\n\tb\x1b[2J"
+    assert shown_line("10.11.6-MariaDB é") == "10.11.6-MariaDB é"
 
 
 def test_a_json_document_holds_the_same() -> None:

@@ -37,6 +37,8 @@ pub struct Settings {
     pub test: String,
     pub title: String,
     pub look: Look,
+    /// How long the server may be silent.
+    pub patience: Duration,
     /// Where the events go as JSON lines; `-` is standard output.
     pub json: Option<PathBuf>,
 }
@@ -134,6 +136,7 @@ fn spec(settings: Settings) -> Result<Spec, Mistake> {
     Ok(Spec {
         connection: settings.login,
         session: Vec::new(),
+        patience: Some(settings.patience),
         workload: Some(settings.workload),
         phases,
     })

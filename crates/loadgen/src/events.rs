@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 
 use crate::engine::{Driven, Interval, Mark};
+use crate::shown::shown_json;
 use crate::tables::{LoadedTable, Method};
 use crate::workload::program::Protocol;
 
@@ -183,8 +184,7 @@ impl<W: Write + Send> Listener for JsonLines<W> {
 
 /// Writes a value as one line of JSON, at once.
 pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    out.write_all(&line)?;
+    let line = serde_json::to_string(value)?;
+    out.write_all(format!("{}\n", shown_json(&line)).as_bytes())?;
     out.flush()
 }

@@ -11,6 +11,7 @@ pub mod mistake;
 pub mod mysql;
 pub mod run;
 pub mod scheduling;
+pub mod shown;
 pub mod spec;
 pub mod statement;
 pub mod tables;

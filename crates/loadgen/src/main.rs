@@ -6,10 +6,12 @@
 
 use std::process::ExitCode;
 
+use millrace_load::shown::shown;
+
 fn main() -> ExitCode {
     millrace_load::cli::main().unwrap_or_else(|problem| {
         if let Some(message) = problem.message {
-            eprintln!("millrace-load: {message}");
+            eprintln!("millrace-load: {}", shown(&message));
         }
         ExitCode::from(problem.exit_status)
     })

@@ -56,7 +56,7 @@ impl PlannedPhase {
 
 /// Runs the phases. Whatever happens is reported as events; the error only says how to exit.
 pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
-    let mut session = Session::new(plan.login, plan.session);
+    let mut session = Session::new(plan.login, plan.session, plan.patience);
     let version = session
         .connection(stop)
         .map(|connection| connection.server_version().to_owned())

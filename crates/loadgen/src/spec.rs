@@ -31,6 +31,8 @@ pub struct Spec {
     pub connection: Login,
     /// Statements for every session that is opened.
     pub session: Vec<String>,
+    /// How long a session's server may be silent; None: as long as the phases' limits allow.
+    pub patience: Option<Duration>,
     pub workload: Option<Workload>,
     pub phases: Vec<Phase>,
 }
@@ -159,6 +161,7 @@ impl RawSpec {
         Ok(Spec {
             connection: self.connection.check()?,
             session: self.session,
+            patience: None,
             workload,
             phases,
         })

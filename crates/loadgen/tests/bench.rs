@@ -1,11 +1,17 @@
 //! What the commands say without a server: mistakes, lists, merged histograms.
 
+#[path = "run/peer.rs"]
+mod peer;
+
 use std::fs;
 use std::path::Path;
+use std::process::Output;
 
 use assert_cmd::Command;
 use predicates::str::contains;
 use serde_json::{Value, json};
+
+use peer::{GREETING, OK, Peer, server};
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("millrace-load").unwrap();
@@ -229,4 +235,86 @@ fn files_that_are_no_results_are_refused() {
         .assert()
         .code(2)
         .stderr(contains("/nowhere/x"));
+}
+
+/// Runs an action of `bench` against a server that follows a script; what it printed, and said.
+fn against(action: &str, options: &[&str], script: impl FnOnce(Peer) + Send + 'static) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let server = server(&socket, script);
+    let path = socket.display().to_string();
+    let arguments = [
+        "bench",
+        action,
+        "--workload",
+        "point-query",
+        "--socket",
+        &path,
+    ];
+    let output = program(&[&arguments, options].concat()).output().unwrap();
+    server.join().unwrap();
+    output
+}
+
+/// Stays until the client has gone, and answers nothing.
+fn listen(mut peer: Peer) {
+    while !peer.hear().is_empty() {}
+}
+
+#[test]
+fn a_server_that_is_silent_is_given_up() {
+    for action in ["cleanup", "prepare", "run"] {
+        let output = against(action, &["--patience", "0.2"], listen);
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("the time limit of 0.2 s is over"), "{said}");
+    }
+    let output = against("cleanup", &["--patience", "0.2"], |mut peer| {
+        peer.let_in();
+        listen(peer);
+    });
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "the server left requests unanswered for 0.2 s";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn words_of_a_server_do_nothing_to_the_terminal() {
+    const HOSTILE: &str = "x\x1b]52;c;aGk=\x07\u{9b}2J\u{202e}\r\ny";
+    const SHOWN: &str = "x\\x1b]52;c;aGk=\\x07\\x9b2J\\u202e\\r\\ny";
+    for json in [&[][..], &["--json", "-"]] {
+        let output = against("cleanup", json, |mut peer| {
+            let greeting = [b"\x0a", HOSTILE.as_bytes(), &GREETING["\x0a5.6.24".len()..]];
+            peer.say(0, &greeting.concat());
+            peer.hear();
+            peer.say(2, OK);
+            peer.hear();
+            peer.say(1, &[b"\xff\x10\x04#HY000", HOSTILE.as_bytes()].concat());
+        });
+        assert_eq!(output.status.code(), Some(1));
+        let (printed, said) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        );
+        let (screen, lines) = if json.is_empty() {
+            (&printed, "")
+        } else {
+            (&said, printed.as_str())
+        };
+        assert!(screen.contains(&format!("server {SHOWN} at ")), "{screen}");
+        assert!(
+            said.contains(&format!("the server refused: {SHOWN}")),
+            "{said}"
+        );
+        for line in lines.lines() {
+            let event: Value = serde_json::from_str(line).unwrap();
+            if event["type"] == "start" {
+                assert_eq!(event["server_version"], HOSTILE);
+            }
+        }
+        let obeyed = |sign: char| sign.is_control() && sign != '\n' || sign == '\u{202e}';
+        assert!(!printed.contains(obeyed), "{printed:?}");
+        assert!(!said.contains(obeyed), "{said:?}");
+    }
 }

@@ -8,10 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from millrace.csv_cells import defused
 from millrace.errors import UserError, nearest
 from millrace.foreign.measure import COLUMNS as MEASURE_COLUMNS
 from millrace.foreign.measure import Measure, Measures
 from millrace.foreign.sheet import Sheet
+from millrace.shown_text import shown
 
 COLUMNS = ("block", "treatment", "value")
 _REMEDY = (
@@ -78,11 +80,20 @@ def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
 
 
 def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
-    """Return a file that ``read`` reads; rows of ``base`` come first, which makes it the base."""
+    """Return a file that ``read`` reads; rows of ``base`` come first, which makes it the base.
+
+    No name holds a carriage return, which readers take for the end of a line, or is a formula for a
+    spreadsheet.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*COLUMNS, *MEASURE_COLUMNS))
     for each in sorted(values, key=lambda each: each.treatment != base):
-        row = (each.block, each.treatment, repr(each.value), measure.unit, measure.direction or "")
-        writer.writerow(row)
+        names = (_safe(each.block), _safe(each.treatment))
+        row = (*names, repr(each.value), measure.unit, measure.direction or "")
+        writer.writerow(map(defused, row))
     return text.getvalue()
+
+
+def _safe(name: str) -> str:
+    return shown(name.replace("\r", r"\r"))

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from millrace.csv_cells import plain
 from millrace.errors import InvalidInput, Mistake, UserError
 
 MOST_MISTAKES = 10  # told of a file; what follows is mostly more of the same
@@ -58,7 +59,10 @@ class Sheet:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """The line and the cells of each row below the first, in the file's order, without those
-        that are blank; raises InvalidInput at the end if there were mistakes."""
+        that are blank; raises InvalidInput at the end if there were mistakes.
+
+        The apostrophe before text that would be a formula is taken away (see ``csv_cells``).
+        """
         empty = True
         while (cells := self._next()) is not None:
             if not any(cell.strip() for cell in cells):
@@ -66,7 +70,7 @@ class Sheet:
             empty = False
             line = self._reader.line_num
             if len(cells) == len(self._columns):
-                yield line, [cell.strip() for cell in cells]
+                yield line, [plain(cell.strip()) for cell in cells]
             else:
                 cells_text = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
                 wanted = f"{len(self._columns)}, as in the first line"

@@ -6,6 +6,7 @@ import csv
 import io
 
 from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.csv_cells import defused
 from millrace.report.matrix import varied_factors
 
 COLUMNS = (
@@ -29,9 +30,6 @@ COLUMNS = (
     "base_value",
     "candidate_value",
 )
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(analysis: RunAnalysis) -> str:
@@ -59,15 +57,8 @@ def as_csv(analysis: RunAnalysis) -> str:
                 values.get((comparison.candidate_id, metric.name)),
                 *(comparison.held[name] for name in varied),
             ]
-            writer.writerow(map(_defused, cells))
+            writer.writerow(map(defused, cells))
     return text.getvalue()
-
-
-def _defused(cell: object) -> object:
-    """Return text that a spreadsheet would take for a formula after an apostrophe."""
-    if isinstance(cell, str) and cell.startswith(_FORMULA):
-        return f"'{cell}"
-    return cell
 
 
 def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:

@@ -138,6 +138,11 @@ class Artefacts:
         with contextlib.suppress(OSError):
             self.directory.rmdir()
 
+    def remove_abandoned(self) -> None:
+        """Remove drafts of files whose writers are gone."""
+        for directory in self.directory.glob("[0-9a-f][0-9a-f]"):
+            whole_file.remove_abandoned(directory)
+
     def discard(self, names: Iterable[str]) -> None:
         """Remove these files, and the directories this leaves empty."""
         for sha256 in names:

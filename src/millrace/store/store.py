@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
 
+from millrace import whole_file
 from millrace.errors import HostProblem, UserError
 from millrace.store import (
     checked,
@@ -70,6 +71,8 @@ class Store:
         store = cls(path, database.open_engine(path, create=create, read_only=read_only))
         if not read_only:
             importing.settle_killed(store.artefacts, store._writing)
+            store.artefacts.remove_abandoned()
+            whole_file.remove_abandoned(store.report_path("").parent)
         return store
 
     def close(self) -> None:

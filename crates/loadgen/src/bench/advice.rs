@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use super::{Command, Settings};
 use crate::mysql::{Address, ClientError};
 use crate::run::Failure;
+use crate::shown::shown_line;
 
 /// Server errors that a wrong option or a forgotten step leads to.
 const ACCESS_DENIED: u16 = 1045;
@@ -42,9 +43,11 @@ impl Subject {
 
     /// The failure in words, and what may help.
     pub fn explain(&self, failure: &Failure) -> String {
+        let message = failure.to_string();
+        let message = shown_line(&message);
         match self.advice(failure) {
-            Some(advice) => format!("{failure}\n{advice}"),
-            None => failure.to_string(),
+            Some(advice) => format!("{message}\n{advice}"),
+            None => message.into_owned(),
         }
     }
 

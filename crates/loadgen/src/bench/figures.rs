@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::shown::shown_line;
+
 /// A cell of a table; words stand left, numbers right.
 pub enum Cell {
     Word(String),
@@ -34,8 +36,9 @@ pub fn table(rows: &[Vec<Cell>]) -> String {
 }
 
 impl Cell {
-    pub fn word(word: impl Into<String>) -> Self {
-        Self::Word(word.into())
+    /// A word, which may be a server's: it is shown on one line.
+    pub fn word(word: impl AsRef<str>) -> Self {
+        Self::Word(shown_line(word.as_ref()).into_owned())
     }
 
     pub fn number(number: impl Into<String>) -> Self {

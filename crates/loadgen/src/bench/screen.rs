@@ -8,6 +8,7 @@ use super::{Command, Look, Settings, report};
 use crate::engine::{Interval, Latencies, Pacing, Part, Warmup};
 use crate::events::{Event, Listener, PhaseResult};
 use crate::mysql::Login;
+use crate::shown::shown_line;
 use crate::spec::Drive;
 use crate::workload::program::Protocol;
 
@@ -80,7 +81,7 @@ impl Screen {
                 ..
             } => {
                 let method = match method_reason {
-                    Some(reason) => format!("{method:?}, because {reason}"),
+                    Some(reason) => format!("{method:?}, because {}", shown_line(reason)),
                     None => format!("{method:?}"),
                 };
                 format!(
@@ -111,11 +112,8 @@ impl Listener for Screen {
     fn hear(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
             Event::Start { server_version, .. } => {
-                writeln!(
-                    self.out,
-                    "{}",
-                    self.heading.replace("{version}", server_version)
-                )?;
+                let version = shown_line(server_version);
+                writeln!(self.out, "{}", self.heading.replace("{version}", &version))?;
                 self.out.flush()
             }
             Event::Interval {

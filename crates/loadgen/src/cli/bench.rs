@@ -21,7 +21,7 @@ pub use options::with_parameters;
 pub use parse::percentile;
 
 use crate::workload::program::Protocol;
-use parse::{CpuList, assignment, cpu_list, rate, seconds, warmup};
+use parse::{CpuList, assignment, cpu_list, positive_seconds, rate, seconds, warmup};
 use server::ServerOptions;
 
 /// What is measured where nobody says how long, as with sysbench.
@@ -29,6 +29,9 @@ const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
 /// A silent server is waited for so long where no time is to end the measurement.
 const UNTIMED_PATIENCE: Duration = Duration::from_secs(600);
+
+/// A server may take so long to fill a table, to make an index or to drop a table.
+const TABLES_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Parameters with an option of their own, which `--set` leaves to it.
 const OPTIONS: [(&str, &str); 9] = [
@@ -89,6 +92,10 @@ pub struct BenchArgs {
     /// Print the histogram of the latencies too.
     #[arg(long)]
     histogram: bool,
+    /// Give up on a server that is silent for so many seconds although it owes an answer [default: run: as
+    /// long as --time, at least 60, without a time 600; prepare and cleanup: 3600].
+    #[arg(long, value_name = "S", value_parser = positive_seconds)]
+    patience: Option<Duration>,
     /// Write the result as JSON lines to this file; - for standard output, the rest then goes to
     /// standard error.
     #[arg(long, value_name = "FILE")]
@@ -196,6 +203,7 @@ impl BenchArgs {
         let (builtin, test) = builtin::find(&self.workload).map_err(user_mistake)?;
         let values = self.workload_options.values(&builtin)?;
         let login = self.server.login()?;
+        let patience = self.patience()?;
         let command = match self.command {
             Action::Prepare => Command::Prepare {
                 connections: self.threads,
@@ -225,6 +233,7 @@ impl BenchArgs {
                 percentiles: self.percentile,
                 histogram: self.histogram,
             },
+            patience,
             json: self.json,
         })
     }
@@ -247,10 +256,18 @@ impl BenchArgs {
             busy_poll: self.generator.busy_poll,
             cpus,
             limit: None,
-            patience: patience(end),
+            patience: self.patience()?,
             linger: Duration::ZERO,
             board: None,
             seed: self.workload_options.rand_seed,
+        })
+    }
+
+    fn patience(&self) -> Result<Duration, Problem> {
+        Ok(match (self.patience, self.command) {
+            (Some(patience), _) => patience,
+            (None, Action::Run) => patience(self.end()?),
+            (None, Action::Prepare | Action::Cleanup) => TABLES_PATIENCE,
         })
     }
 
@@ -286,7 +303,7 @@ impl BenchArgs {
     }
 }
 
-/// How long a silent server is waited for: a statement may take as long as the measurement.
+/// How long a silent server of a measurement is waited for: a statement may take as long as the measurement.
 fn patience(end: End) -> Duration {
     match end {
         End::Time(time) | End::Either(time, _) => time.max(PATIENCE),

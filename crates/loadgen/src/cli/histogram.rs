@@ -14,6 +14,7 @@ use super::{Problem, output_problem, user_mistake};
 use crate::bench::{histogram_lines, latency_heads, latency_row, percentiles, table};
 use crate::engine::Latencies;
 use crate::events::write_line;
+use crate::shown::shown_line;
 
 #[derive(Args)]
 pub struct HistogramArgs {
@@ -150,7 +151,8 @@ fn report(
     if with_drawings {
         for ((phase, of, name, time), latencies) in merged {
             let lines = histogram_lines(latencies.histogram());
-            write!(out, "\n  {phase}, {of} {name}, {time} time\n{lines}")?;
+            let heading = format!("{phase}, {of} {name}, {time} time");
+            write!(out, "\n  {}\n{lines}", shown_line(&heading))?;
         }
     }
     out.flush()

@@ -8,6 +8,7 @@ use clap::Args;
 use super::{Problem, failed, output_problem, plan, stopped_by_signals};
 use crate::events::{Events, JsonLines};
 use crate::run;
+use crate::shown::shown_line;
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -23,5 +24,5 @@ pub fn run(args: &RunArgs) -> Result<(), Problem> {
     if let Some(error) = events.take_lost() {
         return Err(output_problem("standard output", &error));
     }
-    outcome.map_err(|error| failed(&error, error.0.to_string()))
+    outcome.map_err(|error| failed(&error, shown_line(&error.0.to_string()).into_owned()))
 }

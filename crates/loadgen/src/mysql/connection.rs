@@ -1,6 +1,7 @@
 //! One connection: log in, ask, send a local file.
 
 use std::io::{self, ErrorKind, IoSlice};
+use std::time::Duration;
 
 use super::channel::Channel;
 use super::error::{ClientError, ProtocolError, ServerError};
@@ -19,6 +20,24 @@ const QUIT: &[u8] = b"\x01\0\0\0\x01";
 
 /// Rows of a result that are kept; what follows is read and forgotten.
 const KEPT_ROWS: usize = 100;
+
+/// What the answer to a statement may hold; what is measured is read by others.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Of the definitions of a result's columns.
+    definitions: usize,
+    /// Of the rows that are kept, as they lie in memory.
+    kept_rows: usize,
+    /// On the wire, with all its results and the rows that are not kept.
+    answer: u64,
+}
+
+/// Far above what a server of good will sends: 4096 columns of some hundred bytes, a table's sums.
+const LIMITS: Limits = Limits {
+    definitions: 16 << 20,
+    kept_rows: 16 << 20,
+    answer: 16 << 30,
+};
 
 /// Bytes asked of the socket at once.
 const RECEIVE_BYTES: usize = 64 << 10;
@@ -61,6 +80,9 @@ pub struct Connection {
     decoder: Decoder,
     received: Box<[u8]>,
     server_version: String,
+    limits: Limits,
+    /// When the answer that is being read ends at the latest, in bytes that were received.
+    answer_end: u64,
 }
 
 impl Connection {
@@ -81,6 +103,8 @@ impl Connection {
             decoder: Decoder::default(),
             received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             server_version: String::new(),
+            limits: LIMITS,
+            answer_end: u64::MAX,
         };
         let outcome = login::log_in(&mut connection, login, watch);
         connection.takes_commands = outcome.is_ok();
@@ -93,11 +117,16 @@ impl Connection {
     pub fn into_channel(mut self) -> Result<Channel, ClientError> {
         if self.decoder.is_incomplete() {
             return Err(unexpected(
-                "bytes that belong to no answer follow the last one".to_owned(),
+                "bytes that belong to no answer follow the last one",
             ));
         }
         let transport = self.transport.take();
         Ok(transport.expect(HANDED_OVER).into_channel())
+    }
+
+    /// Gives the server up when it is silent for so long; None for never.
+    pub fn set_patience(&mut self, patience: Option<Duration>) {
+        self.transport_mut().set_patience(patience);
     }
 
     pub fn server_version(&self) -> &str {
@@ -137,7 +166,7 @@ impl Connection {
             Reply::LocalFile(asked) if asked == name.as_bytes() => {}
             other => {
                 self.takes_commands = false; // it may wait for another file
-                return Err(unexpected(format!(
+                return Err(unexpected(&format!(
                     "{other:?} where the file {name:?} was to be asked for"
                 )));
             }
@@ -170,8 +199,9 @@ impl Connection {
     /// Reads everything a statement gives; the last result counts.
     pub(super) fn results(&mut self, rows: Rows, watch: &Watch) -> Result<Outcome, ClientError> {
         let mut outcome = Outcome::default();
+        self.answer_end = self.bytes_received() + self.limits.answer;
         loop {
-            let done = match reply::parse_reply(&self.receive(watch)?)?? {
+            let done = match reply::parse_reply(&self.receive_of_answer(watch)?)?? {
                 Reply::Done(done) => done,
                 Reply::Columns(columns) => {
                     let definitions = self.columns(columns.get(), watch)?;
@@ -183,7 +213,9 @@ impl Connection {
                     // No file is ever read from this host: say that it is empty, and fail.
                     self.send(&[], watch)?;
                     let name = String::from_utf8_lossy(&name).into_owned();
-                    return Err(unexpected(format!("a request for the local file {name:?}")));
+                    return Err(unexpected(&format!(
+                        "a request for the local file {name:?}"
+                    )));
                 }
             };
             outcome.affected_rows = done.affected_rows;
@@ -201,16 +233,19 @@ impl Connection {
         watch: &Watch,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         let mut columns = Vec::new();
+        let mut bytes = 0;
         for _ in 0..count {
             let message = self.receive(watch)?;
             if reply::parse_end(&message)??.is_some() {
                 let got = columns.len();
-                return Err(unexpected(format!("{got} columns where {count} were due")));
+                return Err(unexpected(&format!("{got} columns where {count} were due")));
             }
+            bytes += message.len() + size_of::<Vec<u8>>();
+            within(self.limits.definitions, bytes, "column definitions")?;
             columns.push(message);
         }
         reply::parse_end(&self.receive(watch)?)??
-            .ok_or_else(|| unexpected(format!("a column after the {count} that were due")))?;
+            .ok_or_else(|| unexpected(&format!("a column after the {count} that were due")))?;
         Ok(columns)
     }
 
@@ -229,12 +264,16 @@ impl Connection {
                 .collect::<Result<_, _>>()?,
         };
         let mut kept = Vec::new();
+        let mut bytes = 0;
+        let row_bytes = definitions.len() * size_of::<Option<String>>();
         loop {
-            let message = self.receive(watch)?;
+            let message = self.receive_of_answer(watch)?;
             if let Some(done) = reply::parse_end(&message)?? {
                 return Ok((kept, done));
             }
             if kept.len() < KEPT_ROWS {
+                bytes += message.len() + row_bytes;
+                within(self.limits.kept_rows, bytes, "rows to keep")?;
                 kept.push(match rows {
                     Rows::Text => reply::parse_text_row(&message, definitions.len())?,
                     Rows::Binary => values::parse_binary_row(&message, &columns)?
@@ -254,7 +293,7 @@ impl Connection {
         watch: &Watch,
     ) -> Result<(), ClientError> {
         if self.decoder.is_incomplete() {
-            return Err(unexpected("words in clear before TLS began".to_owned()));
+            return Err(unexpected("words in clear before TLS began"));
         }
         self.transport_mut().start_tls(tls, address, watch)
     }
@@ -320,6 +359,16 @@ impl Connection {
         (message.first() == Some(&ERROR)).then(|| error.into())
     }
 
+    /// Receives a message of an answer that may be as large as its limit.
+    fn receive_of_answer(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
+        let message = self.receive(watch)?;
+        if self.bytes_received() > self.answer_end {
+            let (what, limit) = ("results", self.limits.answer);
+            return Err(ProtocolError::TooMuch { what, limit }.into());
+        }
+        Ok(message)
+    }
+
     pub(super) fn receive(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
         loop {
             if let Some(message) = self.decoder.next_message()? {
@@ -352,6 +401,18 @@ impl Drop for Connection {
     }
 }
 
-fn unexpected(what: String) -> ClientError {
-    ProtocolError::Unexpected(what).into()
+/// Refuses what has grown beyond `limit`.
+fn within(limit: usize, bytes: usize, what: &'static str) -> Result<(), ProtocolError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    let limit = limit as u64;
+    Err(ProtocolError::TooMuch { what, limit })
 }
+
+fn unexpected(what: &str) -> ClientError {
+    ProtocolError::unexpected(what).into()
+}
+
+#[cfg(test)]
+mod tests;

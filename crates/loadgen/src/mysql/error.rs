@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::shown::excerpt;
+
 /// An error the server itself reported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message} (error {code}, SQLSTATE {sqlstate})")]
@@ -22,8 +24,17 @@ pub enum ProtocolError {
     OutOfOrder { expected: u8, got: u8 },
     #[error("a message of more than {limit} bytes came; the largest expected is {limit}")]
     TooLarge { limit: usize },
+    #[error("an answer had more than {limit} bytes of {what}")]
+    TooMuch { what: &'static str, limit: u64 },
     #[error("{0}")]
     Unexpected(String),
+}
+
+impl ProtocolError {
+    /// Something that was not due, in words that may quote a server and so be long.
+    pub fn unexpected(what: &str) -> Self {
+        Self::Unexpected(excerpt(what))
+    }
 }
 
 /// Everything that can end the work on a connection.

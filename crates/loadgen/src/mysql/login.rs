@@ -100,7 +100,7 @@ fn prove(
             Some((&AUTH_MORE_DATA, PASSWORD_WANTED)) if plugin == Plugin::CachingSha2 => {
                 send_password(connection, login, &nonce, watch)?;
             }
-            other => return Err(unexpected(format!("{other:?} during the login"))),
+            other => return Err(unexpected(&format!("{other:?} during the login"))),
         }
     }
 }
@@ -132,7 +132,7 @@ fn send_password(
             connection.send(&encrypted, watch)
         }
         Some((&ERROR, _)) => Err(reply::parse_error(&message)?.into()),
-        other => Err(unexpected(format!("{other:?} where a public key was due"))),
+        other => Err(unexpected(&format!("{other:?} where a public key was due"))),
     }
 }
 
@@ -155,15 +155,15 @@ fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
     let sent = reader.rest();
     let nonce = sent.get(..plugin.nonce_bytes()).ok_or_else(|| {
         let (sent, due) = (sent.len(), plugin.nonce_bytes());
-        unexpected(format!(
+        unexpected(&format!(
             "a nonce of {sent} bytes for {name}, where {due} are due"
         ))
     })?;
     Ok((plugin, nonce.to_vec()))
 }
 
-fn unexpected(what: String) -> ClientError {
-    ProtocolError::Unexpected(what).into()
+fn unexpected(what: &str) -> ClientError {
+    ProtocolError::unexpected(what).into()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 
 use super::error::{ProtocolError, ServerError};
 use super::wire::Reader;
+use crate::shown::excerpt;
 
 /// The first byte of a message says what it is.
 pub const OK: u8 = 0x00;
@@ -131,7 +132,7 @@ pub fn parse_error(message: &[u8]) -> Result<ServerError, ProtocolError> {
         None => (b"HY000".as_slice(), reader.rest()),
     };
     let sqlstate = String::from_utf8_lossy(sqlstate).into_owned();
-    let message = String::from_utf8_lossy(text).into_owned();
+    let message = excerpt(&String::from_utf8_lossy(text));
     Ok(ServerError {
         code,
         sqlstate,

@@ -87,6 +87,8 @@ pub struct Transport {
     channel: Channel,
     bytes_sent: u64,
     bytes_received: u64,
+    /// How long the server may be silent; None: as long as the watch allows.
+    patience: Option<Duration>,
 }
 
 impl Transport {
@@ -100,7 +102,13 @@ impl Transport {
             channel,
             bytes_sent: 0,
             bytes_received: 0,
+            patience: None,
         }
+    }
+
+    /// Gives a server up that neither takes nor sends anything for so long; None for never.
+    pub fn set_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience;
     }
 
     /// True where nobody else can read what is sent.
@@ -155,12 +163,14 @@ impl Transport {
         watch: &Watch,
     ) -> Result<(), ClientError> {
         IoSlice::advance_slices(&mut pieces, 0); // empty pieces in front are none
+        let mut since = Instant::now();
         while !pieces.is_empty() || self.channel.wants_write() {
-            let wait = watch.patience()?;
+            let wait = self.wait_since(since, watch)?;
             match self.channel.write_vectored(pieces) {
                 Ok(0) if !pieces.is_empty() => return Err(lost(ErrorKind::WriteZero.into())),
                 Ok(count) => {
                     self.bytes_sent += count as u64;
+                    since = Instant::now();
                     IoSlice::advance_slices(&mut pieces, count);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -175,8 +185,9 @@ impl Transport {
 
     /// Waits for bytes and returns how many came into `buffer`; 0 is the end of the stream.
     pub fn receive(&mut self, buffer: &mut [u8], watch: &Watch) -> Result<usize, ClientError> {
+        let since = Instant::now();
         loop {
-            let wait = watch.patience()?;
+            let wait = self.wait_since(since, watch)?;
             match self.channel.read(buffer) {
                 Ok(count) => {
                     self.bytes_received += count as u64;
@@ -189,6 +200,19 @@ impl Transport {
                 Err(error) => return Err(lost(error)),
             }
         }
+    }
+
+    /// The longest time to wait for a server that has been silent `since`, or the reason to end.
+    fn wait_since(&self, since: Instant, watch: &Watch) -> Result<Duration, ClientError> {
+        let wait = watch.patience()?;
+        let Some(limit) = self.patience else {
+            return Ok(wait);
+        };
+        let left = limit.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return Err(ClientError::Silent { limit });
+        }
+        Ok(wait.min(left))
     }
 
     fn wait_for(&self, readiness: PollFlags, wait: Duration) -> Result<(), ClientError> {

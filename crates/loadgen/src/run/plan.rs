@@ -20,6 +20,7 @@ const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Plan {
     pub(super) login: Login,
     pub(super) session: Vec<String>,
+    pub(super) patience: Option<Duration>,
     pub(super) phases: Vec<PlannedPhase>,
 }
 
@@ -79,6 +80,7 @@ impl Plan {
         Ok(Self {
             login: spec.connection,
             session: spec.session,
+            patience: spec.patience,
             phases,
         })
     }

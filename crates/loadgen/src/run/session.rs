@@ -16,6 +16,7 @@ pub const OPENING_LIMIT: Duration = Duration::from_secs(60);
 pub struct Session {
     login: Login,
     statements: Vec<String>,
+    patience: Option<Duration>,
     connection: Option<Connection>,
     /// Of connections that are closed.
     bytes_sent: u64,
@@ -23,10 +24,11 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(login: Login, statements: Vec<String>) -> Self {
+    pub fn new(login: Login, statements: Vec<String>, patience: Option<Duration>) -> Self {
         Self {
             login,
             statements,
+            patience,
             connection: None,
             bytes_sent: 0,
             bytes_received: 0,
@@ -51,8 +53,12 @@ impl Session {
     }
 
     fn open(&self, watch: &Watch) -> Result<Connection, (&'static str, ClientError)> {
+        let login = self
+            .patience
+            .map_or_else(|| watch.clone(), |limit| watch.within(limit));
         let mut connection =
-            Connection::open(&self.login, watch).map_err(|error| ("connect", error))?;
+            Connection::open(&self.login, &login).map_err(|error| ("connect", error))?;
+        connection.set_patience(self.patience);
         for sql in &self.statements {
             connection
                 .query(sql, watch)

@@ -74,7 +74,7 @@ fn found(
         _ => None,
     };
     let (rows, sum) = found.ok_or_else(|| {
-        ProtocolError::Unexpected(format!("{answer:?} where a count and a sum were due"))
+        ProtocolError::unexpected(&format!("{answer:?} where a count and a sum were due"))
     })?;
     Ok(Checksum {
         rows,

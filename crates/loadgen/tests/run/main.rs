@@ -372,6 +372,24 @@ fn a_bad_specification_ends_with_status_2() {
 }
 
 #[test]
+fn a_specification_that_is_nested_too_deeply_has_a_place() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let spec = format!(
+        "{{\"version\": 2,\n \"connection\": {{\"socket\": \"/nowhere/s\", \"user\": \"u\"}},\n \
+         \"phases\": [{{\"name\": \"ask\", \"kind\": \"statement\", \"sql\": {deep}}}]}}"
+    );
+    let assert = Command::cargo_bin("millrace-load")
+        .unwrap()
+        .args(["run", "-"])
+        .write_stdin(spec)
+        .assert()
+        .code(2);
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("line 3, phases[0].sql"), "{said}");
+    assert!(said.contains("recursion limit exceeded"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_compiled_ends_with_status_2() {
     let spec = json!({
         "version": 2,

@@ -19,6 +19,14 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected seconds".to_owned())
 }
 
+/// Reads seconds above 0.
+pub fn positive_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "expected seconds above 0".to_owned())
+}
+
 /// Reads seconds, or `steady`.
 pub fn warmup(text: &str) -> Result<Warmup, String> {
     if text == "steady" {
@@ -109,6 +117,7 @@ mod tests {
     fn times_and_shares() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert!(seconds("-1").is_err());
+        assert!(positive_seconds("0").is_err() && positive_seconds("0.1").is_ok());
         assert!(matches!(warmup("steady"), Ok(Warmup::Steady { .. })));
         assert!(percentile("0").is_err() && percentile("100.1").is_err());
         assert_eq!(percentile("99.99"), Ok(99.99));

@@ -1,0 +1,153 @@
+//! Text of others, made safe to show: control and invisible characters become visible escapes.
+//!
+//! A server's version or an error of its may hold escape sequences that a terminal obeys (OSC 52 sets
+//! the clipboard), or characters that reorder or hide what is beside them. The rules are those of
+//! `millrace/shown_text.py`; a test compares the two.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// As much of a server's words as is kept; servers send 512 bytes at most.
+const EXCERPT_BYTES: usize = 1024;
+
+/// First and last of the characters above ASCII that are not drawn.
+const HIDDEN: [(char, char); 26] = [
+    ('\u{80}', '\u{9f}'),
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180e}', '\u{180e}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{2800}', '\u{2800}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff9}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e007f}'),
+];
+
+/// Returns `text` with visible escapes for all that is not drawn, but for newlines and tabs.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    escaped(
+        text,
+        |sign| !matches!(sign, '\n' | '\t') && is_hidden(sign),
+        put_escape,
+    )
+}
+
+/// Returns `text` for a place of one line: the same with newlines and tabs escaped too.
+pub fn shown_line(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden, put_escape)
+}
+
+/// Returns a JSON document with such characters escaped as JSON does it: it holds the same.
+pub fn shown_json(document: &str) -> Cow<'_, str> {
+    // Control characters of ASCII are escaped already; newlines stand between values.
+    escaped(
+        document,
+        |sign| sign > '~' && is_hidden(sign),
+        |out, sign| {
+            for unit in sign.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        },
+    )
+}
+
+/// Returns the beginning of what a server says, which can be long.
+pub fn excerpt(text: &str) -> String {
+    if text.len() <= EXCERPT_BYTES {
+        return text.to_owned();
+    }
+    let mut end = EXCERPT_BYTES;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}...", &text[..end])
+}
+
+fn is_hidden(sign: char) -> bool {
+    sign.is_ascii_control()
+        || HIDDEN
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&sign))
+}
+
+fn escaped(
+    text: &str,
+    is_hidden: impl Fn(char) -> bool,
+    put: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    if !text.contains(&is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for sign in text.chars() {
+        if is_hidden(sign) {
+            put(&mut out, sign);
+        } else {
+            out.push(sign);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Writing to a string cannot fail.
+fn put_escape(out: &mut String, sign: char) {
+    let _ = match (sign, u32::from(sign)) {
+        ('\n', _) => write!(out, "\\n"),
+        ('\r', _) => write!(out, "\\r"),
+        ('\t', _) => write!(out, "\\t"),
+        (_, code @ ..0x100) => write!(out, "\\x{code:02x}"),
+        (_, code @ ..0x1_0000) => write!(out, "\\u{code:04x}"),
+        (_, code) => write!(out, "\\U{code:08x}"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_becomes_visible() {
+        let hostile = "8.0\x1b]52;c;aGk=\x07\u{9b}2J\u{202e}gpj\u{200b}\r\n\te\u{301} \u{e0041}";
+        assert_eq!(
+            shown(hostile),
+            "8.0\\x1b]52;c;aGk=\\x07\\x9b2J\\u202egpj\\u200b\\r\n\te\u{301} \\U000e0041"
+        );
+        assert_eq!(shown_line("a\r\n\tb"), "a\\r\\n\\tb");
+        assert!(matches!(shown_line("10.11.6-MariaDB é"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_document_holds_the_same_afterwards() {
+        let text = "\x1b\x7f\u{9b}\u{202e}\u{e0041}\n\"é";
+        let document = serde_json::to_string(text).unwrap();
+        let shown = shown_json(&document);
+        assert_eq!(shown, r#""\u001b\u007f\u009b\u202e\udb40\udc41\n\"é""#);
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+    }
+
+    #[test]
+    fn of_long_words_the_beginning_is_kept() {
+        assert_eq!(excerpt("denied"), "denied");
+        let long = "é".repeat(EXCERPT_BYTES);
+        let kept = excerpt(&long);
+        assert_eq!(kept.len(), EXCERPT_BYTES + "...".len());
+        assert!(kept.ends_with("é..."));
+    }
+}

@@ -1,0 +1,21 @@
+"""Cells of CSV files that a spreadsheet may open: no text in them is a formula for it."""
+
+from __future__ import annotations
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_MARK = "'"
+
+
+def defused(cell: object) -> object:
+    """Return text that a spreadsheet would take for a formula after an apostrophe."""
+    return f"{_MARK}{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
+
+
+def plain(cell: str) -> str:
+    """Return the text that ``defused`` made ``cell`` of."""
+    return cell[len(_MARK) :] if cell.startswith(_MARK) and _is_formula(cell) else cell
+
+
+def _is_formula(text: str) -> bool:
+    # Apostrophes of its own count as well, so that each text has one form.
+    return text.lstrip(_MARK).startswith(_FORMULA)
