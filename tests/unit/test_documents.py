@@ -13,8 +13,10 @@ from typing import Any
 import click
 import pytest
 
+from millrace.analysis import calibration, quoted, side_by_side
+from millrace.cli import calibrate
 from millrace.cli.experiment_options import surroundings
-from millrace.cli.main import cli
+from millrace.cli.main import COMMANDS, cli
 from millrace.experiment.check import Surroundings, check
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
@@ -104,12 +106,45 @@ def test_documents_are_those_of_today(example: Example) -> None:
     ComparisonPart.model_validate_json(example.text, strict=True)
 
 
+def test_the_tutorial_reads_the_verdict_of_the_sample() -> None:
+    page = ROOT / "docs" / "report-json.md"
+    (sample,) = (each for each in examples.of_page(page) if each.language == "json")
+    read_out = re.findall(r"^> (.*)$", page_text("tutorial.md"), re.MULTILINE)
+    assert " ".join(read_out) == json.loads(sample.text)["sentence"]
+
+
+def test_figures_on_calibrating_are_those_of_the_program() -> None:
+    page = " ".join(page_text("calibrate.md").split())
+    options = {option.name: option for option in calibrate.command.params}
+    assert f"as many in each group ({options['verdicts'].default}) |" in page
+    assert f"| `{options['planting'].default}` (if nothing is said) |" in page
+    *shorter, longest = calibration.TABLE
+    assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
+    assert f"has at least {side_by_side.ENOUGH} verdicts" in page
+    assert f"at the claimed {side_by_side.CLAIMED:.0%}:".replace("%", " %") in page
+    assert f"more than {quoted.MOST_DAYS} days apart" in page
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if (ROOT / f"docs/{name}.md").exists()])
+def test_options_that_a_page_lists_are_those_of_its_command(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    rows = re.findall(r"^\| (`--.*?) \|", page_text(f"{name}.md"), re.MULTILINE)
+    listed = {option for row in rows for option in re.findall(r"--[a-z][a-z-]*", row)}
+    known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    assert listed <= known
+
+
 @pytest.mark.parametrize("example", of_language("csv"))
 def test_tables_are_those_that_judge_reads(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "example.csv"
     path.write_text(example.text, encoding="utf-8")
     reader = pairs.read if "treatment" in example.text else histories.read
     assert reader(path)
+
+
+def page_text(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
 def check_millrace(command: Command, example: Example) -> None:

@@ -273,7 +273,8 @@ class _Fit:
         form = weights.T @ weights
         spread = form * self.variances
         trace = float(np.trace(spread))
-        statistic = float(self.values @ form @ self.values) / trace
+        # As a sum of squares it is not negative, not even by rounding.
+        statistic = float(np.sum((weights @ self.values) ** 2)) / trace
         numerator = trace**2 / float(np.trace(spread @ spread))
         denominator = trace**2 / float((np.diag(spread) ** 2 / self.freedom).sum())
         return float(special.fdtrc(numerator, denominator, statistic))

@@ -173,3 +173,11 @@ def test_more_than_pairs_explain_is_seen() -> None:
     effects = factor_effects(FACTORS, matrix(source, one_cell))
     assert effects.unexplained_p is not None
     assert effects.unexplained_p < 0.01
+
+
+def test_cells_that_are_the_same_but_for_rounding_differ_in_nothing() -> None:
+    ratios = (0.8877543986643780, 0.8877543986643773, 0.8877543986643777)
+    cells = [Cell((str(n),), math.log(ratio), 0.005, 5) for n, ratio in enumerate(ratios)]
+    (term,) = factor_effects(("comparison",), cells).terms
+    assert 0.99 < term.p_value <= 1
+    assert not term.matters
