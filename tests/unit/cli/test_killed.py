@@ -23,8 +23,9 @@ from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, his
 pytestmark = pytest.mark.skipif(killed.untraceable() is not None, reason=str(killed.untraceable()))
 
 WARM = (history, report, results)  # imported once here, rather than in each process
-PLACES = 8
-"""Writes before which a command is killed: the first, the last, and others drawn at random."""
+DRAWN, LAST = 4, 4
+"""Writes before which a command is killed: some drawn at random, and all of the last ones, among
+which a finished file takes its place."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,9 @@ def keep_files(run_id: str, path: Path) -> None:
 
 def places(writes: int) -> list[int]:
     """Return the writes before which a command that makes so many of them is killed."""
-    assert writes >= 2
-    between = range(2, writes)
-    drawn = random.Random(writes).sample(between, min(PLACES - 2, len(between)))
-    return sorted({1, *drawn, writes})
+    earlier = range(1, writes - LAST + 1)
+    drawn = random.Random(writes).sample(earlier, min(DRAWN, len(earlier)))
+    return sorted([*drawn, *range(len(earlier) + 1, writes + 1)])
 
 
 def check_store(path: Path) -> None:
