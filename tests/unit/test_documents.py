@@ -6,9 +6,9 @@ import json
 import re
 import subprocess
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
@@ -74,6 +74,24 @@ def test_commands_are_those_of_the_programs(example: Example) -> None:
             assert (ROOT / command.arguments[0]).is_file()
         else:
             assert command.program == "jq", f"{command.program} is no program of this house"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md"],  # which names what was, too
+    ids=lambda page: page.name,
+)
+def test_commands_in_the_text_exist_and_have_the_options(page: Path) -> None:
+    for words in map(str.split, examples.spans(page)):
+        program, *rest = words
+        options = [word.strip("[]") for word in rest if word.strip("[]").startswith("--")]
+        if program == "millrace":
+            _, taker, _ = found_command(rest)
+            known = {"--help", *(each for param in taker.params for each in param.opts)}
+            assert {option.partition("=")[0] for option in options} <= known, words
+        elif program == "millrace-load" and rest:
+            fixed = [word for word in rest if re.fullmatch(r"(?:--)?[a-z][a-z-]*", word)]
+            check_load_generator(Command(program, tuple(fixed)))
 
 
 @pytest.mark.parametrize("example", of_language("toml"))
@@ -150,15 +168,9 @@ def page_text(name: str) -> str:
 def check_millrace(command: Command, example: Example) -> None:
     """Parse a command as the program does; the experiment that it names is read, too."""
     place = f"{example.place}: {command}"
-    taker: click.Command = cli
-    context = click.Context(cli)
-    name, rest = "millrace", list(command.arguments)
-    while isinstance(taker, click.Group):
-        name, *rest = rest
-        found = taker.get_command(context, name)
-        assert found is not None, place
-        taker = found
-    given = taker.make_context(name, rest, parent=context).params
+    name, taker, rest = found_command(command.arguments)
+    assert not isinstance(taker, click.Group), place
+    given = taker.make_context(name, rest, parent=click.Context(cli)).params
     path = given.get("file")
     if path is not None and path.suffix == ".toml":
         read(example.page, path, given.get("scale"), given.get("candidate"))
@@ -167,6 +179,17 @@ def check_millrace(command: Command, example: Example) -> None:
     if name == "bisect":
         named = given["workload"]
         assert named in library.names() or library.of_test(named), place
+
+
+def found_command(words: Sequence[str]) -> tuple[str, click.Command, list[str]]:
+    """The command that the words name, as far as groups of commands go, and the words after it."""
+    name, taker, rest = "millrace", cast(click.Command, cli), list(words)
+    while isinstance(taker, click.Group) and rest and not rest[0].startswith("-"):
+        name, *rest = rest
+        found = taker.get_command(click.Context(cli), name)
+        assert found is not None, words
+        taker = found
+    return name, taker, rest
 
 
 def check_selection(example: Example, given: Mapping[str, Any]) -> None:
