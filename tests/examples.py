@@ -31,6 +31,7 @@ STAND_INS = {
     "$COMMIT_DATE": "2026-05-01",
 }
 _STANDS_IN = re.compile(r"\$?[A-Z_]+")
+_PROGRAM = re.compile(r"(?:millrace|millrace-load)\s")
 _OPERATORS = re.compile(r"[|&;<>]+")
 
 
@@ -80,6 +81,18 @@ def of_page(page: Path) -> list[Example]:
 def every() -> list[Example]:
     """Return the examples of all pages."""
     return [example for page in PAGES for example in of_page(page)]
+
+
+def spans(page: Path) -> list[str]:
+    """Return the commands in the text of a page, which are marked as code; not its examples."""
+    fenced = False
+    text = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        fenced ^= line.startswith("```")
+        if not fenced:
+            text.append(line)
+    found = re.findall(r"(?<!`)`([^`]+)`(?!`)", "\n".join(text))
+    return [span for span in found if _PROGRAM.match(span)]
 
 
 def commands(example: Example) -> list[Command]:

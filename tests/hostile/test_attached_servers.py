@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from millrace.cli.main import cli
 from millrace.errors import TrialFailed
+from millrace.load.client import LoadFailed, run
+from millrace.load.spec import Connection, RunSpec, Statement
 from millrace.servers import asking, verify
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
@@ -78,3 +80,12 @@ def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match=r"theirs: SELECT 1: .*more than 1,048,576 bytes"):
             attached.query("SELECT 1")
+
+
+def test_a_result_that_nothing_can_hold_is_a_failed_trial() -> None:
+    changed = b"\x00\xfe" + b"\xff" * 8 + b"\x00\x02\x00\x00\x00"  # 2^64 - 1 rows
+    with serving(says(changed)) as server:
+        connection = Connection(host="127.0.0.1", port=server.port, user="root", password="")
+        spec = RunSpec(connection, session=(), phases=(Statement("ask", ["SELECT 1"], limit_s=20),))
+        with pytest.raises(LoadFailed, match="reported what cannot be kept: a whole number"):
+            run(spec, limit_s=30)

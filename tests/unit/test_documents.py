@@ -6,15 +6,17 @@ import json
 import re
 import subprocess
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
 
+from millrace.analysis import calibration, quoted, side_by_side
+from millrace.cli import calibrate
 from millrace.cli.experiment_options import surroundings
-from millrace.cli.main import cli
+from millrace.cli.main import COMMANDS, cli
 from millrace.experiment.check import Surroundings, check
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
@@ -74,6 +76,24 @@ def test_commands_are_those_of_the_programs(example: Example) -> None:
             assert command.program == "jq", f"{command.program} is no program of this house"
 
 
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md"],  # which names what was, too
+    ids=lambda page: page.name,
+)
+def test_commands_in_the_text_exist_and_have_the_options(page: Path) -> None:
+    for words in map(str.split, examples.spans(page)):
+        program, *rest = words
+        options = [word.strip("[]") for word in rest if word.strip("[]").startswith("--")]
+        if program == "millrace":
+            _, taker, _ = found_command(rest)
+            known = {"--help", *(each for param in taker.params for each in param.opts)}
+            assert {option.partition("=")[0] for option in options} <= known, words
+        elif program == "millrace-load" and rest:
+            fixed = [word for word in rest if re.fullmatch(r"(?:--)?[a-z][a-z-]*", word)]
+            check_load_generator(Command(program, tuple(fixed)))
+
+
 @pytest.mark.parametrize("example", of_language("toml"))
 def test_files_are_those_of_their_parser(example: Example) -> None:
     document = tomllib.loads(example.text)
@@ -104,6 +124,35 @@ def test_documents_are_those_of_today(example: Example) -> None:
     ComparisonPart.model_validate_json(example.text, strict=True)
 
 
+def test_the_tutorial_reads_the_verdict_of_the_sample() -> None:
+    page = ROOT / "docs" / "report-json.md"
+    (sample,) = (each for each in examples.of_page(page) if each.language == "json")
+    read_out = re.findall(r"^> (.*)$", page_text("tutorial.md"), re.MULTILINE)
+    assert " ".join(read_out) == json.loads(sample.text)["sentence"]
+
+
+def test_figures_on_calibrating_are_those_of_the_program() -> None:
+    page = " ".join(page_text("calibrate.md").split())
+    options = {option.name: option for option in calibrate.command.params}
+    assert f"as many in each group ({options['verdicts'].default}) |" in page
+    assert f"| `{options['planting'].default}` (if nothing is said) |" in page
+    *shorter, longest = calibration.TABLE
+    assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
+    assert f"has at least {side_by_side.ENOUGH} verdicts" in page
+    assert f"at the claimed {side_by_side.CLAIMED:.0%}:".replace("%", " %") in page
+    assert f"more than {quoted.MOST_DAYS} days apart" in page
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if (ROOT / f"docs/{name}.md").exists()])
+def test_options_that_a_page_lists_are_those_of_its_command(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    rows = re.findall(r"^\| (`--.*?) \|", page_text(f"{name}.md"), re.MULTILINE)
+    listed = {option for row in rows for option in re.findall(r"--[a-z][a-z-]*", row)}
+    known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    assert listed <= known
+
+
 @pytest.mark.parametrize("example", of_language("csv"))
 def test_tables_are_those_that_judge_reads(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "example.csv"
@@ -112,18 +161,16 @@ def test_tables_are_those_that_judge_reads(example: Example, tmp_path: Path) -> 
     assert reader(path)
 
 
+def page_text(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
 def check_millrace(command: Command, example: Example) -> None:
     """Parse a command as the program does; the experiment that it names is read, too."""
     place = f"{example.place}: {command}"
-    taker: click.Command = cli
-    context = click.Context(cli)
-    name, rest = "millrace", list(command.arguments)
-    while isinstance(taker, click.Group):
-        name, *rest = rest
-        found = taker.get_command(context, name)
-        assert found is not None, place
-        taker = found
-    given = taker.make_context(name, rest, parent=context).params
+    name, taker, rest = found_command(command.arguments)
+    assert not isinstance(taker, click.Group), place
+    given = taker.make_context(name, rest, parent=click.Context(cli)).params
     path = given.get("file")
     if path is not None and path.suffix == ".toml":
         read(example.page, path, given.get("scale"), given.get("candidate"))
@@ -132,6 +179,17 @@ def check_millrace(command: Command, example: Example) -> None:
     if name == "bisect":
         named = given["workload"]
         assert named in library.names() or library.of_test(named), place
+
+
+def found_command(words: Sequence[str]) -> tuple[str, click.Command, list[str]]:
+    """The command that the words name, as far as groups of commands go, and the words after it."""
+    name, taker, rest = "millrace", cast(click.Command, cli), list(words)
+    while isinstance(taker, click.Group) and rest and not rest[0].startswith("-"):
+        name, *rest = rest
+        found = taker.get_command(click.Context(cli), name)
+        assert found is not None, words
+        taker = found
+    return name, taker, rest
 
 
 def check_selection(example: Example, given: Mapping[str, Any]) -> None:

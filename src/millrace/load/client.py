@@ -8,13 +8,13 @@ each phase, and a ``summary``; or an ``error`` before the summary. Times are sec
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import IO
 
+from millrace import safe_json
 from millrace.errors import HostProblem, TrialFailed
 from millrace.load import program
 from millrace.load.data import DataChecksum, data_checksum, versions, write_data_file
@@ -58,6 +58,8 @@ __all__ = [
 ]
 
 _SPEC_REFUSED = 2
+# A result of 16 MiB with each character escaped; one of 100 statements' histograms has 1 MiB.
+_OF_AN_EVENT = safe_json.Limits(size_bytes=128 << 20, values=4_000_000, text_chars=128 << 20)
 _GRACE_S = 0.7  # less than that of a trial's steps
 
 # What LOAD DATA LOCAL is answered where local_infile is off: by older servers of both families, by
@@ -158,9 +160,14 @@ def _hand_over(process: subprocess.Popen[bytes], spec: RunSpec) -> None:
 
 def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
     assert process.stdout is not None
-    for line in process.stdout:
-        if line.endswith(b"\n"):  # a killed program may leave half a line
-            yield json.loads(line)
+    while line := process.stdout.readline(_OF_AN_EVENT.size_bytes + 1):
+        try:
+            event = safe_json.parse_object(line, _OF_AN_EVENT)
+        except safe_json.JsonRefused as error:
+            if len(line) <= _OF_AN_EVENT.size_bytes and not line.endswith(b"\n"):
+                return  # half a line of a killed program
+            raise LoadFailed(f"{program.NAME} reported what cannot be kept: {error}") from error
+        yield event
 
 
 def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:

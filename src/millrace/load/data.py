@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from millrace import paths, whole_file
+from millrace import paths, safe_json, whole_file
 from millrace.errors import UserError
 from millrace.load import program
 
@@ -44,7 +44,7 @@ def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
     version = _version_of(data_set)
     known = paths.cache_dir() / "data-checksums" / f"{version}-{rows}-{seed}.json"
     with contextlib.suppress(OSError, ValueError, TypeError):
-        return DataChecksum(**json.loads(known.read_bytes()))
+        return DataChecksum(**safe_json.read(known))
     answer = program.ask(["data", data_set, *_size(rows, seed), "--checksum"])
     checksum = DataChecksum(
         rows=answer["rows"],

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace import paths
+from millrace import paths, safe_json
 from millrace.errors import HostProblem, UserError
 from millrace.servers import assemble, attached, builds, catalogue, families, manifest
 from millrace.servers.assemble import Wanted
@@ -138,7 +138,9 @@ def added(name: str) -> Server | None:
     if made is not None:
         return manifest.server(made, directory)
     try:
-        document = json.loads((directory / _ATTACHED).read_text(encoding="utf-8"))
+        document = safe_json.read(directory / _ATTACHED)
+        if not all(isinstance(value, str) for value in dict(document).values()):
+            raise TypeError
         return AttachedServer(**document)
     except FileNotFoundError:
         return None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from millrace import whole_file
+from millrace import safe_json, whole_file
 from millrace.errors import HostProblem
 from millrace.servers import builds
 from millrace.servers.model import Artefact, InstalledServer, Provenance
@@ -91,7 +91,7 @@ def write(manifest: Manifest, directory: Path) -> None:
 def read(directory: Path) -> Manifest | None:
     """The manifest in a directory, None where there is none. Raises HostProblem when damaged."""
     try:
-        document = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        document = safe_json.read(directory / FILE)
         return _manifest(document)
     except FileNotFoundError:
         return None

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from millrace import paths, whole_file
+from millrace import paths, safe_json, whole_file
 from millrace.errors import LastingProblem, UserError, nearest_names
 from millrace.servers import families, instances, option_names
 from millrace.servers.families.model import Family
@@ -201,7 +201,7 @@ def _ask(server: InstalledServer) -> KnownOptions:
 
 def _read_cache(file: Path) -> KnownOptions | None:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = safe_json.read(file)
         if data["format"] == _CACHE_FORMAT:
             return KnownOptions(frozenset(data["names"]), dict(data["defaults"]))
     except (OSError, ValueError, KeyError, TypeError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from millrace import safe_json
 from millrace.errors import HostProblem
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
@@ -29,7 +29,7 @@ def address(coordinate: Npm, workspace: Path) -> str | None:
         return None
     told = _npm(["view", _package(coordinate), "dist.tarball", "--json"], coordinate, workspace)
     try:
-        url = json.loads(told)
+        url = safe_json.parse(told)
     except ValueError:
         return None
     if not isinstance(url, str):

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from millrace import safe_json
 from millrace.servers.templates import contents
 from millrace.servers.templates.key import FORMAT, TemplateKey
 
 FILE = "template.json"
+_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # of 100,000 tables
 DATA = "data"
 
 
@@ -138,7 +140,7 @@ def write(template: Template) -> None:
 def read(directory: Path) -> Template | None:
     """The template in a directory; None where there is none that this millrace can read."""
     try:
-        document = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        document = safe_json.read(directory / FILE, _LIMITS)
         if document["format"] != FORMAT:
             return None
         return Template(

@@ -1,0 +1,230 @@
+"""The commands of the documents, run for real where they take seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from millrace.analysis.recording import points_of
+from millrace.cli.main import cli
+from millrace.load.program import find_load_generator
+from millrace.servers.instances import Instance
+from millrace.store.history_records import HistoryPart
+from millrace.store.store import Store
+from tests import examples
+from tests.conftest import InstanceOf, ServerOf
+from tests.examples import ROOT, STAND_INS, Command, Example
+from tests.integration.load import driving
+from tests.unit.analysis.builders import keep
+from tests.unit.analysis.history_points import point, stepping
+from tests.unit.analysis.observations import B
+from tests.unit.foreign.test_importers import PGBENCH, SYSBENCH
+from tests.unit.report.explained import study_run
+
+pytestmark = pytest.mark.integration
+
+# The words a command begins with, and why it is only parsed (tests/unit/test_documents.py).
+NOT_RUN = {
+    ("make",): "builds, checks or tests the whole checkout",
+    ("jq",): "is a program of others",
+    ("millrace", "run"): "measures for minutes",
+    ("millrace", "calibrate"): "measures for minutes",
+    ("millrace", "bisect"): "measures for minutes",
+    ("millrace", "history", "confirm"): "measures for minutes",
+    ("millrace", "config", "show"): "starts a server, as in test_config_command.py",
+    ("millrace", "servers", "install"): "downloads",
+    ("millrace", "servers", "add"): "needs a build or a server of the reader's",
+    ("millrace", "servers", "verify"): "needs a build of the reader's",
+    ("millrace", "templates", "remove"): "needs the data that a run has loaded",
+    ("millrace-load", "threads"): "needs a server at work",
+}
+# Commands that take seconds and leave nothing: once is enough, whichever page has them.
+ONCE = ("doctor", "config")
+# What makes an example small enough for a test.
+SMALLER = {"100000": "200", "30": "1"}
+
+EXAMPLES = [
+    (example, command)
+    for example in examples.every()
+    if example.language == "sh"
+    for command in examples.commands(example)
+]
+
+
+def reasons(command: Command) -> list[tuple[str, ...]]:
+    """The words that say why a command is not run: none where it is."""
+    words = (command.program, *command.arguments)
+    return [known for known in NOT_RUN if words[: len(known)] == known]
+
+
+RUN = sorted({example.page for example, command in EXAMPLES if not reasons(command)})
+
+
+def test_every_reason_is_that_of_a_command() -> None:
+    used = {known for _, command in EXAMPLES for known in reasons(command)}
+    assert used == set(NOT_RUN)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store: two servers with everything observed, and a history that moved at a version."""
+    place = tmp_path_factory.mktemp("kept")
+    stored = renamed(study_run(), B, "mysql-5.7.22")
+    keep(stored, place / "results.sqlite")
+    moved = STAND_INS["CHANGE"]
+    drawn = points_of(stored, reference=None, label=moved, at_utc="2026-01-01T00:00:00Z").part
+    series = next(each for each in drawn.series if each.metric == "throughput")
+    (state,) = drawn.states
+    with Store.open(place / "results.sqlite") as store:
+        for number, value in enumerate(stepping((8, 0.8), n=16)):
+            made = point(number, value, state=state.id)
+            if number == 8:
+                made = replace(made, label=moved, run_id=stored.run.id)
+            store.histories.record(HistoryPart((series,), (state,), ((series.id, made),)))
+    found = CliRunner().invoke(cli, ["history", "detect", "--store", str(place / "results.sqlite")])
+    assert found.exit_code == 0, found.output
+    return place
+
+
+@pytest.fixture(scope="module")
+def instance(server_of: ServerOf, instance_of: InstanceOf) -> Iterator[Instance]:
+    for name in ("mysql-5.6.24", "mysql-5.7.22"):
+        server_of(name)
+    with instance_of("mariadb-10.11.19") as started:
+        driving.ask_without_database(started, "CREATE DATABASE sbtest")
+        yield started
+
+
+@pytest.fixture(scope="module")
+def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a reader of the pages has: files that they show, and those that programs wrote."""
+    place = tmp_path_factory.mktemp("files")
+    (place / "experiments").symlink_to(ROOT / "experiments")
+    for example in shown("judge.md", "csv"):
+        name = "results.csv" if "treatment" in example.text else "nightly.csv"
+        (place / name).write_text(example.text, encoding="utf-8")
+    for number in (1, 2, 3):
+        timed = [{"command": name, "mean": number} for name in ("old", "new")]
+        (place / f"{number}.json").write_text(json.dumps({"results": timed}), encoding="utf-8")
+    for directory, printed in (("runs", SYSBENCH), ("pgbench", PGBENCH)):
+        (place / directory).mkdir()
+        for name in ("old-1", "new-1", "new-2", "old-2"):
+            text = printed.replace("{rate}", "1000.5")
+            (place / directory / f"{name}.log").write_text(text, encoding="utf-8")
+    (specification,) = shown("load-spec.md", "json")
+    (place / "SPEC.json").write_text(at_server(specification, instance), encoding="utf-8")
+    result = Command("millrace-load", ("run", "SPEC.json"), "first.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        carry_out(result, instance)
+        shutil.copy("first.json", "second.json")
+    return place
+
+
+@pytest.fixture(scope="module")
+def seen() -> set[Command]:
+    """Commands that were run and need not be run again."""
+    return set()
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_the_commands_of_a_page_do_what_they_say(
+    page: Path,
+    kept: Path,
+    files: Path,
+    instance: Instance,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: set[Command],
+) -> None:
+    shutil.copytree(files, tmp_path / "here", symlinks=True)
+    shutil.copytree(kept, tmp_path / "store")
+    monkeypatch.setenv("MILLRACE_STORE", str(tmp_path / "store" / "results.sqlite"))
+    monkeypatch.chdir(tmp_path / "here")
+    for example, command in EXAMPLES:
+        if example.page == page and not reasons(command) and command not in seen:
+            carry_out(command, instance)
+            if command.arguments[0] in ONCE:
+                seen.add(command)
+
+
+def carry_out(command: Command, instance: Instance) -> None:
+    """Run a command where it is; it ends with status 0, and its output goes where it says."""
+    arguments = [word for each in command.arguments for word in expanded(each)]
+    if command.program == "millrace":
+        if arguments[:2] == ["results", "remove"]:
+            arguments.append("--yes")
+        done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        status, output, error = done.exit_code, done.stdout, done.stderr
+    else:
+        program = find_load_generator() if command.program == "millrace-load" else command.program
+        ended = subprocess.run(
+            [program, *small(arguments, instance)],
+            env={**os.environ, "MYSQL_PWD": instance.password},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        status, output, error = ended.returncode, ended.stdout, ended.stderr
+    assert status == 0, f"{command}: {error}"
+    if command.output is not None:
+        assert output
+        Path(command.output).write_text(output, encoding="utf-8")
+
+
+def expanded(word: str) -> list[str]:
+    """What a shell makes of a word with an asterisk."""
+    return sorted(map(str, Path().glob(word))) if "*" in word else [word]
+
+
+def small(arguments: list[str], instance: Instance) -> list[str]:
+    """The same for the test's server, with fewer rows and seconds."""
+    places = {"--socket": str(instance.socket), "--user": instance.user}
+    return [
+        places.get(before, SMALLER.get(word, word))
+        for before, word in zip(["", *arguments], arguments, strict=False)
+    ]
+
+
+def shown(page: str, language: str) -> list[Example]:
+    """The examples of a page of docs/ in a language."""
+    found = examples.of_page(ROOT / "docs" / page)
+    return [each for each in found if each.language == language]
+
+
+def at_server(example: Example, instance: Instance) -> str:
+    """The specification for the test's server, and of a second."""
+    document = json.loads(example.text)
+    document["connection"] = {
+        "socket": str(instance.socket),
+        "user": instance.user,
+        "password": instance.password,
+        "database": "sbtest",
+    }
+    for phase in document["phases"]:
+        if phase["kind"] == "drive":
+            phase["end"]["seconds"] = 1
+    return json.dumps(document)
+
+
+def renamed(value: Any, old: str, new: str) -> Any:
+    """A record with a name in it replaced, wherever it stands."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {each.name: renamed(getattr(value, each.name), old, new) for each in fields(value)}
+        return replace(value, **parts)
+    if isinstance(value, dict):
+        return {renamed(key, old, new): renamed(each, old, new) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(renamed(each, old, new) for each in value)
+    return value

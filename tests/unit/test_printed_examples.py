@@ -1,0 +1,132 @@
+"""What the documents show as printed is what the program prints, given the same figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.bisected import Bisection, Bisects, bisection
+from millrace.analysis.judge import judge
+from millrace.analysis.model import Control, Controls, QuotedCalibration
+from millrace.analysis.seen_changes import ChangeGroup
+from millrace.analysis.unsteady import unsteady_sides
+from millrace.cli.progress import Look, look_text
+from millrace.report import bisections
+from millrace.report.calibrations import head_line
+from millrace.report.design_text import controls_text
+from millrace.report.history_tables import group_text
+from millrace.servers.attached import parse_dsn
+from millrace.servers.model import AttachedServer
+from millrace.stats import RatioEstimate
+from millrace.stats.bisection import Found, Measured, NoChange
+from millrace.workloads import library
+from tests import examples
+from tests.examples import Example
+from tests.unit.analysis.builders import study
+from tests.unit.analysis.history_points import change
+from tests.unit.analysis.test_bisected import searched
+from tests.unit.analysis.test_unsteady import DIRTY, FALLS, trial
+from tests.unit.cli.test_progress import closed, look
+from tests.unit.report.test_history_formats import shown
+
+EXAMPLES = [each for each in examples.every() if each.language == "text"]
+SEARCHED = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mysql-8.0.33")
+
+# Texts that no program prints, or none here.
+NOT_PRINTED = {
+    "ARCHITECTURE.md": "drawings",
+    "explain.md": "a formula",
+    "servers.md": "printed after a download",
+    "tutorial.md": "addresses, which a test of their own reads",
+}
+
+
+def a_search(step: Found | NoChange) -> str:
+    title = library.load("updates")["metrics"]["throughput"]["title"]
+    found: Bisection = bisection(searched([]))
+    return bisections.answer(
+        replace(
+            found,
+            bisects=Bisects(SEARCHED, "updates", 0.95, 0.02),
+            metric=replace(found.metric, title=title),
+            seen=(Measured(0, 1.0),) * 19,
+            step=step,
+        )
+    )
+
+
+def a_change() -> str:
+    return a_search(Found(2, 2, 0.982, 0.787, 0.771, 0.803))
+
+
+def no_change() -> str:
+    return a_search(NoChange(0.97, 1.001, 0.99, 1.01))
+
+
+def a_calibration() -> str:
+    quoted = QuotedCalibration(
+        run="run", experiment="load-data", is_of_experiment=True,
+        ended_utc="2026-01-02T10:00:00Z", age_s=3.2 * 86_400, verdicts=60, false=1, refused=0,
+        low=0.00042, high=0.089, smallest=(0.041, 0.041), blocks=10, stale=(),
+    )  # fmt: skip
+    line = head_line(replace(judge(study()), calibrations=(quoted,)))
+    assert line is not None
+    return line
+
+
+def a_look() -> str:
+    told = look_text(look(3, closed("mysql-5.7.22", "regression"), n_open=2))
+    return f"{told}; {Look(0.0, 720.0, 1860.0).left(0.0)} left"
+
+
+def the_base_against_itself() -> str:
+    estimate = RatioEstimate(1.004, 0.981, 1.028, 4, 0.95, 0.01, "any", 0.6)
+    return controls_text(Controls((Control("a", {}, "a", 4, 4, estimate),), estimate))
+
+
+def a_group() -> str:
+    (seen,) = shown(change(40, 0.96)).changes
+    return group_text(ChangeGroup("mysql-8.0.33", (seen,) * 7, 12, -0.04, -0.19))
+
+
+def an_unsteady_side() -> str:
+    unsteady, steady = trial("unsteady", FALLS, DIRTY), trial("steady")
+    candidate = [unsteady] * 7 + [steady] * 3
+    names = ("mysql-5.6.24", "mysql-9.7.4")
+    return f"inconclusive, {unsteady_sides([steady] * 10, candidate, names=names)}"
+
+
+PRINTED: dict[str, tuple[Callable[[], str], ...]] = {
+    "bisect.md": (a_change, no_change),
+    "calibrate.md": (a_calibration,),
+    "design.md": (a_look, the_base_against_itself),
+    "history.md": (a_group,),
+    "steady-state.md": (an_unsteady_side,),
+}
+
+
+def test_every_text_is_printed_or_has_a_reason() -> None:
+    texts: dict[str, list[Example]] = {}
+    for example in EXAMPLES:
+        texts.setdefault(example.page.name, []).append(example)
+    assert set(texts) == {*PRINTED, *NOT_PRINTED}
+    assert {page: len(texts[page]) for page in PRINTED} == {
+        page: len(printing) for page, printing in PRINTED.items()
+    }
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_a_text_is_what_is_printed(page: str) -> None:
+    shown_there = [each.text for each in EXAMPLES if each.page.name == page]
+    for text, printing in zip(shown_there, PRINTED[page], strict=True):
+        begun, left_out, _ = " ".join(text.split()).partition(" ...")
+        printed = " ".join(printing().split())
+        assert printed.startswith(begun) if left_out else printed == begun
+
+
+def test_addresses_are_read() -> None:
+    (example,) = (each for each in EXAMPLES if each.page.name == "tutorial.md")
+    for address in example.text.split():
+        parse_dsn(AttachedServer("staging", "mysql", address))
