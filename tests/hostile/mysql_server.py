@@ -13,7 +13,7 @@ import socketserver
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -26,6 +26,9 @@ _OK = b"\x00\x00\x00\x02\x00\x00\x00"
 _EOF = b"\xfe\x00\x00\x02\x00"
 _QUIT = b"\x01"
 _CLIENT_LIMIT_S = 10
+
+# Types of columns, of those that clients turn into other values.
+TEXT, WHOLE, DOUBLE, DECIMAL, DATE = 0xFD, 0x08, 0x05, 0xF6, 0x0A
 
 # From the text of a statement to the packets of its answer.
 Answer = Callable[[str], Iterable[bytes]]
@@ -79,6 +82,13 @@ def answers(*cells: bytes | None, n_columns: int | None = None) -> Answer:
     return answer
 
 
+def rows(names: Sequence[str], *found: Sequence[bytes | None], kind: int = TEXT) -> list[bytes]:
+    """Return the packets of a result with these columns, all of the type ``kind``, and rows."""
+    cells = (b"".join(b"\xfb" if each is None else _counted(each) for each in row) for row in found)
+    columns = [_column(name.encode(), kind) for name in names]
+    return [bytes([len(names)]), *columns, _EOF, *cells, _EOF]
+
+
 def answers_without_end(cell: bytes) -> Answer:
     """Answer every statement but settings with rows of one column until the client is gone."""
 
@@ -105,6 +115,7 @@ def serving(answer: Answer, login: Login = Login()) -> Iterator[HostileServer]:
 
         def handle(self) -> None:
             self.request.settimeout(_CLIENT_LIMIT_S)
+            self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with suppress(OSError, EOFError):
                 client = _let_in(self.request, login, server.logins)
                 _converse(client, answer, server.obtained)
@@ -161,9 +172,14 @@ def _greeting(login: Login) -> bytes:
     )  # fmt: skip
 
 
-def _column() -> bytes:
-    names = b"\x03def\x00\x00\x00\x01c\x00"
-    return names + b"\x0c" + struct.pack("<HIBHB", 45, 255, 0xFD, 0, 0) + b"\x00\x00"
+def _column(name: bytes = b"c", kind: int = TEXT) -> bytes:
+    names = b"\x03def\x00\x00\x00" + _counted(name) + b"\x00"
+    return names + b"\x0c" + struct.pack("<HIBHB", 45, 255, kind, 0, 0) + b"\x00\x00"
+
+
+def _counted(text: bytes) -> bytes:
+    length = len(text)
+    return (bytes([length]) if length < 0xFB else b"\xfd" + struct.pack("<I", length)[:3]) + text
 
 
 def _send(client: socket.socket, number: int, packet: bytes) -> None:

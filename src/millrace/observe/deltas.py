@@ -10,14 +10,19 @@ from typing import Any
 Number = int | float
 Row = Mapping[str, Any]
 
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+_LARGEST = 2**64 - 1  # of a server's counter
 
 
 def number(text: object) -> Number | None:
-    """A value as a number; None where it is none (ON, a date, a position in a file)."""
-    if isinstance(text, int | float):
-        return text
-    matched = _NUMBER.fullmatch(str(text))
+    """A value as a number; None where it is none that a server counts to (ON, a date, a position
+    in a file, infinity)."""
+    value = text if isinstance(text, int | float) else _parsed(str(text))
+    return value if value is not None and abs(value) <= _LARGEST else None
+
+
+def _parsed(text: str) -> Number | None:
+    matched = _NUMBER.fullmatch(text)
     if matched is None:
         return None
     return float(matched[0]) if matched[1] else int(matched[0])
@@ -49,10 +54,12 @@ def by_key(rows: Iterable[Row], counters: Sequence[str]) -> dict[Any, Row]:
     """A summary's rows by their key, those of one key as one: MySQL 5.6 begins several rows for a
     statement that is new to several sessions at once, and counts in more than one of them.
 
-    What is no counter is the first row's. A counter that one of them does not have is None.
+    What is no counter is the first row's. A counter that one of them does not have, or that is no
+    number, is None.
     """
     found: dict[Any, Row] = {}
-    for row in rows:
+    for read in rows:
+        row = {**read, **{name: number(read[name]) for name in counters if name in read}}
         first = found.setdefault(row["key"], row)
         if first is not row:
             sums = {name: _sum(first.get(name), row.get(name)) for name in counters}

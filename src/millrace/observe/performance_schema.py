@@ -48,7 +48,8 @@ def summaries(
     session is broken."""
     tables = {name: observable.tables[name] for name in names}
     try:
-        setup = _setup(asked, observable, database)
+        with questions.understood("the Performance Schema"):
+            setup = _setup(asked, observable, database)
     except Unavailable as lack:
         return Summaries({}, dict.fromkeys(tables, lack), {}, False)
     found: dict[str, Question] = {}

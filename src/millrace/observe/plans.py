@@ -18,7 +18,7 @@ from pymysql.connections import Connection
 
 from millrace.observe import questions
 from millrace.observe.deltas import Row, number
-from millrace.observe.model import Observer, Target
+from millrace.observe.model import Observer, Target, Unavailable
 from millrace.servers import families
 from millrace.servers.asking import words_of
 from millrace.servers.families.model import Explains, Family, version_key
@@ -78,7 +78,10 @@ class _PlansObserver:
             verbs = ", ".join(sorted(self._explains.verbs))
             return {"rows": [], "error": f"this version explains {verbs} only"}
         try:
-            rows = questions.rows(session, self._explains.form.replace("{sql}", sql))
+            with questions.understood("the plan"):
+                rows = questions.rows(session, self._explains.form.replace("{sql}", sql))
+        except Unavailable as lack:
+            return {"rows": [], "error": lack.message}
         except pymysql.MySQLError as error:
             return {"rows": [], "error": words_of(error)}
         return {"rows": [plain(row) for row in rows], "error": None}

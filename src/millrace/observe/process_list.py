@@ -32,6 +32,7 @@ MOST_LOOKS = 20
 _SHORTEST_GAP_S = 1.0
 _GAP_SHARE = 0.25
 _MOST_ROWS = 100
+_SHOWN = ("id", "db", "command", "time", "state")
 
 
 @dataclass
@@ -100,24 +101,32 @@ class Watcher:
 
     def _ask_engine(self, at_s: float) -> None:
         try:
-            answer = questions.rows(self._session, self._engine_status)
+            with questions.understood(self._engine_status):
+                answer = questions.rows(self._session, self._engine_status)
+                texts = [questions.plain(list(row.values())[-1]) for row in answer[:1]]
+        except Unavailable as lack:
+            self._lack(lack)
+            return
         except (OSError, pymysql.MySQLError) as error:
             self._lack(questions.unavailable(self._engine_status, error))
             return
-        if answer:
-            text = str(questions.plain(list(answer[0].values())[-1]))
-            self._found.engine_status.append({"t_s": at_s, "text": text})
+        for text in texts:
+            self._found.engine_status.append({"t_s": at_s, "text": str(text)})
 
     def _ask_for_process_list(self) -> bool:
         at_s = time.monotonic() - self._began_at
         try:
-            answer = questions.rows(self._session, self._process_list)
+            with questions.understood(self._process_list):
+                answer = questions.rows(self._session, self._process_list)
+                own_id: int = self._session.thread_id()  # type: ignore[no-untyped-call]
+                seen = rows_of(answer, own_id, self._database)
+        except Unavailable as lack:
+            self._lack(lack)
+            return False
         except (OSError, pymysql.MySQLError) as error:
             self._lack(questions.unavailable(self._process_list, error))
             return False
         self._found.asked["Com_show_processlist"] += 1
-        own_id: int = self._session.thread_id()  # type: ignore[no-untyped-call]
-        seen = rows_of(answer, own_id, self._database)
         self._found.process_list.append({"t_s": at_s, "rows": seen})
         return True
 
@@ -135,11 +144,7 @@ def rows_of(answer: Sequence[Row], own_id: int, database: str) -> list[dict[str,
     """The rows of a process list that are kept: working ones first, and not more than 100."""
     kept = [
         {
-            "id": row["id"],
-            "db": row["db"],
-            "command": row["command"],
-            "time": row["time"],
-            "state": row["state"],
+            **{name: questions.plain(row[name]) for name in _SHOWN},
             "info": questions.plain(row["info"]) if row["db"] == database else None,
         }
         for row in answer

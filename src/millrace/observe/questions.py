@@ -6,6 +6,8 @@ workload's, and is opened before the clients are driven.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -14,7 +16,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.errors import TrialFailed
-from millrace.observe.deltas import Row
+from millrace.observe.deltas import Row, number
 from millrace.observe.model import Target, Unavailable
 from millrace.servers.asking import words_of
 from millrace.servers.families.model import Table, version_key
@@ -22,6 +24,11 @@ from millrace.servers.model import InstalledServer
 
 _MAY_NOT = frozenset({1044, 1142, 1143, 1227, 1370})
 _HAS_NOT = frozenset({1049, 1054, 1109, 1146, 1193, 1286})
+
+MOST_ROWS = 100_000  # of any answer: no server has as many variables, digests or threads
+
+_MOST_CHARS = 1 << 20
+_MOST_WORDS = 200
 
 PROCESS_RIGHT = "GRANT PROCESS ON *.* to millrace's account"
 SCHEMA_RIGHT = "GRANT SELECT ON performance_schema.* to millrace's account"
@@ -61,8 +68,21 @@ def rows(asked: Connection[Any], sql: str) -> list[Row]:
     """The rows of a statement, by the columns' names in lower case. Raises what pymysql raises."""
     with asked.cursor() as cursor:
         cursor.execute(sql)
+        if cursor.rowcount > MOST_ROWS:
+            raise Unavailable(f"the server's answer has more than {MOST_ROWS:,} rows")
         names = [column[0].lower() for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@contextlib.contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Turn what an odd answer leads to inside the block into Unavailable: values of other types,
+    columns and rows that are not there."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        odd = f"{type(error).__name__}: {error}"[:_MOST_WORDS]
+        raise Unavailable(f"{what}: the server's answer cannot be understood ({odd})") from error
 
 
 def question(asked: Connection[Any], table: Table, database: str) -> Question:
@@ -112,11 +132,13 @@ def missing(lack: Unavailable) -> dict[str, str | None]:
 
 
 def plain(value: object) -> Any:
-    """A value of the server as JSON has it."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", errors="replace")
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return str(value)
+    """A value of the server as JSON has it; None for a number that no server counts to."""
+    if isinstance(value, Decimal | int | float):
+        known = number(value)
+        if known is None or not isinstance(value, Decimal):
+            return known
+        return int(known) if known == int(known) else known
+    if value is None:
+        return None
+    text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+    return text[:_MOST_CHARS]

@@ -39,11 +39,16 @@ class Teller:
         self._observable = family.observable
         self._sessions = self._question("sessions")
         self._threads = self._question("threads")
-        (handling,) = questions.rows(session, self._observable.thread_handling)
-        self.has_pool = "pool" in str(*handling.values())
+        with questions.understood("threads of the server"):
+            (handling,) = questions.rows(session, self._observable.thread_handling)
+            self.has_pool = "pool" in str(*handling.values())
 
     def kinds(self) -> dict[int, str]:
         """The kinds of threads now, by the operating system's ids, as far as the server tells."""
+        with questions.understood("threads of the server"):
+            return self._kinds()
+
+    def _kinds(self) -> dict[int, str]:
         sessions = self._rows(self._sessions)
         threads = self._rows(self._threads)
         self.tells_sessions |= bool(sessions or threads)

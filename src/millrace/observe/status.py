@@ -10,6 +10,7 @@ and bytes that their answers take (``Handler_``, ``Created_tmp_``, ``Bytes_``): 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ COST = (
     "list once a second at most, 20 times in all; each look at the process list keeps sessions "
     "from being opened and closed for some microseconds. Two sessions stay open."
 )
+
+# Names of MySQL have 64 characters at most; no server has 2,000 variables.
+_MOST_CHARS = 128
+_MOST_NAMES = 10_000
 
 _EVERY_STATEMENT = ("Questions", "Queries")
 
@@ -101,13 +106,18 @@ class _StatusObserver:
         try:
             sql = questions.question(self._session, table, database).sql
             if not may_be_silent:
-                refuse_silent(table.name, questions.rows(self._session, sql))
+                with questions.understood(table.name):
+                    refuse_silent(table.name, questions.rows(self._session, sql))
         except Unavailable as lack:
             self._missing.append(lack)
             return None
         return sql
 
     def _look(self) -> Look:
+        with questions.understood("what the server counts"):
+            return self._counted()
+
+    def _counted(self) -> Look:
         status = questions.rows(self._session, self._asked_of.status)
         metrics: Iterable[Row] = ()
         if self._metrics_sql is not None:
@@ -120,13 +130,23 @@ class _StatusObserver:
 
 def status_in(rows: Iterable[Row]) -> dict[str, Number]:
     """The status variables that are numbers."""
-    values = {str(row["variable_name"]): number(row["value"]) for row in rows}
-    return {name: value for name, value in values.items() if value is not None}
+    return _numbers((row["variable_name"], row["value"]) for row in rows)
 
 
 def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
     """The metrics that are on."""
-    return {str(row["name"]): int(row["count"]) for row in rows if _is_on(row["enabled"])}
+    return _numbers((row["name"], row["count"]) for row in rows if _is_on(row["enabled"]))
+
+
+def _numbers(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
+    """The values that are numbers and have a name of their own."""
+    found = {
+        name: value
+        for name, text in values
+        if isinstance(name, str) and len(name) <= _MOST_CHARS
+        if (value := number(text)) is not None
+    }
+    return dict(itertools.islice(found.items(), _MOST_NAMES))
 
 
 def refuse_silent(name: str, rows: Collection[Row]) -> None:
@@ -147,7 +167,7 @@ def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
     found: dict[str, Number] = {}
     for row in rows:
         for name, value in row.items():
-            found[f"INNODB_CMP.{name}"] = found.get(f"INNODB_CMP.{name}", 0) + int(value)
+            found[f"INNODB_CMP.{name}"] = found.get(f"INNODB_CMP.{name}", 0) + (number(value) or 0)
     return found
 
 

@@ -178,7 +178,7 @@ class ThreadWatch:
             return
         try:
             told = self._teller.kinds()
-        except pymysql.MySQLError:
+        except (Unavailable, pymysql.MySQLError):
             self._teller = None
             return
         self._tells_sessions = self._teller.tells_sessions

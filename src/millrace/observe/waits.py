@@ -86,6 +86,10 @@ class _WaitsObserver:
         self._looks.append(self._look())
 
     def told(self) -> Mapping[str, Any]:
+        with questions.understood("the Performance Schema"):
+            return self._summed()
+
+    def _summed(self) -> Mapping[str, Any]:
         before, after = self._looks
         deltas = {name: deltas_of(before[name], after[name]) for name in after}
         statements, lost = statements_of(deltas, tells_cpu=self._summaries.tells_cpu)
@@ -106,10 +110,11 @@ class _WaitsObserver:
         self._opened.close()
 
     def _look(self) -> Snapshot:
-        return {
-            name: by_key(questions.rows(self._session, question.sql), _COUNTERS)
-            for name, question in self._summaries.questions.items()
-        }
+        with questions.understood("the Performance Schema"):
+            return {
+                name: by_key(questions.rows(self._session, question.sql), _COUNTERS)
+                for name, question in self._summaries.questions.items()
+            }
 
     def _lacks(self) -> Iterable[Unavailable]:
         """What is not told and why, the same reason once."""
@@ -131,7 +136,11 @@ def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
 def events_of(deltas: Iterable[Row]) -> list[dict[str, Any]]:
     """Waits or stages, those first that took the longest."""
     events = [
-        {"name": row["key"], "count": row["count"], "wait_s": row["wait"] / _PICOSECONDS}
+        {
+            "name": questions.plain(row["key"]),
+            "count": row["count"],
+            "wait_s": row["wait"] / _PICOSECONDS,
+        }
         for row in deltas
     ]
     return _longest(events)

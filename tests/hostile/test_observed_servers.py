@@ -1,0 +1,125 @@
+"""What observers make of a server that answers oddly: a note, and a document that can be kept."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import pymysql
+import pytest
+
+from millrace.observe import plans, questions, status, waits
+from millrace.observe.collecting import Window, collecting
+from millrace.observe.model import Target, Unavailable
+from millrace.observe.server_threads import Teller
+from millrace.servers import families
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.model import AttachedServer
+from millrace.store import checked, observations
+from millrace.store.observed_documents import Observations
+from tests.hostile.mysql_server import (
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    TEXT,
+    WHOLE,
+    Answer,
+    answers,
+    rows,
+    says,
+    serving,
+)
+
+_OBSERVERS = {each.NAME: each.observer for each in (plans, waits, status)}
+_BEGIN, _END = (
+    {"type": "mark", "phase": "measure", "mark": f"measure_{edge}"} for edge in ("started", "ended")
+)
+_TABLES = families.get("mysql").observable.tables.values()
+_SHOWN = {
+    "SHOW GLOBAL STATUS": ("Variable_name", "Value"),
+    "SHOW PROCESSLIST": ("Id", "User", "Host", "db", "Command", "Time", "State", "Info"),
+}
+
+
+def _columns(sql: str) -> Sequence[str]:
+    """Return the columns that a statement asks for."""
+    if sql.startswith("SELECT *"):
+        names = (name for table in _TABLES for known in table.columns.values() for name in known)
+        return sorted(set(names))
+    return _SHOWN.get(sql) or re.findall(r"AS `(\w+)`", sql) or ["c"]
+
+
+def _filled(cell: Callable[[str], bytes | None], kind: int = TEXT, n_rows: int = 2) -> Answer:
+    """Answer with the columns that are asked for and the same in all cells of a column."""
+
+    def answer(sql: str) -> Iterable[bytes]:
+        if sql.upper().startswith("SET "):
+            return says()(sql)
+        names = _columns(sql)
+        return rows(names, *[[cell(name) for name in names]] * n_rows, kind=kind)
+
+    return answer
+
+
+def _growing(step: int, kind: int = TEXT) -> Answer:
+    """Answer with switches that are on, a name, and numbers that are others at each look."""
+    looks = itertools.count(1)
+    words = {"enabled": b"YES", "timed": b"YES", "name": b"wait/io/file", "key": b"k", "text": b"t"}
+
+    def cell(name: str) -> bytes:
+        known = words | {"variable_name": b"Questions"}
+        return known.get(name.lower(), str(next(looks) * step).encode())
+
+    return _filled(cell, kind)
+
+
+_ODD = {
+    "no rows": _filled(lambda _: b"1", n_rows=0),
+    "nulls": _filled(lambda _: None),
+    "empty": _filled(lambda _: b""),
+    "words": _filled(lambda _: b"x"),
+    "not UTF-8": _filled(lambda _: b"\xff\xfe"),
+    "dates": _filled(lambda _: b"0000-99-99", DATE),
+    "NaN": _filled(lambda _: b"nan", DOUBLE),
+    "infinity": _filled(lambda _: b"-inf", DOUBLE),
+    "no decimal": _filled(lambda _: b"NaN", DECIMAL),
+    "endless decimal": _filled(lambda _: b"1E+1000000", DECIMAL),
+    "no whole number": _filled(lambda _: b"1.5", WHOLE),
+    "5,000 digits": _filled(lambda _: b"9" * 5000),
+    "4,000 digits as a number": _filled(lambda _: b"9" * 4000, WHOLE),
+    "a long text": _filled(lambda _: b"n" * 500_000),
+    "negative and falling": _growing(-1),
+    "growing": _growing(1),
+    "growing whole numbers": _growing(1, WHOLE),
+    "growing beyond all bounds": _growing(10**40),
+    "one other column": lambda sql: rows(["x"], [b"1"], [b"2"]),
+    "too few cells": answers(b"1", n_columns=3),
+    "no result": says(b"\x00\x00\x00\x02\x00\x00\x00"),
+    "an error": says(b"\xff\x51\x04#HY000no"),
+    "an unknown error": says(b"\xff"),
+}
+
+
+@pytest.mark.parametrize("odd", _ODD)
+def test_an_odd_answer_is_a_note_and_the_rest_can_be_kept(odd: str) -> None:
+    with serving(_ODD[odd]) as server:
+        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        target = Target(instance, None, None, "test", {"one": "SELECT 1"}, limit_s=20)
+        window = Window("measure", "measure", drives=True)
+        with collecting(_OBSERVERS, list(_OBSERVERS), target, window) as collector:
+            for event in (_BEGIN, _END):
+                collector.see(event)
+            document = collector.document()
+        with contextlib.suppress(Unavailable, pymysql.MySQLError):
+            session = questions.session(target)
+            with contextlib.closing(session):
+                kinds = Teller(session, families.get("mysql")).kinds()
+                assert all(isinstance(kind, str) for kind in kinds.values())
+    missing = {lack["observer"] for lack in document["missing"]}
+    assert missing | set(document["observers"]) == set(_OBSERVERS)
+    text = json.dumps(document, allow_nan=False)
+    assert len(text) < 20 << 20
+    checked.document(observations.KIND, Observations, json.loads(text))
