@@ -117,7 +117,7 @@ def _is_write(child: int) -> bool:
     if info.op != _ENTRY or info.number not in _WRITES[platform.machine()]:
         return False
     # By single bytes SQLite gives its shared memory a size; a kill there leaves nothing.
-    return info.number != _PWRITE[platform.machine()] or info.arguments[2] > 1
+    return bool(info.number != _PWRITE[platform.machine()] or info.arguments[2] > 1)
 
 
 def _ptrace(request: int, child: int, address: int, data: int) -> None:
