@@ -19,10 +19,11 @@ VERIFYING: tuple[TlsMode, ...] = ("verify-ca", "verify-identity")
 class Tls:
     """How sessions with a server are encrypted, in the words of MySQL's own clients.
 
-    ``required`` takes any certificate, ``verify-ca`` one that an authority in ``ca`` (a PEM file;
-    None: those that this host trusts) has signed, ``verify-identity`` one that is made out to the
-    host, too. ``allow_unverified`` gives the password itself to a server that nothing verifies: in
-    clear inside unverified TLS, or encrypted with a key that the server sends.
+    ``required`` takes any certificate, ``verify-ca`` one that an authority in ``ca`` (a PEM file)
+    has signed, ``verify-identity`` one that is made out to the host, too; without ``ca`` it takes
+    the authorities that this host trusts. ``allow_unverified`` gives the password itself to a
+    server that nothing verifies: in clear inside unverified TLS, or encrypted with a key that the
+    server sends.
     """
 
     mode: TlsMode = "disabled"

@@ -52,18 +52,18 @@ def with_tls(login: Login, made: Certificates) -> Login:
     return Login(login.plugin, login.wants, context)
 
 
-def ask_from_python(server: HostileServer, asked: str) -> None:
-    dsn = f"mysql://root:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/{asked}"
+def ask_from_python(server: HostileServer, asked: str, host: str = "127.0.0.1") -> None:
+    dsn = f"mysql://root:{PASSWORD.replace(' ', '%20')}@{host}:{server.port}/{asked}"
     AttachedInstance(AttachedServer("theirs", "mysql", dsn)).version()
 
 
-def ask_from_the_load_generator(server: HostileServer, asked: str) -> None:
+def ask_from_the_load_generator(server: HostileServer, asked: str, host: str = "127.0.0.1") -> None:
     words = dict(each.split("=") for each in asked.removeprefix("?").split("&") if each)
     ca = Path(words["ca"]) if "ca" in words else None
     connection = Connection(
         "root",
         PASSWORD,
-        host="127.0.0.1",
+        host=host,
         port=server.port,
         tls=LoadTls(words["tls"], ca) if "tls" in words else None,  # type: ignore[arg-type]
         allow_unverified=words.get("allow-unverified") == "yes",
@@ -71,7 +71,7 @@ def ask_from_the_load_generator(server: HostileServer, asked: str) -> None:
     client.run(RunSpec(connection, (), (Statement("ask", ("SELECT VERSION()",), 20),)), limit_s=30)
 
 
-Ask = Callable[[HostileServer, str], None]
+Ask = Callable[..., None]
 both = pytest.mark.parametrize("ask", [ask_from_python, ask_from_the_load_generator])
 
 
@@ -121,9 +121,24 @@ def test_a_server_with_a_strangers_certificate_gets_nothing(
     ask: Ask, mode: str, made: Certificates
 ) -> None:
     login = with_tls(Login(), made)
-    with serving(answers(b"8.0.33"), login) as server, pytest.raises(TrialFailed):
+    with (
+        serving(answers(b"8.0.33"), login) as server,
+        pytest.raises(TrialFailed, match="name the file of the authority that signed it"),
+    ):
         ask(server, f"?tls={mode}&ca={made.stranger}")
     assert server.logins == []
+
+
+@both
+def test_a_server_with_the_certificate_of_another_host_gets_nothing(
+    ask: Ask, made: Certificates
+) -> None:
+    login = with_tls(Login(), made)
+    with serving(answers(b"8.0.33"), login) as server:
+        with pytest.raises(TrialFailed, match="is made out to another name"):
+            ask(server, f"?tls=verify-identity&ca={made.authority}", "localhost")
+        assert server.logins == []
+        ask(server, f"?tls=verify-ca&ca={made.authority}", "localhost")
 
 
 @both
@@ -132,7 +147,10 @@ def test_a_server_that_has_lost_its_tls_gets_nothing(
     ask: Ask, mode: str, made: Certificates
 ) -> None:
     ca = "" if mode == "required" else f"&ca={made.authority}"
-    with serving(answers(b"8.0.33")) as server, pytest.raises(TrialFailed):
+    with (
+        serving(answers(b"8.0.33")) as server,
+        pytest.raises(TrialFailed, match=r"offers none: .*certificate"),
+    ):
         ask(server, f"?tls={mode}{ca}")
     assert server.logins == []
 
@@ -149,6 +167,7 @@ def test_a_proof_is_enough_for_most() -> None:
     [
         ("?tls=on", "its tls is 'on'"),
         ("?tls=required&ca=/ca.pem", "its ca verifies with tls=verify-ca or tls=verify-identity"),
+        ("?tls=verify-ca", "its tls=verify-ca needs ca=PATH"),
         ("?tls=verify-ca&ca=ca.pem", "its ca is not an absolute path"),
         ("?allow-unverified=true", "neither yes nor no"),
         ("?ssl=1", "the unknown part 'ssl'"),

@@ -9,7 +9,7 @@ mod read;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -209,12 +209,16 @@ impl RawConnection {
                 ));
             }
         };
+        let tls = match self.tls {
+            Some(tls) => tls.check()?,
+            None => made_tls(TlsMode::default_for(&address), None)?,
+        };
         Ok(Login {
             address,
             user: self.user,
             password: self.password,
             database: self.database,
-            tls: self.tls.map_or_else(|| Ok(Tls::default()), RawTls::check)?,
+            tls,
             allow_unverified: self.allow_unverified,
         })
     }
@@ -228,7 +232,10 @@ impl RawTls {
                 "has a meaning in the modes verify-ca and verify-identity only",
             ));
         }
-        Tls::new(self.mode, self.ca.as_deref())
-            .map_err(|error| Mistake::new("connection.tls.ca", error.to_string()))
+        made_tls(self.mode, self.ca.as_deref())
     }
+}
+
+fn made_tls(mode: TlsMode, ca: Option<&Path>) -> Result<Tls, Mistake> {
+    Tls::new(mode, ca).map_err(|error| Mistake::new("connection.tls.ca", error.to_string()))
 }

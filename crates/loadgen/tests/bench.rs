@@ -31,7 +31,7 @@ fn refused(options: &[&str]) -> String {
 
 #[test]
 fn every_mistake_in_the_options_is_named() {
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["--time", "0"], "--time 0 without --events"),
         (&["--time=-1"], "expected seconds"),
         (&["--threads", "0"], "'--threads <N>'"),
@@ -50,6 +50,10 @@ fn every_mistake_in_the_options_is_named() {
         (
             &["--tls-ca", "/ca.pem"],
             "--tls=verify-ca or --tls=verify-identity only",
+        ),
+        (
+            &["--mysql-ssl=verify_ca"],
+            "--tls-ca: verify-ca needs a file",
         ),
         (
             &["--mysql-ssl=verify_ca", "--tls-ca", "/absent/ca.pem"],

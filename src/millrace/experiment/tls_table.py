@@ -41,6 +41,8 @@ def _tls(found: Mistakes, where: str, name: str, raw: object, attached: Collecti
 
 def _ca(found: Mistakes, where: str, ca: object, mode: str) -> Path | None:
     if ca is None:
+        if mode == "verify-ca":
+            found.add(where, "is missing", "a path, which mode verify-ca needs")
         return None
     path = Path(ca) if isinstance(ca, str) else Path()
     if not path.is_absolute():

@@ -20,8 +20,8 @@ VERSION = 2
 @dataclass(frozen=True)
 class Tls:
     """How a connection is encrypted: ``required`` verifies nothing, ``verify-ca`` the certificate
-    against ``ca`` (a PEM file; None: the authorities that this host trusts), and
-    ``verify-identity`` the host's name too."""
+    against ``ca`` (a PEM file), and ``verify-identity`` the host's name too; without ``ca`` it
+    takes the authorities that this host trusts."""
 
     mode: TlsMode
     ca: Path | None = None
@@ -31,6 +31,7 @@ class Tls:
 class Connection:
     """Where and as whom to log in: either ``socket``, or ``host`` and ``port``.
 
+    Without ``tls`` the load generator verifies hosts other than this one.
     ``allow_unverified`` gives the password to a server that no verified TLS shows to be the right
     one, where it wants more than a proof.
     """

@@ -114,12 +114,12 @@ class AttachedServerTrial:
             allow_unverified=attached.tls.allow_unverified,
         )
 
-    def _tls(self) -> Tls | None:
+    def _tls(self) -> Tls:
         """As the address says; where that has no TLS, the experiment may want it."""
         tls = self._attached.tls
-        if tls.mode != "disabled":
-            return Tls(tls.mode, tls.ca)
-        return Tls("required") if self.given.work.values.get("tls") else None
+        if tls.mode == "disabled" and self.given.work.values.get("tls"):
+            return Tls("required")
+        return Tls(tls.mode, tls.ca)
 
     def _drop(self, _limit_s: float) -> None:
         self._attached.query(f"DROP DATABASE IF EXISTS {database_name(self.given.name)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 from pymysql.connections import Connection
+from pymysql.constants import CR
 
 from millrace.errors import TrialFailed
 from millrace.shown_text import shown_line
@@ -24,6 +26,9 @@ MOST_ANSWER_BYTES = 64 << 20
 # with (sha256_password, caching_sha2_password).
 _PROVING = ("mysql_native_password", "caching_sha2_password", "client_ed25519")
 _KEY_REQUESTS = (b"\x01", b"\x02")
+
+# OpenSSL's numbers for a certificate of another host, by name and by IP address.
+_OTHER_NAME = (62, 64)
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,12 @@ class _Session(_Connection):
 
     def connect(self, sock: Any = None) -> None:
         with _oddities_as_errors():
-            super().connect(sock)
+            try:
+                super().connect(sock)
+            except pymysql.OperationalError as error:
+                if (failure := _tls_failure(error)) is not None:
+                    raise failure from error
+                raise
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         self._n_bytes_read = 0
@@ -165,6 +175,32 @@ def _unverified(wish: str) -> pymysql.OperationalError:
         "(tls=verify-identity, with ca=FILE where this host does not trust its authority), connect "
         "by its socket, or say allow-unverified=yes in the address"
     )
+
+
+def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | None:
+    """Return what a failure to begin TLS means and what to do about it, None for another failure.
+
+    The words are those of the load generator.
+    """
+    cause = getattr(error, "original_exception", None)
+    if error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
+        meaning = (
+            "the server offers none: give it a certificate (ssl_cert, ssl_key), or use tls=disabled"
+        )
+    elif isinstance(cause, ssl.SSLCertVerificationError):
+        meaning = (
+            "the certificate is made out to another name: connect by that name, or use "
+            "tls=verify-ca with the authority's file"
+            if cause.verify_code in _OTHER_NAME
+            else "the certificate cannot be trusted: name the file of the authority that signed it "
+            "(ca=FILE), or use tls=required"
+        )
+        meaning += f" ({cause.verify_message})"
+    elif isinstance(cause, ssl.SSLError):
+        meaning = f"the handshake failed: {cause.reason or cause}"
+    else:
+        return None
+    return pymysql.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"TLS: {meaning}")
 
 
 @contextlib.contextmanager

@@ -154,6 +154,8 @@ def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> 
     if allowed not in ("yes", "no"):
         raise _bad_dsn(server, f"its allow-unverified is {allowed!r}, neither yes nor no")
     tls = Tls(mode, _path(server, asked, "ca"), allowed == "yes")
+    if tls.mode == "verify-ca" and tls.ca is None:
+        raise _bad_dsn(server, "its tls=verify-ca needs ca=PATH (or use tls=verify-identity)")
     if tls.ca is not None and not tls.verifies:
         raise _bad_dsn(server, f"its ca verifies with tls={' or tls='.join(VERIFYING)} only")
     return tls

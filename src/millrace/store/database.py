@@ -228,7 +228,11 @@ def _require_current(path: Path, uri: str) -> None:
     if revision == HEAD:
         return
     if revision is None:
-        raise UserError(f"{path}: holds no results store; the file is empty")
+        raise UserError(
+            f"{path}: holds no results store; the file is empty",
+            remedy="the next `millrace run` or `millrace results import` makes one there, as when "
+            "it was ended before; or name another with --store PATH",
+        )
     from millrace.store import migrations  # noqa: PLC0415
 
     if revision not in migrations.revisions():

@@ -43,6 +43,7 @@ def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) ->
         ("", "tls.staging.mode", "is missing"),
         ('mode = "on"', "tls.staging.mode", '"on" is no mode'),
         ('mode = "required"\nca = "/ca.pem"', "tls.staging.ca", "verifies nothing"),
+        ('mode = "verify-ca"', "tls.staging.ca", "is missing"),
         ('mode = "verify-ca"\nca = "ca.pem"', "tls.staging.ca", "no absolute path|not an absolute"),
         ('mode = "verify-ca"\nca = 3', "tls.staging.ca", "not an absolute"),
         (

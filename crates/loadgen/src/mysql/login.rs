@@ -116,7 +116,7 @@ fn send_password(
         return Err(ClientError::Authentication(
             "the server wants the password itself, and nothing shows that it is the right server: \
              verify it by TLS (verify-identity, with its authority's certificate), connect by its \
-             socket, or allow an unverified server"
+             socket, or allow it (allow_unverified, --allow-unverified)"
                 .to_owned(),
         ));
     }

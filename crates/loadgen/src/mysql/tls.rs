@@ -33,6 +33,17 @@ pub enum TlsMode {
     VerifyIdentity,
 }
 
+impl TlsMode {
+    /// Returns the mode for an address that names none: servers on other hosts are verified.
+    pub fn default_for(address: &Address) -> Self {
+        if address.is_this_host() {
+            Self::Disabled
+        } else {
+            Self::VerifyIdentity
+        }
+    }
+}
+
 /// The TLS settings of connections; made once, shared by all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
@@ -44,6 +55,11 @@ pub struct Tls {
 /// Settings that cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsMistake {
+    #[error(
+        "verify-ca needs a file of authorities: those that this host trusts certify the servers \
+         of anybody, and verify-ca does not look at the name"
+    )]
+    AnybodysAuthority,
     #[error("this host trusts no certificate authorities: name a file with that of the server")]
     NoAuthority,
     #[error("{} cannot be read as certificates in PEM form: {problem}", path.display())]
@@ -59,8 +75,8 @@ impl PartialEq for Tls {
 impl Eq for Tls {}
 
 impl Tls {
-    /// Reads the authority's certificates (PEM) for the two verifying modes; without a file, those
-    /// that this host trusts.
+    /// Reads the authority's certificates (PEM) for the two verifying modes. Without a file,
+    /// verify-identity takes those that this host trusts.
     pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsMistake> {
         let provider = Arc::new(ring::default_provider());
         let config = match mode {
@@ -69,6 +85,9 @@ impl Tls {
             TlsMode::VerifyCa | TlsMode::VerifyIdentity => {
                 let by_web_pki = match authority {
                     Some(path) => web_pki_verifier(path, &provider)?,
+                    None if mode == TlsMode::VerifyCa => {
+                        return Err(TlsMistake::AnybodysAuthority);
+                    }
                     None => host_verifier(&provider)?,
                 };
                 Some(config(
@@ -268,9 +287,35 @@ mod tests {
         };
         assert_eq!(made(TlsMode::Disabled), (false, false));
         assert_eq!(made(TlsMode::Required), (true, false));
-        for mode in [TlsMode::VerifyCa, TlsMode::VerifyIdentity] {
-            assert_eq!(made(mode), (true, true));
+        assert_eq!(made(TlsMode::VerifyIdentity), (true, true));
+    }
+
+    #[test]
+    fn authorities_that_certify_anybody_do_not_verify_without_the_name() {
+        let mistake = Tls::new(TlsMode::VerifyCa, None).unwrap_err().to_string();
+        assert!(mistake.contains("verify-ca needs a file"), "{mistake}");
+    }
+
+    #[test]
+    fn servers_on_other_hosts_are_verified_by_default() {
+        let default = |host: &str| {
+            let host = host.to_owned();
+            TlsMode::default_for(&Address::Tcp { host, port: 1 })
+        };
+        for here in ["localhost", "127.0.0.1", "127.1.2.3", "::1"] {
+            assert_eq!(default(here), TlsMode::Disabled, "{here}");
         }
+        for elsewhere in [
+            "db.test",
+            "192.0.2.1",
+            "localhost.db.test",
+            "::2",
+            "0.0.0.0",
+        ] {
+            assert_eq!(default(elsewhere), TlsMode::VerifyIdentity, "{elsewhere}");
+        }
+        let socket = Address::Socket("/run/s".into());
+        assert_eq!(TlsMode::default_for(&socket), TlsMode::Disabled);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Sockets that never wait past a time limit or a request to stop.
 
 use std::io::{self, ErrorKind, IoSlice};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +24,18 @@ const TICK: Duration = Duration::from_millis(100);
 pub enum Address {
     Socket(PathBuf),
     Tcp { host: String, port: u16 },
+}
+
+impl Address {
+    /// True where what is sent stays on this host, whatever a resolver says.
+    pub fn is_this_host(&self) -> bool {
+        match self {
+            Self::Socket(_) => true,
+            Self::Tcp { host, .. } => {
+                host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for Address {

@@ -149,6 +149,24 @@ fn encrypted_connections() {
     assert_eq!(tls(json!({"mode": "required"})), Ok(true));
 }
 
+#[test]
+fn connections_to_other_hosts_are_verified_unless_the_specification_says_otherwise() {
+    let mode = |host: &str, tls: Json| {
+        let mut spec = good();
+        spec["connection"] = json!({"host": host, "port": 3306, "user": "me", "tls": tls});
+        match parse(&spec) {
+            Ok(spec) => spec.connection.tls.verifies(),
+            // This host may trust nobody.
+            Err(mistake) => mistake
+                .to_string()
+                .contains("trusts no certificate authorities"),
+        }
+    };
+    assert!(mode("db.test", Json::Null));
+    assert!(!mode("db.test", json!({"mode": "disabled"})));
+    assert!(!mode("127.0.0.1", Json::Null));
+}
+
 type Change = fn(&mut Json);
 
 fn assert_mistakes(cases: &[(Change, &str)]) {
@@ -185,6 +203,10 @@ fn every_mistake_at_the_top_names_its_key() {
         (
             |s| s["connection"]["tls"] = json!({"mode": "on"}),
             "connection.tls.mode: unknown variant `on`",
+        ),
+        (
+            |s| s["connection"]["tls"] = json!({"mode": "verify-ca", "ca": null}),
+            "connection.tls.ca: verify-ca needs a file",
         ),
         (
             |s| s["connection"]["tls"] = json!({"mode": "verify-ca", "ca": "/absent.pem"}),

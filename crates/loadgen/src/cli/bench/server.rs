@@ -1,6 +1,5 @@
 //! Which server to measure, and how to log in.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -58,8 +57,8 @@ pub struct ServerOptions {
           num_args = 0..=1, default_missing_value = "required",
           require_equals = true, ignore_case = true)]
     tls: Option<TlsChoice>,
-    /// PEM file with the authorities that the server's certificate is verified against [default:
-    /// those that this host trusts]
+    /// PEM file with the authorities that the server's certificate is verified against; verify-ca
+    /// needs it [default: those that this host trusts]
     #[arg(long, visible_alias = "mysql-ssl-ca", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     /// Give the password to a server that nothing verifies: by the key that it sends, or inside TLS
@@ -82,12 +81,19 @@ enum TlsChoice {
 
 impl ServerOptions {
     pub fn login(&self) -> Result<Login, Problem> {
+        let address = match &self.socket {
+            Some(path) => Address::Socket(path.clone()),
+            None => Address::Tcp {
+                host: self.host.clone(),
+                port: self.port,
+            },
+        };
         let mode = match self.tls {
-            None if self.is_this_host() => TlsMode::Disabled,
+            None => TlsMode::default_for(&address),
             Some(TlsChoice::Disabled) => TlsMode::Disabled,
             Some(TlsChoice::Required) => TlsMode::Required,
             Some(TlsChoice::VerifyCa) => TlsMode::VerifyCa,
-            None | Some(TlsChoice::VerifyIdentity) => TlsMode::VerifyIdentity,
+            Some(TlsChoice::VerifyIdentity) => TlsMode::VerifyIdentity,
         };
         if matches!(mode, TlsMode::Disabled | TlsMode::Required) && self.tls_ca.is_some() {
             return Err(user_mistake(
@@ -96,13 +102,6 @@ impl ServerOptions {
         }
         let tls = Tls::new(mode, self.tls_ca.as_deref())
             .map_err(|error| user_mistake(format!("--tls-ca: {error}")))?;
-        let address = match &self.socket {
-            Some(path) => Address::Socket(path.clone()),
-            None => Address::Tcp {
-                host: self.host.clone(),
-                port: self.port,
-            },
-        };
         Ok(Login {
             address,
             user: self.user.clone(),
@@ -111,10 +110,5 @@ impl ServerOptions {
             tls,
             allow_unverified: self.allow_unverified,
         })
-    }
-
-    fn is_this_host(&self) -> bool {
-        let loopback = || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-        self.socket.is_some() || self.host == "localhost" || loopback()
     }
 }
