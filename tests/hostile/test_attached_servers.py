@@ -89,3 +89,14 @@ def test_a_result_that_nothing_can_hold_is_a_failed_trial() -> None:
         spec = RunSpec(connection, session=(), phases=(Statement("ask", ["SELECT 1"], limit_s=20),))
         with pytest.raises(LoadFailed, match="reported what cannot be kept: a whole number"):
             run(spec, limit_s=30)
+
+
+def test_words_of_several_lines_are_shown_on_one() -> None:
+    with serving(answers(b"8.0\n\x1b[2Jtheirs  9.9")) as server:
+        attached = AttachedServer("theirs", "mysql", server.address)
+        assert AttachedInstance(attached).version() == r"8.0\n\x1b[2Jtheirs  9.9"
+    with (
+        serving(says(b"\xff\x51\x04#HY000no\n\x1b[2Jyes")) as server,
+        pytest.raises(TrialFailed, match=r"no\\n\\x1b\[2Jyes \(error 1105\)"),
+    ):
+        AttachedInstance(AttachedServer("theirs", "mysql", server.address)).version()

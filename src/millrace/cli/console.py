@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.errors import MillraceError
-from millrace.shown_text import shown, shown_json
+from millrace.shown_text import shown, shown_json, shown_line
 
 # A pipe or a file has no width: prose gets a readable one, tables what they need (print_table).
 _PROSE_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
@@ -84,9 +84,17 @@ def print_json(value: Any) -> None:
     echo(shown_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
-def plain_table(*headings: str) -> Table:
+class LineTable(Table):
+    """A table of which each row is a line: line ends in the text of a cell are shown as such."""
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        lines = (shown_line(cell) if isinstance(cell, str) else cell for cell in cells)
+        super().add_row(*lines, **options)
+
+
+def plain_table(*headings: str) -> LineTable:
     """A table without lines; the first column, the name of a thing, is never broken."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = LineTable(box=None, pad_edge=False, header_style="bold")
     for position, heading in enumerate(headings):
         table.add_column(heading, overflow="fold", no_wrap=position == 0)
     return table

@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 from rich.markup import escape
-from rich.table import Table
 
 from millrace import paths
-from millrace.cli.console import err, out, print_json, print_table
+from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.store_option import store_option
 from millrace.durations import in_words
@@ -110,8 +109,8 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
     out.print()
 
 
-def _trial_table(plan: Plan, varied: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _trial_table(plan: Plan, varied: Sequence[str]) -> LineTable:
+    table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("trial", "block"):
         table.add_column(heading, justify="right")
     sides = ("CPUs",) if plan.experiment.side_by_side else ()

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
-from millrace.cli.console import err, out, print_json, print_table
+from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
@@ -44,7 +43,7 @@ def list_(store: Path, as_json: bool) -> None:
     if not runs:
         err.print(f"{store} holds no runs yet", markup=False)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("id", "name", "scale", "created", "host"):
         table.add_column(heading, no_wrap=True)
     for heading in ("finished", "failed", "open"):

@@ -18,10 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
-from millrace.cli.console import err, plain_table, print_json, print_table
+from millrace.cli.console import LineTable, err, plain_table, print_json, print_table
 from millrace.cli.quiet_host import quiet_host
 from millrace.errors import TrialFailed, UserError
 from millrace.servers import added, attached, catalogue, families, install, served, suites
@@ -112,7 +111,7 @@ def show_command(name: str, as_json: bool) -> None:
     if as_json:
         print_json(data)
         return
-    table = Table.grid(padding=(0, 2))
+    table = LineTable.grid(padding=(0, 2))
     for key, value in data.items():
         if (key == "note" and value is None) or (key == "changed_files" and not value):
             continue

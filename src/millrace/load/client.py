@@ -35,6 +35,7 @@ from millrace.load.results import (
 )
 from millrace.load.spec import RunSpec
 from millrace.load.statements import statements
+from millrace.shown_text import shown_line
 
 __all__ = [
     "ClientUsage",
@@ -189,7 +190,7 @@ def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:
 
 
 def _describe(error: Event) -> str:
-    text = f"{error['phase']}: {error['message']}"
+    text = f"{error['phase']}: {shown_line(error['message'])}"
     if error["code"] is not None:
         text += f" (error {error['code']}, SQLSTATE {error['sqlstate']})"
     return text

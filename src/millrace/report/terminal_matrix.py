@@ -11,7 +11,7 @@ from rich.text import Text
 
 from millrace.report.formatting import GLYPHS
 from millrace.report.matrix import Cell, Matrix, MatrixColumn
-from millrace.shown_text import shown
+from millrace.shown_text import shown_line
 
 STYLES = {
     "regression": "bold red",
@@ -42,7 +42,7 @@ def draw_matrix(matrix: Matrix, console: Console) -> None:
 
 def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    drawn.add_column(shown(matrix.corner), no_wrap=True, vertical="bottom")
+    drawn.add_column(shown_line(matrix.corner), no_wrap=True, vertical="bottom")
     for number in kept:
         drawn.add_column(
             _head(matrix.columns[number]), justify="right", no_wrap=True, vertical="bottom"
@@ -50,15 +50,17 @@ def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
     for section in matrix.sections:
         if section.heading:
             drawn.add_section()
-            drawn.add_row(Text(shown(section.heading), style="bold"), *("" for _ in kept))
+            drawn.add_row(Text(shown_line(section.heading), style="bold"), *("" for _ in kept))
         for row in section.rows:
-            drawn.add_row(Text(shown(row.label)), *(_cell(row.cells[number]) for number in kept))
+            drawn.add_row(
+                Text(shown_line(row.label)), *(_cell(row.cells[number]) for number in kept)
+            )
     return drawn
 
 
 def _head(column: MatrixColumn) -> Text:
     """The server's name in two lines, family and version; below the base's its unit."""
-    lines = shown(column.label).split("-", 1)
+    lines = shown_line(column.label).split("-", 1)
     return Text("\n".join([*lines, column.unit] if column.unit else lines))
 
 

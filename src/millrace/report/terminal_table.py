@@ -13,7 +13,7 @@ from rich.text import Text
 
 from millrace.report.tables import Row, Section, Table
 from millrace.report.terminal_matrix import STYLES
-from millrace.shown_text import shown
+from millrace.shown_text import shown_line
 
 _STYLES = {**STYLES, "more": "bold red", "less": "bold green"}
 HEAD = 8  # characters of a line of a head that is broken into several
@@ -59,12 +59,15 @@ def _draw(
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number in kept:
         column = table.columns[number]
-        cells = [shown(row.cells[number]) for section in table.sections for row in section.rows]
+        cells = [
+            shown_line(row.cells[number]) for section in table.sections for row in section.rows
+        ]
         if number == kept[0]:
-            cells += [shown(section.heading) for section in table.sections]
+            cells += [shown_line(section.heading) for section in table.sections]
+        title = shown_line(column.title)
         whole = not any(breaks(cell) for cell in cells)
         drawn.add_column(
-            Text("\n".join(_stack(shown(column.title))) if stacked else shown(column.title)),
+            Text("\n".join(_stack(title)) if stacked else title),
             justify="right" if column.numeric else "left",
             overflow="fold",
             no_wrap=whole,
@@ -85,7 +88,7 @@ def _stack(title: str) -> list[str]:
 def _add_section(drawn: RichTable, section: Section, kept: list[int]) -> None:
     if section.heading:
         drawn.add_section()
-        drawn.add_row(Text(shown(section.heading), style="bold"), *("" for _ in kept[1:]))
+        drawn.add_row(Text(shown_line(section.heading), style="bold"), *("" for _ in kept[1:]))
     for row in section.rows:
         drawn.add_row(*(_cell(row, number) for number in kept))
 
@@ -95,4 +98,4 @@ def _cell(row: Row, number: int) -> Text:
     style = "dim" if row.is_base else "bold" if row.is_total else ""
     if is_verdict:
         style = _STYLES.get(row.verdict or "", "dim")
-    return Text(shown(row.cells[number]), style=style)
+    return Text(shown_line(row.cells[number]), style=style)

@@ -15,6 +15,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CR
 
 from millrace.errors import TrialFailed
+from millrace.shown_text import shown_line
 from millrace.tls import Tls
 
 CONNECT_LIMIT_S = 10
@@ -267,8 +268,8 @@ class Answering:
         return rows[0]
 
     def version(self) -> str:
-        """The version as the server itself says it."""
-        return self.one_row("SELECT VERSION()", n_columns=1)[0] or ""
+        """The version as the server itself says it, on one line."""
+        return shown_line(self.one_row("SELECT VERSION()", n_columns=1)[0] or "")
 
     def effective(self) -> dict[str, str]:
         """Every global variable and its value, as the server shows them."""
@@ -280,10 +281,10 @@ class Answering:
 
 
 def words_of(error: pymysql.MySQLError) -> str:
-    """The server's (or the client's) own words for an error, with its number."""
+    """The server's (or the client's) own words for an error, with its number, on one line."""
     if len(error.args) >= 2:
-        return f"{error.args[1]} (error {error.args[0]})"
-    return str(error)
+        return shown_line(f"{error.args[1]} (error {error.args[0]})")
+    return shown_line(str(error))
 
 
 def _text(value: object) -> str | None:
