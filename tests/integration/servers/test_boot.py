@@ -166,7 +166,7 @@ def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -
 @pytest.mark.parametrize("name", [BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS])
 def test_an_attached_server_that_is_not_right_says_why(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name) as instance:
-        dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/"
+        dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/?allow-unverified=yes"
         family = instance.server.family
         other = "mariadb" if family == "mysql" else "mysql"
         result = verify.verify(AttachedServer("theirs", other, dsn), lambda _: None)
@@ -189,7 +189,9 @@ def test_a_password_may_hold_any_letter(instance_of: InstanceOf, name: str) -> N
     password = "pä€/@:%"
     with instance_of(name) as instance:
         instance.query(f"CREATE USER 'me'@'127.0.0.1' IDENTIFIED BY '{password}'")
-        address = AttachedServer("theirs", "mysql", f"mysql://me@127.0.0.1:{instance.port}/")
+        address = AttachedServer(
+            "theirs", "mysql", f"mysql://me@127.0.0.1:{instance.port}/?allow-unverified=yes"
+        )
         theirs = AttachedInstance(with_password(address, password))
         assert theirs.version() == instance.version()
 
