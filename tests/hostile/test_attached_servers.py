@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,24 @@ def test_words_of_several_lines_are_shown_on_one() -> None:
         pytest.raises(TrialFailed, match=r"no\\n\\x1b\[2Jyes \(error 1105\)"),
     ):
         AttachedInstance(AttachedServer("theirs", "mysql", server.address)).version()
+
+
+def test_results_that_nobody_asked_for_end_the_session() -> None:
+    more_follows = b"\x00\x00\x00\x0a\x00\x00\x00"
+    with serving(says(more_follows)) as server:
+        attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        with pytest.raises(TrialFailed, match="further results"):
+            attached.version()
+
+
+def test_an_answer_that_drips_is_given_up() -> None:
+    def drip(sql: str) -> Iterable[bytes]:
+        for packet in answers_without_end(b"a")(sql):
+            yield packet
+            if not sql.upper().startswith("SET "):
+                time.sleep(0.05)
+
+    with serving(drip) as server:
+        attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        with pytest.raises(TrialFailed, match=r"in time|timed out"):
+            attached.query("SELECT 1", limit_s=0.5)

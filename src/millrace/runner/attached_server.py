@@ -75,7 +75,8 @@ class AttachedServerTrial:
     def _create(self, limit_s: float) -> None:
         self._drop(limit_s)
         self.opened.callback(self._clean_up)
-        self._attached.query(f"CREATE DATABASE {database_name(self.given.name)}")
+        name = database_name(self.given.name)
+        self._attached.query(f"CREATE DATABASE {name}", limit_s=limit_s)
 
     def _settle(self, _limit_s: float) -> None:
         measuring.write_back(None)
@@ -121,8 +122,9 @@ class AttachedServerTrial:
             return Tls("required")
         return Tls(tls.mode, tls.ca)
 
-    def _drop(self, _limit_s: float) -> None:
-        self._attached.query(f"DROP DATABASE IF EXISTS {database_name(self.given.name)}")
+    def _drop(self, limit_s: float) -> None:
+        name = database_name(self.given.name)
+        self._attached.query(f"DROP DATABASE IF EXISTS {name}", limit_s=limit_s)
 
     def _clean_up(self) -> None:
         """After a failure: what is lost already must not hide why it was lost."""

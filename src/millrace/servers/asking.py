@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import ssl
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +116,7 @@ class _Session(_Connection):
     """
 
     _n_bytes_read = 0
+    _ends_s = math.inf
     _is_logging_in = False
 
     def __init__(self, *, may_give_password: bool, **settings: Any) -> None:
@@ -154,11 +157,23 @@ class _Session(_Connection):
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         self._n_bytes_read = 0
-        with _oddities_as_errors():
-            affected: int = super()._read_query_result(unbuffered)  # type: ignore[misc]
+        limit_s = self._read_timeout  # type: ignore[attr-defined]
+        # The first packet may take the whole limit; it bounds each wait, and then all together.
+        self._ends_s = math.inf if limit_s is None else time.monotonic() + 2 * limit_s
+        try:
+            with _oddities_as_errors():
+                affected: int = super()._read_query_result(unbuffered)  # type: ignore[misc]
+        finally:
+            self._ends_s = math.inf
+        if self._result is not None and self._result.has_next:  # type: ignore[attr-defined]
+            self._force_close()  # type: ignore[attr-defined]
+            raise pymysql.OperationalError("the server sends further results, which nobody wants")
         return affected
 
     def _read_bytes(self, num_bytes: int) -> bytes:
+        if time.monotonic() > self._ends_s:
+            self._force_close()  # type: ignore[attr-defined]
+            raise pymysql.OperationalError("the server's answer does not end in time")
         self._n_bytes_read += num_bytes
         if self._n_bytes_read > MOST_ANSWER_BYTES:
             self._force_close()  # type: ignore[attr-defined]

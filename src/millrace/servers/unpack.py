@@ -35,6 +35,14 @@ _ALWAYS_ALLOWED_BYTES = 64 << 20
 _MOST_MEMBERS = 500_000
 _MOST_LINK_BYTES = 4096  # PATH_MAX
 
+_EXTENDED = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+_MOST_HEADER_BYTES = 1 << 20
 _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -211,8 +219,25 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
                     target.write(place, content, bool(mode & 0o111))
 
 
+class _BoundedHeader(tarfile.TarInfo):
+    """A member of a tar archive whose extended header is not read where it is too long for one.
+
+    tarfile reads such a header (long names, PAX) whole, before anybody sees the member.
+    """
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in _EXTENDED and self.size > _MOST_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        return member
+
+
+def _opened_tar(stream: IO[bytes]) -> tarfile.TarFile:
+    return tarfile.open(fileobj=stream, mode="r|*", tarinfo=_BoundedHeader)
+
+
 def _unpack_tar(archive: Path, target: _Target) -> None:
-    with _tar_stream(archive) as stream, tarfile.open(fileobj=stream, mode="r|*") as opened:
+    with _tar_stream(archive) as stream, _opened_tar(stream) as opened:
         for member in opened:
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 raise target.unsafe(f"{member.name!r} is not a file, directory or link")

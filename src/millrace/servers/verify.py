@@ -25,6 +25,7 @@ from millrace.servers.model import AttachedServer, FittedOptions, InstalledServe
 _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 90.0
 _STOP_LIMIT_S = 90.0
+_ASK_LIMIT_S = 120.0
 _ROWS = 1000
 
 
@@ -124,12 +125,12 @@ def _ask_version(instance: Instance | AttachedInstance, progress: _Progress) -> 
 def _own_database(instance: Instance | AttachedInstance) -> Iterator[str]:
     """A database with a name nobody has; dropped after, also when a step failed."""
     name = f"millrace_verify_{secrets.token_hex(4)}"
-    instance.query(f"CREATE DATABASE {name}")
+    instance.query(f"CREATE DATABASE {name}", limit_s=_ASK_LIMIT_S)
     try:
         yield name
     finally:
         with contextlib.suppress(TrialFailed):
-            instance.query(f"DROP DATABASE {name}")
+            instance.query(f"DROP DATABASE {name}", limit_s=_ASK_LIMIT_S)
 
 
 def _require_local_infile(instance: AttachedInstance) -> str:
@@ -160,7 +161,7 @@ def _rows() -> list[tuple[int, str]]:
 
 def _fill(instance: Instance | AttachedInstance, database: str, sql: str) -> str:
     """Fill a fresh InnoDB table by a statement, and count and add up what arrived."""
-    with contextlib.closing(instance.connect(database)) as session:
+    with contextlib.closing(instance.connect(database, limit_s=_ASK_LIMIT_S)) as session:
         _run(session, "DROP TABLE IF EXISTS t")
         _run(session, "CREATE TABLE t (id int PRIMARY KEY, name varchar(40)) ENGINE=InnoDB")
         _run(session, sql)

@@ -32,6 +32,7 @@ _PIECE_BYTES = 1 << 20
 
 # The end of a zip archive without a comment, and what stands before it where numbers are too large.
 _END = struct.Struct("<4s4H2LH")
+_END_64_SIGNATURE = b"PK\6\6"
 _END_SIGNATURE = b"PK\5\6"
 _END_64_LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
@@ -83,7 +84,7 @@ class Archive:
             raise wrong(self.path, f"{name} is larger than it should be")
 
 
-_UNREADABLE = (EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (EOFError, OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def wrong(path: Path, problem: str) -> UserError:
@@ -157,7 +158,8 @@ def _check_directory(path: Path, file: BinaryIO) -> None:
         before + _END.size
     ):
         fields = _END_64.unpack_from(tail, len(tail) - _END.size - before)
-        members, directory_bytes = max(members, fields[7]), fields[8]
+        if fields[0] == _END_64_SIGNATURE:  # another record would be passed over by whoever reads
+            members, directory_bytes = max(members, fields[7]), fields[8]
     if directory_bytes > _LARGEST_DIRECTORY_BYTES or members > max(MOST_MEMBERS, 0xFFFF):
         raise wrong(path, f"holds more than {MOST_MEMBERS:,} files")
 

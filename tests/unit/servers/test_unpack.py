@@ -308,3 +308,20 @@ def test_keep_is_asked_with_the_path_below_the_root(tmp_path: Path) -> None:
     unpack(archive, tmp_path / "t", root="r", keep=keep)
     assert asked == [PurePosixPath("a/b")]
     assert everything_in(tmp_path / "t") == set()
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_without_end_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
+    header = tarfile.TarInfo("header")
+    header.type, header.size = kind, 3 << 30
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(header.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20))
+    with pytest.raises(Unusable, match="a header of 3,221,225,472 bytes"):
+        unpack(archive, tmp_path / "out")
+
+
+def test_a_long_name_is_unpacked(tmp_path: Path) -> None:
+    name = "/".join(["directory-of-a-long-name"] * 12)
+    archive = make_tar(tmp_path / "a.tar.gz", [(name, tarfile.REGTYPE, "x")])
+    unpack(archive, tmp_path / "out")
+    assert (tmp_path / "out" / name).read_text() == "x"
