@@ -42,7 +42,7 @@ def make_directories(
     directory = directories[0]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        _refuse_writable_for_all(directory.parent)
+        refuse_shared(directory.parent)
         for path in (*directories, directory / "load"):
             path.mkdir(mode=0o700)
             path.chmod(0o755)  # whatever the umask
@@ -97,14 +97,28 @@ def peer_pid(connected: sockets.socket) -> int:
     return int(_UCRED.unpack(credentials)[0])
 
 
-def _refuse_writable_for_all(work_dir: Path) -> None:
-    """Refuse a directory in which every user could replace an instance's."""
-    mode = work_dir.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+def refuse_shared(work_dir: Path) -> None:
+    """Refuse a directory in which another user could replace an instance's.
+
+    Where millrace is root this holds for all that it lies in, too: who may rename one of them may
+    have root write elsewhere. An ordinary user's servers run as that user, and nobody gains by it.
+    """
+    is_root = os.geteuid() == 0
+    resolved = work_dir.resolve()
+    for directory in (resolved, *resolved.parents) if is_root else (resolved,):
+        status = directory.stat()
+        others = stat.S_IWOTH | (stat.S_IWGRP if is_root else 0)
+        if is_root and status.st_uid != 0:
+            problem = f"the user with the number {status.st_uid}, who owns it,"
+            mend = f"chown root {shlex.quote(str(directory))}"
+        elif status.st_mode & others and not status.st_mode & stat.S_ISVTX:
+            problem = "every user of this host" if status.st_mode & stat.S_IWOTH else "its group"
+            mend = f"chmod go-w {shlex.quote(str(directory))}"
+        else:
+            continue
         raise HostProblem(
-            f"{work_dir}: every user of this host could replace an instance's files there",
-            remedy=f"close it with: chmod o-w {shlex.quote(str(work_dir))}; "
-            "or name another place with MILLRACE_WORK",
+            f"{directory}: {problem} could replace an instance's files there",
+            remedy=f"close it with: {mend}; or name another place with MILLRACE_WORK",
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostProblem
-from millrace.servers import launch, processes, users
+from millrace.servers import launch, places, processes, users
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -104,3 +104,30 @@ def test_a_place_out_of_reach_is_named(uid: int, tmp_path: Path) -> None:
     with pytest.raises(HostProblem, match=f"{inside.parent} is closed") as caught:
         launch.require_reach("s", uid, [inside])
     assert f"chmod o+x {inside.parent}" in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "said"),
+    [
+        (0o777, 0, "every user of this host"),
+        (0o775, 0, "its group"),
+        (0o755, 60_999, "the user with the number 60999"),
+        (0o1777, 60_999, "the user with the number 60999"),
+        (0o1777, 0, None),
+        (0o755, 0, None),
+    ],
+)
+def test_root_works_only_where_nobody_else_can_rename(
+    tmp_path: Path, mode: int, owner: int, said: str | None
+) -> None:
+    outer = tmp_path / "outer"
+    (outer / "work").mkdir(parents=True)
+    os.chown(outer, owner, 0)
+    outer.chmod(mode)
+    for directory in (outer, outer / "work"):
+        if said is None:
+            places.refuse_shared(directory)
+        else:
+            with pytest.raises(HostProblem, match=said) as caught:
+                places.refuse_shared(directory)
+            assert str(outer) in str(caught.value.remedy)
