@@ -212,7 +212,7 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
         )
     families.get(family)
     if name in catalogue.entries() or name in catalogue.suites():
-        raise UserError(f"{name} is a server of the catalogue", remedy="choose another name")
+        raise UserError(f"{name} is a name of the catalogue", remedy="choose another one")
     with (
         refusals_as_errors(f"adding {name}"),
         exclusive(_lock(name), f"adding {name}", progress),

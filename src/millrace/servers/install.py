@@ -62,7 +62,7 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
             return there
         if there is not None:
             raise UserError(f"{name} is attached: it runs elsewhere and needs no installing")
-        raise _not_exact(name) if name in catalogue.suites() else _unknown([name])
+        raise _unknown([name])
     progress = progress or Silent()
     with refusals_as_errors(f"installing {name}"), _lock(name, progress):
         return installed(name) or _install(entry, progress)
@@ -72,9 +72,6 @@ def require_known(names: Iterable[str]) -> None:
     """Raise UserError that tells of every name for which there is no server at all."""
     known = catalogue.entries()
     unknown = [name for name in names if name not in known and added.added(name) is None]
-    for name in unknown:
-        if name in catalogue.suites():
-            raise _not_exact(name)
     if unknown:
         raise _unknown(unknown)
 
@@ -103,7 +100,7 @@ def find(name: str) -> Server:
             f"{name} is in the catalogue but not installed",
             remedy=f"millrace servers install {name}",
         )
-    raise _not_exact(name) if name in catalogue.suites() else _unknown([name])
+    raise _unknown([name])
 
 
 def remove(name: str) -> None:
@@ -209,6 +206,11 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
 
 
 def _unknown(names: Iterable[str]) -> UserError:
+    """Return the error for names of which none is a server; a suite's name says what it is."""
+    names = list(names)
+    for name in names:
+        if name in catalogue.suites():
+            return _not_exact(name)
     known = [row.name for row in (*list_servers(), *list_suites())]
     lines = []
     for name in names:
