@@ -60,8 +60,9 @@ def add_tarball(
         _adding(name, family, progress),
         _archive_to_blame(location, assemble.draft_of(final) / "tree"),
     ):
+        # What has arrived of a download that fails stays, for the next attempt.
+        arrived = fetch_tarball(location, sha256, workspace, progress)
         try:
-            arrived = fetch_tarball(location, sha256, workspace, progress)
             return _assembled(Wanted(name, family, _origin(arrived)), arrived, progress)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
@@ -78,8 +79,8 @@ def add_package(
     progress = progress or Silent()
     workspace = room("downloads") / f"added-{name}"
     with _adding(name, family, progress):
+        arrived = fetch_package(package, workspace, progress)
         try:
-            arrived = fetch_package(package, workspace, progress)
             release = catalogue.package_release(package.version)
             wanted = Wanted(name, family, _origin(arrived), release)
             return _assembled(wanted, arrived, progress)

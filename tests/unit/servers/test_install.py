@@ -453,3 +453,19 @@ def test_a_password_is_kept_from_others_and_from_messages(tmp_path: Path) -> Non
     assert "secret" not in damaged.value.message
     install.remove("cloud")
     assert not record.exists()
+
+
+def test_what_arrived_of_a_download_that_failed_stays_for_the_next_attempt(
+    tmp_path: Path,
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    half = archive.stat().st_size // 2
+    with small_origin.serving({"/v.tar.gz": archive.read_bytes()}) as origin:
+        part = room("downloads") / "added-mine" / "v.tar.gz.part"
+        part.parent.mkdir(parents=True)
+        part.write_bytes(archive.read_bytes()[:half])
+        with pytest.raises(MillraceError):
+            added.add_tarball("mine", "mysql", f"{origin.address}/other.tar.gz")
+        assert part.stat().st_size == half
+        added.add_tarball("mine", "mysql", f"{origin.address}/v.tar.gz")
+        assert origin.asked[-1] == ("/v.tar.gz", f"bytes={half}-")
