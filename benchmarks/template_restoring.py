@@ -25,7 +25,7 @@ from benchmarks.table_loading import OPTIONS, load_sbtest
 from millrace.load.client import versions
 from millrace.servers import instances, templates
 from millrace.servers.instances import Instance
-from millrace.servers.model import InstalledServer
+from millrace.servers.model import FittedOptions, InstalledServer
 from millrace.servers.templates import Template
 from millrace.stats.ratio import paired_ratio
 
@@ -42,8 +42,8 @@ def main() -> None:
     arguments = parser.parse_args()
     pairs = 2 if arguments.quick else 5
     server = installed(arguments.server)
-    with _own_templates():
-        template = _kept(server)
+    with own_templates():
+        template = kept(server, FITTED, TABLES, ROWS)
         loading: list[float] = []
         restoring: list[float] = []
         for pair in range(pairs):
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 @contextmanager
-def _own_templates() -> Iterator[None]:
+def own_templates() -> Iterator[None]:
     """Templates of this benchmark's own, thrown away after it."""
     with (
         tempfile.TemporaryDirectory(prefix="millrace-") as place,
@@ -85,40 +85,42 @@ def _own_templates() -> Iterator[None]:
 
 
 @contextmanager
-def _instance(server: InstalledServer) -> Iterator[Instance]:
-    with instances.create(server, FITTED) as instance:
+def killed_instance(server: InstalledServer, options: FittedOptions) -> Iterator[Instance]:
+    """Give an instance without data; its server is killed when the block ends."""
+    with instances.create(server, options) as instance:
         try:
             yield instance
         finally:
             instance.kill()
 
 
-def _load(instance: Instance) -> None:
+def _load(instance: Instance, tables: int, rows: int) -> None:
     instance.initialise(limit_s=180)
     instance.start(limit_s=180)
     instance.query("CREATE DATABASE sbtest CHARACTER SET latin1")
-    load_sbtest(instance, TABLES, ROWS)
+    load_sbtest(instance, tables, rows)
 
 
-def _kept(server: InstalledServer) -> Template:
-    with instances.create(server, FITTED) as instance:
-        _load(instance)
-        templates.prepare(instance)
+def kept(server: InstalledServer, options: FittedOptions, tables: int, rows: int) -> Template:
+    """Load sysbench's tables and keep them as a template."""
+    with instances.create(server, options) as instance:
+        _load(instance, tables, rows)
+        recorded = templates.prepare(instance, limit_s=STOP_LIMIT_S)
         instance.stop(STOP_LIMIT_S)
-        key = templates.key(server, FITTED, {"benchmark": [TABLES, ROWS]}, user=instance.runs_as)
-        return templates.save(instance, key, {}, made_s=0)
+        key = templates.key(server, options, {"benchmark": [tables, rows]}, user=instance.runs_as)
+        return templates.save(instance, key, {}, made_s=0, tables=recorded)
 
 
 def _load_s(server: InstalledServer) -> float:
-    with _instance(server) as instance:
+    with killed_instance(server, FITTED) as instance:
         os.sync()
         began = time.perf_counter()
-        _load(instance)
+        _load(instance, TABLES, ROWS)
         return time.perf_counter() - began
 
 
 def _restore_s(server: InstalledServer, template: Template) -> float:
-    with _instance(server) as instance:
+    with killed_instance(server, FITTED) as instance:
         os.sync()
         began = time.perf_counter()
         instance.restore(template)

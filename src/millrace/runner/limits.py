@@ -39,8 +39,13 @@ def phase_limit_s(phase: Phase, work: Work) -> float:
         case "warm_tables":
             rows_per_s = _WARM_ROWS_PER_S
         case _:
-            rows_per_s = _SCAN_ROWS_PER_S
+            return scan_limit_s(work)
     return _SHORT_S + work.rows / rows_per_s
+
+
+def scan_limit_s(work: Work) -> float:
+    """Return what reading all tables once or twice may take, in seconds."""
+    return _SHORT_S + work.rows / _SCAN_ROWS_PER_S
 
 
 def _driving_s(work: Work) -> float:

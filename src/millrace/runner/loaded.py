@@ -30,6 +30,8 @@ class LoadedData:
         self._restored: templates.Restored | None = None
         self._not_kept: str | None = None
         self._making_began: float | None = None
+        self._tables: tuple[templates.KeptTable, ...] = ()
+        self._is_warmed = bool(work.warming)
         self.template = templates.find(self._key)
         self.is_there = False
         self.is_kept = True
@@ -39,10 +41,10 @@ class LoadedData:
         """The making of the data begins."""
         self._making_began = time.monotonic()
 
-    def prepare(self, _limit_s: float) -> None:
-        """Have the running server leave nothing for the trials to do."""
+    def prepare(self, limit_s: float) -> None:
+        """Have the running server leave nothing for the trials to do, and read its tables."""
         try:
-            templates.prepare(self._instance)
+            self._tables = templates.prepare(self._instance, limit_s=limit_s)
         except templates.NotKept as reason:
             self._do_without(reason)
 
@@ -51,7 +53,9 @@ class LoadedData:
         assert self._making_began is not None
         made_s = time.monotonic() - self._making_began
         try:
-            self.template = templates.save(self._instance, self._key, self.loaded_by, made_s=made_s)
+            self.template = templates.save(
+                self._instance, self._key, self.loaded_by, made_s=made_s, tables=self._tables
+            )
         except templates.NotKept as reason:
             self._do_without(reason)
             self.is_there = True
@@ -65,6 +69,20 @@ class LoadedData:
         except templates.Unusable as reason:
             self._do_without(reason)
             self.template = None
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the data directory is a copy of ``template``."""
+        return self.template is not None and self._restored is not None
+
+    def check_tables(self, _limit_s: float) -> None:
+        """Raise TrialFailed unless the started server has the tables of the template.
+
+        Tables that are warmed up afterwards are read as a whole where they are small; others are to
+        stay out of memory.
+        """
+        assert self.template is not None
+        templates.verify_tables(self._instance, self.template, whole=self._is_warmed)
 
     def _do_without(self, reason: Exception) -> None:
         self.is_kept = False

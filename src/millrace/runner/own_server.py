@@ -14,7 +14,7 @@ from typing import Any
 from millrace.errors import TrialFailed
 from millrace.load import client as load
 from millrace.load.spec import Connection, Tls
-from millrace.runner import measuring
+from millrace.runner import limits, measuring
 from millrace.runner.driving import Driving, note
 from millrace.runner.loaded import LoadedData
 from millrace.runner.measuring import SETTLE_LIMIT_S, STOP_LIMIT_S
@@ -60,6 +60,8 @@ class OwnServerTrial:
         if self._data is not None:
             yield from self._loaded(self._data)
             yield Step("record", self._record, ASK_LIMIT_S)
+            if self._data.is_restored:
+                yield Step("check_tables", self._data.check_tables, ASK_LIMIT_S)
         else:
             yield from self._started()
             yield Step("record", self._record, ASK_LIMIT_S)
@@ -100,7 +102,7 @@ class OwnServerTrial:
             yield from self._started()
             yield from self._made()
             if data.is_kept:
-                yield Step("keep", data.prepare, ASK_LIMIT_S)
+                yield Step("keep", data.prepare, limits.scan_limit_s(self.given.work))
             if not data.is_kept:
                 return  # the server still runs, and goes on
             yield Step("stop", self._stop, STOP_LIMIT_S)

@@ -1,7 +1,8 @@
 """One trial of one treatment: its declared steps, and the result that is stored.
 
     our own     prepare · initialise · start · record · database · settle · phases · stop · sizes
-                prepare · restore · start · record · warm · fits · settle · measure · stop · sizes
+                prepare · restore · start · record · check_tables · warm · fits · settle ·
+                measure · stop · sizes
     attached    prepare · record · database · phases that load · analyse · warm · fits · settle ·
                 phases · drop
 

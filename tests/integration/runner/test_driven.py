@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from millrace.runner.cpu_wakeup import Control
 from millrace.runner.measuring import Announce, TrialInput
 from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import Work
-from millrace.servers import processes, templates
+from millrace.servers import instances, processes, templates
 from millrace.servers.model import AttachedServer, FittedOptions, Option
+from millrace.servers.templates import Template, contents, manifest
 from millrace.store.records import AttemptResult
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
@@ -75,7 +78,10 @@ def series(result: AttemptResult) -> list[dict[str, Any]]:
 def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) -> None:
     first = trial(server_of, name, clients=2)
     assert first.outcome == "finished", first.reason
-    driven = ["restore", "start", "record", "warm", "fits", "settle", "measure", "stop", "sizes"]
+    driven = [
+        "restore", "start", "record", "check_tables", "warm", "fits", "settle", "measure", "stop",
+        "sizes",
+    ]  # fmt: skip
     assert step_names(first) == [
         "prepare", "initialise", "start", "database", "load", "verify", "analyse",
         "keep", "stop", "save",
@@ -155,7 +161,7 @@ def test_a_trial_whose_template_cannot_be_kept_goes_on_with_what_it_loaded(
     assert measured(result)["transactions"] > 0
 
 
-def test_a_template_that_is_damaged_is_made_again(server_of: ServerOf) -> None:
+def test_a_template_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
     first = trial(server_of, "mysql-5.6.24", data_seed=3)
     name = str(first.instances[0].facts["template"])
     [data_file] = paths.templates_dir().glob(f"**/{name}/**/ibdata1")
@@ -165,6 +171,35 @@ def test_a_template_that_is_damaged_is_made_again(server_of: ServerOf) -> None:
     assert again.outcome == "finished", again.reason
     assert {"load", "save", "restore", "measure"} < set(step_names(again))
     assert again.instances[0].facts["template"] == name
+
+    # What only a server can see: its rows are not those that were loaded.
+    template = manifest.read(paths.templates_dir() / name)
+    assert template is not None
+    change(server_of, template, "DELETE FROM millrace.sbtest2 WHERE id = 617")
+    lost = trial(server_of, "mysql-5.6.24", data_seed=3)
+    assert (lost.outcome, lost.failed_step) == ("failed", "check_tables")
+    assert "the table millrace.sbtest2 that" in (lost.reason or "")
+    assert "found 999 rows, expected 1,000" in (lost.reason or "")
+    assert f"millrace templates remove {name}" in (lost.reason or "")
+    assert "transactions" not in measured(lost)
+    templates.remove(name)
+
+
+def change(server_of: ServerOf, template: Template, statement: str) -> None:
+    """Have a server change what a template holds, which is then whole by all its digests."""
+    server = server_of(template.key.server)
+    with instances.create(server, FittedOptions("default", ())) as instance:
+        instance.restore(template)
+        instance.start(60)
+        instance.query(statement)
+        instance.stop(120)
+        shutil.rmtree(template.data_dir)
+        shutil.copytree(instance.data_dir, template.data_dir)
+    files = manifest.survey(template.data_dir)
+    digests = contents.digests(template.data_dir, [file.path for file in files])
+    (template.directory / manifest.FILE).unlink()
+    manifest.write(replace(template, files=files, digests=digests))
+    assert template.name in {each.name for each in templates.listing() if each.damage is None}
 
 
 @pytest.mark.quiet

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from millrace.errors import TrialFailed
 from millrace.servers import instances, templates
 from millrace.servers.instances import Instance
-from millrace.servers.templates import NotKept
+from millrace.servers.templates import NotKept, tables
 from tests.conftest import Fitted, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
@@ -34,6 +36,36 @@ CASES = [
 
 ROWS = 3_000
 
+# Tables with other keys than a number, and with none; columns and rows.
+OTHERS = {
+    "by_text": (
+        "id varchar(20) CHARACTER SET utf8 PRIMARY KEY, b blob, f double, e enum('x', 'y')",
+        ",".join(f"('ä`{i}', NULL, {i / 7}, 'y')" for i in range(300)),
+    ),
+    "by_bytes": (
+        "id binary(4), n int, s date, PRIMARY KEY (id, n)",
+        ",".join(f"(0x{i // 50:08x}, {i}, '2020-01-01')" for i in range(300)),
+    ),
+    "by_prefix": ("id text, d decimal(9, 3), PRIMARY KEY (id(3))", "('abc', 1.5), ('x', NULL)"),
+    "without_key": ("id int, t timestamp NULL", ",".join(f"({i}, NULL)" for i in range(2_000))),
+    "`of one's`": ("`a``b` bit(3)", "(b'101')"),
+    "one": ("id int PRIMARY KEY", "(1)"),
+}
+
+# A change of a table, its name, and whether a reading of all its rows (True) and of samples (False)
+# sees it.
+DAMAGES = [
+    ("UPDATE d.t SET c = 'x' WHERE id = 1561", "d.t", (True,)),
+    ("DELETE FROM d.t WHERE id > 2900", "d.t", (True, False)),
+    ("DROP TABLE d.m", "d.m", (True, False)),
+    ("UPDATE d.by_text SET e = NULL WHERE f = 0", "d.by_text", (True, False)),
+    ("UPDATE d.by_bytes SET n = n + 1000", "d.by_bytes", (True, False)),
+    ("UPDATE d.by_prefix SET d = 2 WHERE id = 'x'", "d.by_prefix", (True,)),
+    ("DELETE FROM d.without_key WHERE id > 700", "d.without_key", (True, False)),
+    ("UPDATE d.`of one's` SET `a``b` = 0", "d.of one's", (True,)),
+    ("ALTER TABLE d.one CHANGE id other int", "d.one", (True, False)),
+]
+
 
 def load(instance: Instance) -> None:
     instance.query("CREATE DATABASE d")
@@ -47,6 +79,9 @@ def load(instance: Instance) -> None:
     instance.query("DELETE FROM d.t WHERE id % 5 = 0")
     instance.query("CREATE TABLE d.m (id int PRIMARY KEY) ENGINE=MyISAM")
     instance.query("INSERT INTO d.m VALUES (7)")
+    for name, (columns, rows) in OTHERS.items():
+        instance.query(f"CREATE TABLE d.{name} ({columns}) ENGINE=InnoDB")
+        instance.query(f"INSERT INTO d.{name} VALUES {rows}")
 
 
 def found_in(instance: Instance) -> list[tuple[str | None, ...]]:
@@ -70,9 +105,9 @@ def test_a_restored_server_is_as_the_loaded_one_was(
         instance.start(60)
         load(instance)
         expected = found_in(instance)
-        templates.prepare(instance)
+        recorded = templates.prepare(instance)
         instance.stop(120)
-        made = templates.save(instance, wanted, {"rows": ROWS}, made_s=1)
+        made = templates.save(instance, wanted, {"rows": ROWS}, made_s=1, tables=recorded)
         instance.restore(made)
         contents = {path.name for path in instance.data_dir.iterdir()}
         instance.start(60)
@@ -91,6 +126,16 @@ def test_a_restored_server_is_as_the_loaded_one_was(
         log = instance.log_tail(1000)
         assert "ib_buffer_pool" not in "".join(ln for ln in log.splitlines() if "ERROR" in ln)
         assert "crash recovery" not in log.lower()
+        for whole in (True, False):
+            templates.verify_tables(instance, made, whole=whole)
+        for statement, table, seen in DAMAGES:
+            instance.query(statement)
+            [kept] = [each for each in made.tables if each.name == table]
+            alone = replace(made, tables=(kept,))
+            for whole in (True, False):
+                with pytest.raises(TrialFailed) if whole in seen else nullcontext() as refused:
+                    templates.verify_tables(instance, alone, whole=whole)
+                assert refused is None or f"the table {table} that" in str(refused.value)
         instance.query("INSERT INTO d.t VALUES (-1, 1, 'new')")
         instance.stop(120)
     templates.remove(made.name)
@@ -124,6 +169,26 @@ def test_tables_in_memory_have_no_template(instance_of: InstanceOf) -> None:
         instance.query("CREATE TABLE d.m (id int) ENGINE=MEMORY")
         with pytest.raises(NotKept, match=r"d\.m is a MEMORY table"):
             templates.prepare(instance)
+
+
+def test_many_tables_are_read_at_even_distances(
+    instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "MOST_TABLES", 3)
+    monkeypatch.setattr(tables, "MOST_PARTS", 30)
+    with instance_of("mariadb-10.11.19") as instance:
+        instance.query("CREATE DATABASE d")
+        for number in (0, 1, 2, 3, 5):
+            instance.query(f"CREATE TABLE d.t{number} (a int, b int, PRIMARY KEY (a, b))")
+        rows = ",".join(f"({i % 4}, {i})" for i in range(400))  # four values that many rows share
+        instance.query(f"INSERT INTO d.t2 VALUES {rows}")
+        instance.query("CREATE TABLE d.t4 (a int PRIMARY KEY, b longtext)")
+        instance.query("INSERT INTO d.t4 VALUES (1, repeat('x', 100000)), (2, ''), (3, '')")
+        recorded = templates.prepare(instance)
+        # The first rows, those since each of four values, and the last ones; long rows one by one.
+        found = [(each.name, each.sample.rows, len(each.sample.statements)) for each in recorded]
+        assert found == [("d.t0", 0, 2), ("d.t2", 32 * 6, 6), ("d.t4", 1 + 3, 4)]
+        assert {each.whole for each in recorded} == {None}
 
 
 def test_a_template_of_another_size_of_redo_is_not_taken(

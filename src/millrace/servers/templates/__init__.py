@@ -7,11 +7,12 @@ of the page cache, and much sooner than one that initialises and loads:
     template = templates.find(wanted)
     if template is None:
         instance.initialise(...); instance.start(...); load, verify
-        templates.prepare(instance)      # still running: what is left to do for trials is done
+        tables = templates.prepare(instance)  # still running: what is left to do is done
         instance.stop(...)
-        template = templates.save(instance, wanted, facts, made_s=...)
+        template = templates.save(instance, wanted, facts, made_s=..., tables=tables)
     restored = instance.restore(template, page_cache="cold")
     instance.start(...)
+    templates.verify_tables(instance, template, whole=...)
 
 Two errors are no failures of a trial. ``NotKept`` (from prepare and save): the data directory is
 where it was, and the trial goes on with it. ``Unusable`` (from restore): the template was damaged
@@ -45,10 +46,12 @@ from millrace.servers.templates.keeping import (
 from millrace.servers.templates.key import TemplateKey, key
 from millrace.servers.templates.making import NotKept, Restored, prepare, save
 from millrace.servers.templates.manifest import Template
+from millrace.servers.templates.tables import KeptTable, verify_tables
 
 __all__ = [
     "LIMIT_VARIABLE",
     "Kept",
+    "KeptTable",
     "NotKept",
     "Restored",
     "Template",
@@ -63,4 +66,5 @@ __all__ = [
     "reap",
     "remove",
     "save",
+    "verify_tables",
 ]

@@ -1,6 +1,6 @@
 """Makes templates of instances, and data directories of templates.
 
-    prepare(instance)                    while the server runs: nothing is left for trials to do
+    tables = prepare(instance)           while the server runs: nothing is left for trials to do
     instance.stop(...)
     template = save(instance, key, ...)  the data directory moves, the instance's is empty after
     instance.restore(template)           as every later trial does, so that all start alike
@@ -17,23 +17,26 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pymysql
+
 from millrace import paths, sizes
 from millrace.errors import HostProblem
 from millrace.servers import families, option_names
-from millrace.servers.asking import ASK_LIMIT_S
+from millrace.servers.asking import ASK_LIMIT_S, words_of
 from millrace.servers.families.model import version_key
 from millrace.servers.model import FittedOptions
 from millrace.servers.templates import contents, keeping, manifest, page_cache
 from millrace.servers.templates.copying import Owner, copy_tree
 from millrace.servers.templates.key import TemplateKey, leads_away
 from millrace.servers.templates.manifest import Template
+from millrace.servers.templates.tables import KeptTable, record_tables
 
 if TYPE_CHECKING:
     from millrace.servers.instances import Instance
@@ -63,11 +66,13 @@ class Restored:
     page_cache: page_cache.State
 
 
-def prepare(instance: Instance) -> None:
+def prepare(instance: Instance, *, limit_s: float = ASK_LIMIT_S) -> tuple[KeptTable, ...]:
     """Make a running server leave nothing behind for the trials to do, before it is stopped.
 
     Its binary log is emptied, and the next stop will be a slow one: purged, change buffer merged.
-    Raises NotKept where tables would not survive the stop, TrialFailed where the server refuses.
+    Returns its tables, which restored ones are compared with; ``limit_s`` bounds each wait for an
+    answer. Raises NotKept where tables would not
+    survive the stop or cannot be compared, TrialFailed where the server refuses.
     """
     lost = instance.query(_LOST_AT_A_STOP, limit_s=ASK_LIMIT_S)
     if lost:
@@ -78,17 +83,29 @@ def prepare(instance: Instance) -> None:
         instance.query(_forget_binary_log(instance), limit_s=ASK_LIMIT_S)
     if "innodb_fast_shutdown" in effective:
         instance.query("SET GLOBAL innodb_fast_shutdown = 0", limit_s=ASK_LIMIT_S)
+    try:
+        return record_tables(instance, limit_s=limit_s)
+    except pymysql.MySQLError as error:
+        raise NotKept(f"its tables cannot be recorded: {words_of(error)}") from error
+    except ValueError as error:
+        raise NotKept(f"its tables cannot be recorded: {error}") from error
 
 
 def save(
-    instance: Instance, key: TemplateKey, facts: Mapping[str, Any], *, made_s: float
+    instance: Instance,
+    key: TemplateKey,
+    facts: Mapping[str, Any],
+    *,
+    made_s: float,
+    tables: Sequence[KeptTable] = (),
 ) -> Template:
     """Keep the data directory of an instance that was stopped cleanly.
 
     ``facts`` is plain data (JSON) for those who use the template; ``made_s`` is what initialising
-    and loading took. Older templates are evicted to make room. The instance's data directory is
-    empty afterwards: restore the template into it. Raises NotKept, with the data directory where it
-    was, when there is no room or it cannot be kept as a whole.
+    and loading took; ``tables`` are those that ``prepare`` found, none where none were loaded.
+    Older templates are evicted to make room. The instance's data directory is empty afterwards:
+    restore the template into it. Raises NotKept, with the data directory where it was, when there
+    is no room or it cannot be kept as a whole.
     """
     if instance.pid is not None:
         raise ValueError(f"{instance.id} runs: a template is made after a clean stop")
@@ -97,7 +114,9 @@ def save(
     _make_room(key, allocated)
     try:
         with keeping.draft(key) as draft:
-            template = _make(instance, key, draft, dict(facts), made_s)
+            template = _make(
+                instance, key, draft, facts=dict(facts), made_s=made_s, tables=tuple(tables)
+            )
     except keeping.Unusable as reason:
         raise NotKept(reason.message, remedy=reason.remedy) from reason
     except OSError as error:
@@ -161,7 +180,13 @@ def _empty_for(owner: Owner, directory: Path) -> None:
 
 
 def _make(
-    instance: Instance, key: TemplateKey, draft: Path, facts: dict[str, Any], made_s: float
+    instance: Instance,
+    key: TemplateKey,
+    draft: Path,
+    *,
+    facts: dict[str, Any],
+    made_s: float,
+    tables: tuple[KeptTable, ...],
 ) -> Template:
     """Move the data directory into the draft, describe it, publish it; or put everything back.
 
@@ -189,6 +214,7 @@ def _make(
             allocated_bytes=allocated,
             files=files,
             digests=contents.digests(kept, [file.path for file in files]),
+            tables=tables,
         )
         manifest.write(template)
         page_cache.write_back(draft)

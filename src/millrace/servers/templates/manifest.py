@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from millrace import safe_json
-from millrace.servers.templates import contents
+from millrace.servers.templates import contents, tables
 from millrace.servers.templates.key import FORMAT, TemplateKey
+from millrace.servers.templates.tables import KeptTable
 
 FILE = "template.json"
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # of 100,000 tables
@@ -35,10 +36,10 @@ class KeptFile:
 class Template:
     """A loaded data directory that is kept.
 
-    ``facts`` is what its maker wants to know of it later, such as the row counts and checksums of
-    its tables; ``made_s`` is what initialising and loading took, in seconds. ``bytes`` are the
-    files' sizes, ``allocated_bytes`` what they take on the disk (holes take nothing). ``digests``
-    are of the files' contents, by their paths (``contents``).
+    ``facts`` is what its maker wants to know of it later; ``made_s`` is what initialising and
+    loading took, in seconds. ``bytes`` are the files' sizes, ``allocated_bytes`` what they take on
+    the disk (holes take nothing). ``digests`` are of the files' contents, by their paths
+    (``contents``); ``tables`` say what the loaded server found in its tables.
     """
 
     key: TemplateKey
@@ -51,6 +52,7 @@ class Template:
     allocated_bytes: int
     files: tuple[KeptFile, ...] = field(repr=False)
     digests: Mapping[str, str] = field(repr=False)
+    tables: tuple[KeptTable, ...] = field(default=(), repr=False)
 
     @property
     def name(self) -> str:
@@ -131,6 +133,7 @@ def write(template: Template) -> None:
         "allocated_bytes": template.allocated_bytes,
         "files": [asdict(file) for file in template.files],
         "digests": dict(template.digests),
+        "tables": [asdict(table) for table in template.tables],
     }
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(template.directory / FILE, flags, 0o600), "w", encoding="utf-8") as file:
@@ -154,6 +157,7 @@ def read(directory: Path) -> Template | None:
             allocated_bytes=int(document["allocated_bytes"]),
             files=tuple(KeptFile(**file) for file in document["files"]),
             digests={str(path): str(digest) for path, digest in document["digests"].items()},
+            tables=tuple(map(tables.of_data, document["tables"])),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

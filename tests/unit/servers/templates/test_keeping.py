@@ -37,9 +37,14 @@ from millrace.servers.templates import (
     making,
 )
 from millrace.servers.templates.copying import Owner
+from millrace.servers.templates.tables import KeptTable, Reading
 from tests.unit.servers import small_servers
 
 NOTHING = FittedOptions("default", ())
+TABLES = (
+    KeptTable("db.t", Reading(("SELECT 1", "SELECT 2"), 16, 5), Reading(("SELECT 3",), 90, 7)),
+    KeptTable("db.u", Reading(("SELECT 4",), 1024, 0), None),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +107,7 @@ def names() -> set[str]:
 def test_what_was_saved_is_found_and_restored(small: InstalledServer) -> None:
     with loaded(small) as instance:
         mode, password = instance.data_dir.stat().st_mode, instance.password
-        made = templates.save(instance, key_of(small), {"rows": 7}, made_s=1.5)
+        made = templates.save(instance, key_of(small), {"rows": 7}, made_s=1.5, tables=TABLES)
         assert files(instance.data_dir) == {}
         assert instance.data_dir.stat().st_mode == mode
         first = instance.restore(made)
@@ -113,6 +118,7 @@ def test_what_was_saved_is_found_and_restored(small: InstalledServer) -> None:
     assert found == made
     assert found is not None
     assert (found.facts, found.made_s, found.password) == ({"rows": 7}, 1.5, password)
+    assert found.tables == TABLES
     with instances.create(small, NOTHING) as other:
         assert other.password != password
         restored = other.restore(found, page_cache="warm")

@@ -1,0 +1,107 @@
+"""A restored server that answers oddly is no defect: the trial fails, or no template is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from millrace.errors import TrialFailed
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.model import AttachedServer
+from millrace.servers.templates import Template, TemplateKey, verify_tables
+from millrace.servers.templates.tables import KeptTable, Reading, record_tables
+from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving
+
+COUNT = "SELECT COUNT(*), SUM(c) FROM t"
+NAME = "d.t\x1b]52;c;eA\x07"
+
+
+def template() -> Template:
+    table = KeptTable(NAME, Reading((COUNT,), 7, 9), None)
+    return Template(
+        key=TemplateKey("small", {}),
+        directory=Path("/nowhere"),
+        password="",
+        facts={},
+        made_s=1,
+        made_utc="2026-11-20T15:00:00Z",
+        bytes=0,
+        allocated_bytes=0,
+        files=(),
+        digests={},
+        tables=(table,),
+    )
+
+
+def always(*found: list[bytes | None], kind: int = TEXT) -> Answer:
+    """Answer each statement but SET with the same rows."""
+
+    def answer(sql: str) -> Iterable[bytes]:
+        if sql.upper().startswith("SET "):
+            return says()(sql)
+        return rows([f"c{at}" for at in range(len(found[0]))], *found, kind=kind)
+
+    return answer
+
+
+ODD = {
+    "others": (always([b"6", b"9"]), "found 6 rows, expected 7"),
+    "other sums": (always([b"7", b"8"]), "found the checksum 8, expected 9"),
+    "words": (always([b"7", b"x" * 100_000]), "other values than whole numbers"),
+    "not a number": (always([b"7", b"NaN"], kind=DECIMAL), "other values than whole numbers"),
+    "too many digits": (always([b"7", b"9" * 5_000]), "other values than whole numbers"),
+    "two rows": (always([b"7", b"9"], [b"7", b"9"]), "2 rows where one of 2 is due"),
+    "one column": (always([b"7"]), "where one of 2 is due"),
+    "an error": (says(b"\xff\x51\x04#HY000no \x1b[2J"), "cannot be read: no "),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_other_tables_fail_the_trial(odd: str) -> None:
+    answer, words = ODD[odd]
+    with serving(answer) as server:
+        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        with pytest.raises(TrialFailed, match=words) as failed:
+            verify_tables(instance, template(), whole=True)
+    message = failed.value.message
+    assert "theirs does not serve the table d.t" in message
+    assert "\x1b" not in message
+    assert len(message) < 500
+    assert "millrace templates remove small-" in (failed.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        always([b"a", b"b"]),
+        always([b"a", None, b"int", None]),
+        always([b"a", b"NO", b"int", b"x' OR"]),
+        always([b"\xff", b"\xfe"]),
+        says(b"\x00\x00\x00\x02\x00\x00\x00"),
+        answers(b"1", n_columns=2),
+    ],
+)
+def test_tables_that_cannot_be_recorded_end_with_an_error(answer: Answer) -> None:
+    with serving(answer) as server:
+        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        try:
+            recorded = record_tables(instance, limit_s=20)
+        except (ValueError, pymysql.MySQLError):
+            return
+    assert recorded == ()
+
+
+def test_a_lost_connection_says_nothing_of_the_template() -> None:
+    def hangs_up(sql: str) -> Iterable[bytes]:
+        if sql == COUNT:
+            raise EOFError
+        return says()(sql)
+
+    with serving(hangs_up) as server:
+        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        with pytest.raises(TrialFailed, match="theirs: its tables cannot be read: ") as failed:
+            verify_tables(instance, template(), whole=True)
+    assert failed.value.remedy is None
