@@ -11,9 +11,11 @@ def test_parts_of_scipy_are_loaded_where_they_are_first_used() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, millrace.cli.run\n"
-            "print([part for part in ('stats', 'special', 'optimize', 'fft') "
-            "if f'scipy.{part}' in sys.modules])",
+            (
+                "import sys, millrace.cli.run\n"
+                "print([part for part in ('stats', 'special', 'optimize', 'fft') "
+                "if f'scipy.{part}' in sys.modules])"
+            ),
         ],
         capture_output=True,
         text=True,
