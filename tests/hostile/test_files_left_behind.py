@@ -137,6 +137,14 @@ def refuse(_writable: Sequence[Path]) -> None:
     raise PermissionError(1, "not on this host")
 
 
+def leave_out(layer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this host refuse a layer; skip the test where it allows no other one."""
+    if layer is not None:
+        monkeypatch.setattr(confinement, layer, refuse)
+    if len(lacking := confinement.lacking()) == 2:
+        pytest.skip("; ".join(lacking))
+
+
 def run_as(uid: int, program: Path | str, *descriptors: int) -> str:
     """Return which user a copy of ``id`` runs as when ``uid`` starts it."""
     ran = subprocess.run(
@@ -146,13 +154,19 @@ def run_as(uid: int, program: Path | str, *descriptors: int) -> str:
     return ran.stdout.strip()
 
 
+def test_mounts_that_this_host_allows_are_used() -> None:
+    bind = ["unshare", "--mount", "mount", "--bind", "/tmp", "/tmp"]
+    if subprocess.run(bind, check=False, capture_output=True).returncode != 0:
+        pytest.skip("this host allows no mount namespace")
+    assert not any("mount namespace" in each for each in confinement.lacking())
+
+
 @pytest.mark.parametrize("refused", [None, "_own_mounts", "_landlock"])
 def test_a_server_leaves_no_program_and_gains_no_right(
     refused: str | None, leaving: Path, name: str, shared: Path, other_user: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    if refused is not None:
-        monkeypatch.setattr(confinement, refused, refuse)
+    leave_out(refused, monkeypatch)
     server = small_servers.installed(leaving.parents[1])
     with instances.create(server, FittedOptions("default", ())) as instance:
         _, said = instance.print_of_program([], 30)
@@ -170,8 +184,7 @@ def test_a_server_leaves_no_program_and_gains_no_right(
 def test_the_program_of_an_archive_leaves_nothing(
     refused: str | None, leaving: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if refused is not None:
-        monkeypatch.setattr(confinement, refused, refuse)
+    leave_out(refused, monkeypatch)
     printed = single_run.run("small", [str(leaving)], {}, ["--version"], 30)
     said = printed.output.splitlines()
     assert len(said) == 1
@@ -182,6 +195,8 @@ def test_the_program_of_an_archive_leaves_nothing(
 def test_descriptors_that_another_user_and_a_server_exchange_are_of_no_use(
     program: Path, tmp_path: Path, name: str, shared: Path, other_user: int
 ) -> None:
+    if lacking := confinement.lacking():
+        pytest.skip("; ".join(lacking))
     address = tmp_path / "s"
     source = CONSPIRE.replace("@PROGRAM@", str(ID)).replace("@SOCKET@", str(address))
     compiler = ["cc", "-x", "c", "-", "-o", str(program)]
