@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets skip blanks before a formula, and some take full-width signs for the ordinary ones.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_CONTROLS = ("\t", "\r", "\n")
 _MARK = "'"
 
 
@@ -18,4 +20,5 @@ def plain(cell: str) -> str:
 
 def _is_formula(text: str) -> bool:
     # Apostrophes of its own count as well, so that each text has one form.
-    return text.lstrip(_MARK).startswith(_FORMULA)
+    rest = text.lstrip(_MARK)
+    return rest.startswith(_CONTROLS) or rest.lstrip().startswith(_FORMULA)

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 
 # Unicode's categories Cc, Cf, Cs, Zl and Zp but for tab, newline and the end of a line of RFC 4180,
-# and letters and marks that are drawn as nothing. A test compares them with Python's tables.
+# the property Default_Ignorable_Code_Point, and three characters more that are drawn as nothing.
+# A test compares the ranges with Unicode's, and with those of the load generator (shown.rs).
 _HIDDEN = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f"
-    r"\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    r"\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000110bd\U000110cd"
-    r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+    r"\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd"
+    r"\U000110cd\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 
 _LINE = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})

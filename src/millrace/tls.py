@@ -15,6 +15,20 @@ MODES: tuple[TlsMode, ...] = get_args(TlsMode)
 VERIFYING: tuple[TlsMode, ...] = ("verify-ca", "verify-identity")
 
 
+class TlsMistake(ValueError):
+    """A setting of TLS that cannot be used: ``key`` is mode or ca, and ``value`` what it is set to;
+    ``message`` follows the value in a sentence."""
+
+    def __init__(
+        self, key: Literal["mode", "ca"], value: object, message: str, expected: str
+    ) -> None:
+        super().__init__(message)
+        self.key = key
+        self.value = value
+        self.message = message
+        self.expected = expected
+
+
 @dataclass(frozen=True)
 class Tls:
     """How sessions with a server are encrypted, in the words of MySQL's own clients.
@@ -48,6 +62,30 @@ class Tls:
         if self.verifies:
             _trust(context, self.ca)
         return context
+
+
+def asked_tls(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
+    """Return TLS as an address or an experiment asks for it.
+
+    Raises TlsMistake for a mode that does not exist, and for a ``ca`` that the mode lacks or does
+    not use.
+    """
+    if mode not in MODES:
+        message = "is missing" if mode is None else "is no mode"
+        raise TlsMistake("mode", mode, message, f"one of {', '.join(MODES)}")
+    if ca is None:
+        if mode == "verify-ca":
+            raise TlsMistake(
+                "ca", ca, "is missing", f"a path, which {mode} needs (or mode verify-identity)"
+            )
+        return Tls(mode, None, allow_unverified)
+    if not isinstance(ca, str) or not Path(ca).is_absolute():
+        raise TlsMistake("ca", ca, "is not an absolute path", "a path that begins with /")
+    if mode not in VERIFYING:
+        raise TlsMistake(
+            "ca", ca, f"verifies nothing with mode {mode}", f"mode {' or '.join(VERIFYING)}"
+        )
+    return Tls(mode, Path(ca), allow_unverified)
 
 
 def default_mode(host: str | None) -> TlsMode:

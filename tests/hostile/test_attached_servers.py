@@ -84,6 +84,25 @@ def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
             attached.query("SELECT 1")
 
 
+@pytest.mark.parametrize("cell", [b"", b"x"])
+def test_tiny_rows_are_bounded_by_the_memory_they_take(
+    cell: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_ANSWER_MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(asking, "MOST_ANSWER_BYTES", 1 << 20)
+    with serving(answers_without_end(cell)) as server:
+        attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        with pytest.raises(TrialFailed, match="more than 1,048,576 bytes of memory"):
+            attached.query("SELECT 1")
+
+
+def test_an_answer_with_too_many_columns_is_refused() -> None:
+    with serving(says(b"\xfd\x00\x00\x10")) as server:
+        attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        with pytest.raises(TrialFailed, match="1,048,576 columns, more than 4,096"):
+            attached.query("SELECT 1", limit_s=5)
+
+
 def test_a_result_that_nothing_can_hold_is_a_failed_trial() -> None:
     changed = b"\x00\xfe" + b"\xff" * 8 + b"\x00\x02\x00\x00\x00"  # 2^64 - 1 rows
     with serving(says(changed)) as server:

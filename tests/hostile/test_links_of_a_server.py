@@ -14,8 +14,7 @@ import pytest
 from millrace.runner.own_server import sizes
 from millrace.servers import instances, places, templates
 from millrace.servers.instances import Instance
-from millrace.servers.manifest import Layout, Manifest, server
-from millrace.servers.model import FittedOptions, Provenance
+from millrace.servers.model import FittedOptions
 from tests.conftest import InstanceOf
 from tests.unit.servers import small_servers
 
@@ -53,9 +52,7 @@ def victim(tmp_path: Path) -> Path:
 def idle(tmp_path: Path) -> Iterator[Instance]:
     """An instance of a program that only says its version."""
     tree = small_servers.tree(tmp_path / "small/tree")
-    layout = Layout("tree", "tree/bin/mysqld", "tree/share")
-    made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
-    with instances.create(server(made, tree.parent), NOTHING) as instance:
+    with instances.create(small_servers.installed(tree), NOTHING) as instance:
         yield instance
 
 

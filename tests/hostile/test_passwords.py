@@ -165,10 +165,10 @@ def test_a_proof_is_enough_for_most() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("?tls=on", "its tls is 'on'"),
-        ("?tls=required&ca=/ca.pem", "its ca verifies with tls=verify-ca or tls=verify-identity"),
-        ("?tls=verify-ca", "its tls=verify-ca needs ca=PATH"),
-        ("?tls=verify-ca&ca=ca.pem", "its ca is not an absolute path"),
+        ("?tls=on", "its tls 'on' is no mode; expected one of disabled, required, verify-ca"),
+        ("?tls=required&ca=/ca.pem", "its ca '/ca.pem' verifies nothing with mode required"),
+        ("?tls=verify-ca", "its ca is missing; expected a path, which verify-ca needs"),
+        ("?tls=verify-ca&ca=ca.pem", "its ca 'ca.pem' is not an absolute path"),
         ("?allow-unverified=true", "neither yes nor no"),
         ("?ssl=1", "the unknown part 'ssl'"),
     ],

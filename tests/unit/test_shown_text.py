@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from millrace.shown_text import shown, shown_json, shown_line
+
+_LOADGEN = Path(__file__).parents[2] / "crates/loadgen/src/shown.rs"
+
+# Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties.txt), which Python lacks.
+_IGNORABLE = [
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5),
+    (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+]  # fmt: skip
+_N_IGNORABLE = 4174  # the total that Unicode states below the list
 
 
 @pytest.mark.parametrize(
@@ -23,6 +37,11 @@ from millrace.shown_text import shown, shown_json, shown_line
         ("zero\u200bwidth\ufeff", r"zero\u200bwidth\ufeff"),
         ("tag\U000e0041", r"tag\U000e0041"),
         ("lone\udc80", r"lone\udc80"),
+        ("variant\ufe0f", r"variant\ufe0f"),
+        ("mongolian\u180b", r"mongolian\u180b"),
+        ("ideograph\U000e0100", r"ideograph\U000e0100"),
+        ("null notehead\U0001d159", r"null notehead\U0001d159"),
+        ("filler\U00016fe4", r"filler\U00016fe4"),
     ],
 )
 def test_hidden_characters_become_visible(text: str, as_shown: str) -> None:
@@ -39,6 +58,25 @@ def test_no_character_that_unicode_calls_a_control_or_a_format_is_kept() -> None
         and shown(chr(code)) == chr(code)
     ]
     assert kept == []
+
+
+def test_no_character_that_unicode_lets_a_font_ignore_is_kept() -> None:
+    ignorable = [code for first, last in _IGNORABLE for code in range(first, last + 1)]
+    assert len(ignorable) == _N_IGNORABLE
+    assert [hex(code) for code in ignorable if shown(chr(code)) == chr(code)] == []
+
+
+def test_the_load_generator_escapes_the_same_characters() -> None:
+    in_rust = {*range(0x20), 0x7F, *_hidden_in_rust()} - {ord("\n"), ord("\t")}
+    here = {code for code in range(sys.maxunicode + 1) if shown(chr(code)) != chr(code)}
+    surrogates = set(range(0xD800, 0xE000))  # which no text of Rust can hold
+    assert here - surrogates == in_rust
+
+
+def _hidden_in_rust() -> Iterator[int]:
+    table = _LOADGEN.read_text(encoding="utf-8").partition("const HIDDEN")[2].partition("];")[0]
+    for first, last in re.findall(r"\('\\u\{(\w+)\}', '\\u\{(\w+)\}'\)", table):
+        yield from range(int(first, 16), int(last, 16) + 1)
 
 
 def test_a_name_stays_on_its_line() -> None:

@@ -2,7 +2,7 @@
 //!
 //! A server's version or an error of its may hold escape sequences that a terminal obeys (OSC 52 sets
 //! the clipboard), or characters that reorder or hide what is beside them. The rules are those of
-//! `millrace/shown_text.py`; a test compares the two.
+//! `millrace/shown_text.py`; a test (`tests/unit/test_shown_text.py`) compares the ranges of the two.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 const EXCERPT_BYTES: usize = 1024;
 
 /// First and last of the characters above ASCII that are not drawn.
-const HIDDEN: [(char, char); 26] = [
+const HIDDEN: [(char, char); 29] = [
     ('\u{80}', '\u{9f}'),
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -23,21 +23,24 @@ const HIDDEN: [(char, char); 26] = [
     ('\u{8e2}', '\u{8e2}'),
     ('\u{115f}', '\u{1160}'),
     ('\u{17b4}', '\u{17b5}'),
-    ('\u{180e}', '\u{180e}'),
+    ('\u{180b}', '\u{180f}'),
     ('\u{200b}', '\u{200f}'),
     ('\u{2028}', '\u{202e}'),
     ('\u{2060}', '\u{206f}'),
     ('\u{2800}', '\u{2800}'),
     ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
     ('\u{feff}', '\u{feff}'),
     ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff9}', '\u{fffb}'),
+    ('\u{fff0}', '\u{fffb}'),
     ('\u{110bd}', '\u{110bd}'),
     ('\u{110cd}', '\u{110cd}'),
     ('\u{13430}', '\u{1343f}'),
+    ('\u{16fe4}', '\u{16fe4}'),
     ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d159}', '\u{1d159}'),
     ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e007f}'),
+    ('\u{e0000}', '\u{e0fff}'),
 ];
 
 /// Returns `text` with visible escapes for all that is not drawn, but for newlines and tabs.

@@ -7,13 +7,13 @@ with the last descriptor, so that a killed process leaves none behind.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from millrace.observe.model import Unavailable
+from millrace.system_calls import call
 
 _PLACES = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 _NAME = "tracefs"
@@ -76,19 +76,9 @@ def _for_user() -> str:
 
 def _attached() -> int:
     """Mount the file system at no directory and return a descriptor of its root."""
-    context = _called(_FSOPEN, _NAME.encode(), _FSOPEN_CLOEXEC)
+    context = call(_FSOPEN, _NAME.encode(), _FSOPEN_CLOEXEC)
     try:
-        _called(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
-        return _called(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _NOSUID | _NODEV | _NOEXEC)
+        call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        return call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _NOSUID | _NODEV | _NOEXEC)
     finally:
         os.close(context)
-
-
-def _called(number: int, *arguments: int | bytes | None) -> int:
-    """Make a system call; raises OSError where the kernel refuses it."""
-    words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    result = int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *words))
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return result

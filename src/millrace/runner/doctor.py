@@ -86,6 +86,7 @@ def judge(
         _tracing(seen),
         _open_files(seen),
         _processes(seen),
+        _confinement(seen),
     )
 
 
@@ -405,4 +406,18 @@ def _processes(seen: Activity) -> Finding:
         f"at most {'unlimited' if limit is None else format(limit, ',')}",
         "ok" if limit is None or limit >= 4_096 else "warn",
         "raise `nproc` in /etc/security/limits.conf: * - nproc 65536; then log in again",
+    )
+
+
+def _confinement(seen: Activity) -> Finding:
+    why = "a hostile server could leave a program that runs under the user id of a later server"
+    as_this_user = "they run as the user who runs millrace"
+    confined = as_this_user if seen.unconfined is None else "they write in their own directories"
+    return _finding(
+        "confinement",
+        why,
+        "; ".join(seen.unconfined or ()) or confined,
+        "warn" if seen.unconfined else "ok",
+        "run only servers that you trust here, or run millrace as an ordinary user; a container "
+        "allows mount namespaces with --cap-add SYS_ADMIN",
     )

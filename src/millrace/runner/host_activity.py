@@ -15,6 +15,7 @@ from millrace.observe import host_text as text
 from millrace.observe import tracing
 from millrace.observe.host_files import number, read, read_file
 from millrace.observe.model import Unavailable
+from millrace.servers import confinement, users
 
 _DATABASE_PROGRAMS = frozenset(
     ("mysqld", "mariadbd", "postgres", "mongod", "redis-server", "oracle", "sqlservr")
@@ -39,6 +40,8 @@ class Activity:
     servers. ``throttled`` counts how often a CPU was slowed down by heat since it was started.
     ``perf_program`` is the path of a perf that runs on this kernel.
     ``no_tracing`` says why the kernel's scheduler cannot be traced; None where it can be.
+    ``unconfined`` says why a server cannot be confined to its own directories: nothing where it can
+    be, None where it runs as this user.
     ``open_files`` and ``processes`` are limits, None when there is none.
     """
 
@@ -52,6 +55,7 @@ class Activity:
     perf_program: str | None
     no_tracing: Unavailable | None
     is_root: bool
+    unconfined: tuple[str, ...] | None
     open_files: int | None
     processes: int | None
 
@@ -74,6 +78,7 @@ def observe(root: Path, sample_s: float) -> Activity:
         perf_program=_perf_program(),
         no_tracing=_no_tracing(),
         is_root=os.geteuid() == 0,
+        unconfined=tuple(confinement.lacking()) if users.usable() else None,
         open_files=_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
         processes=_limit(resource.getrlimit(resource.RLIMIT_NPROC)[0]),
     )

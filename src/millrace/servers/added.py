@@ -21,7 +21,7 @@ from millrace.servers import assemble, attached, builds, catalogue, families, ma
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
-from millrace.servers.download import WrongChecksum, without_secrets
+from millrace.servers.download import WrongChecksum
 from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
@@ -29,6 +29,7 @@ from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.coordinates import Deb, Directory
 from millrace.servers.sources.fetch import Arrived, fetch_package, fetch_tarball, room
 from millrace.servers.unpack import Unusable
+from millrace.servers.web import without_secrets
 
 _ATTACHED = "attached.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+~-]{0,63}")

@@ -6,14 +6,15 @@ import contextlib
 import math
 import ssl
 import struct
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pymysql
-from pymysql.connections import Connection
+from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
 from millrace.errors import TrialFailed
@@ -23,6 +24,8 @@ from millrace.tls import Tls
 CONNECT_LIMIT_S = 10
 ASK_LIMIT_S = 60
 MOST_ANSWER_BYTES = 64 << 20
+MOST_ANSWER_MEMORY_BYTES = 256 << 20  # a row of a few bytes takes twenty times as many in memory
+_MOST_COLUMNS = 4096  # of a server's tables and results
 
 # Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
 # with (sha256_password, caching_sha2_password).
@@ -155,33 +158,61 @@ class _Session(_Connection):
                     raise failure from error
                 raise
 
-    def _read_query_result(self, unbuffered: bool = False) -> int:
+    def _read_query_result(self, unbuffered: bool = False) -> int | None:
         self._n_bytes_read = 0
         limit_s = self._read_timeout  # type: ignore[attr-defined]
         # The first packet may take the whole limit; it bounds each wait, and then all together.
         self._ends_s = math.inf if limit_s is None else time.monotonic() + 2 * limit_s
         try:
             with _oddities_as_errors():
-                affected: int = super()._read_query_result(unbuffered)  # type: ignore[misc]
+                self._result = None
+                result = _Result(self)
+                result.read()
         finally:
             self._ends_s = math.inf
-        if self._result is not None and self._result.has_next:  # type: ignore[attr-defined]
-            self._force_close()  # type: ignore[attr-defined]
-            raise pymysql.OperationalError("the server sends further results, which nobody wants")
-        return affected
+        self._result = result
+        if result.server_status is not None:
+            self.server_status = result.server_status
+        if result.has_next:
+            self.refuse_answer("the server sends further results, which nobody wants")
+        return result.affected_rows
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         if time.monotonic() > self._ends_s:
-            self._force_close()  # type: ignore[attr-defined]
-            raise pymysql.OperationalError("the server's answer does not end in time")
+            self.refuse_answer("the server's answer does not end in time")
         self._n_bytes_read += num_bytes
         if self._n_bytes_read > MOST_ANSWER_BYTES:
-            self._force_close()  # type: ignore[attr-defined]
-            raise pymysql.OperationalError(
-                f"the server's answer has more than {MOST_ANSWER_BYTES:,} bytes"
-            )
+            self.refuse_answer(f"the server's answer has more than {MOST_ANSWER_BYTES:,} bytes")
         content: bytes = super()._read_bytes(num_bytes)  # type: ignore[misc]
         return content
+
+    def refuse_answer(self, why: str) -> NoReturn:
+        """End the session, and raise OperationalError with ``why``."""
+        self._force_close()  # type: ignore[attr-defined]
+        raise pymysql.OperationalError(why)
+
+
+class _Result(MySQLResult):
+    """The answer to a statement, bounded by what it takes in memory."""
+
+    connection: _Session
+    _memory_bytes = 0
+
+    def _get_descriptions(self) -> None:
+        if self.field_count > _MOST_COLUMNS:
+            self.connection.refuse_answer(
+                f"the server's answer has {self.field_count:,} columns, more than {_MOST_COLUMNS:,}"
+            )
+        super()._get_descriptions()  # type: ignore[misc]
+
+    def _read_row_from_packet(self, packet: Any) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = super()._read_row_from_packet(packet)  # type: ignore[misc]
+        self._memory_bytes += sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        if self._memory_bytes > MOST_ANSWER_MEMORY_BYTES:
+            self.connection.refuse_answer(
+                f"the server's answer takes more than {MOST_ANSWER_MEMORY_BYTES:,} bytes of memory"
+            )
+        return row
 
 
 def _unverified(wish: str) -> pymysql.OperationalError:

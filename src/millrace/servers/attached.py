@@ -15,7 +15,7 @@ from millrace.errors import TrialFailed, UserError
 from millrace.servers import asking
 from millrace.servers.asking import Address
 from millrace.servers.model import AttachedServer
-from millrace.tls import MODES, VERIFYING, Tls, default_mode, is_this_host
+from millrace.tls import MODES, Tls, TlsMistake, asked_tls, default_mode, is_this_host
 
 _FORM = (
     "mysql://user[:password]@host:port/ or mysql://user[:password]@/?socket=PATH, with "
@@ -79,7 +79,7 @@ def parse_dsn(server: AttachedServer) -> Address:
     except ValueError as error:
         raise _bad_dsn(server, "its host or port cannot be read") from error
     asked = _asked(server, parts.query)
-    socket = _path(server, asked, "socket")
+    socket = _socket(server, asked)
     if parts.scheme != "mysql":
         raise _bad_dsn(server, "it does not begin with mysql://")
     if not parts.username:
@@ -137,28 +137,26 @@ def _asked(server: AttachedServer, query: str) -> Mapping[str, str]:
     return {key: values[-1] for key, values in asked.items()}
 
 
-def _path(server: AttachedServer, asked: Mapping[str, str], key: str) -> Path | None:
-    if key not in asked:
+def _socket(server: AttachedServer, asked: Mapping[str, str]) -> Path | None:
+    if "socket" not in asked:
         return None
-    path = Path(asked[key])
+    path = Path(asked["socket"])
     if not path.is_absolute():
-        raise _bad_dsn(server, f"its {key} is not an absolute path")
+        raise _bad_dsn(server, "its socket is not an absolute path")
     return path
 
 
 def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> Tls:
-    mode = asked.get("tls", default_mode(host))
-    if mode not in MODES:
-        raise _bad_dsn(server, f"its tls is {mode!r}")
     allowed = asked.get("allow-unverified", "no")
     if allowed not in ("yes", "no"):
         raise _bad_dsn(server, f"its allow-unverified is {allowed!r}, neither yes nor no")
-    tls = Tls(mode, _path(server, asked, "ca"), allowed == "yes")
-    if tls.mode == "verify-ca" and tls.ca is None:
-        raise _bad_dsn(server, "its tls=verify-ca needs ca=PATH (or use tls=verify-identity)")
-    if tls.ca is not None and not tls.verifies:
-        raise _bad_dsn(server, f"its ca verifies with tls={' or tls='.join(VERIFYING)} only")
-    return tls
+    mode = asked.get("tls", default_mode(host))
+    try:
+        return asked_tls(mode, asked.get("ca"), allow_unverified=allowed == "yes")
+    except TlsMistake as wrong:
+        key = "tls" if wrong.key == "mode" else wrong.key
+        said = wrong.message if wrong.value is None else f"{wrong.value!r} {wrong.message}"
+        raise _bad_dsn(server, f"its {key} {said}; expected {wrong.expected}") from None
 
 
 def _bad_dsn(server: AttachedServer, why: str) -> UserError:

@@ -1,5 +1,7 @@
 """Downloads one file over HTTP(S): resumes, follows the proxy variables, and retries what may pass.
 
+A file may have no more bytes than the catalogue says, and leaves some of the disk free.
+
 While it arrives the file is called ``NAME.part``; it gets its name when it is whole and, where a
 checksum is known, right. An interrupted download leaves its part behind for the next attempt, a
 wrong one leaves nothing.
@@ -8,19 +10,23 @@ wrong one leaves nothing.
 from __future__ import annotations
 
 import http.client
+import shutil
 import ssl
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from millrace.errors import HostProblem, LastingProblem, NotServed, UserError
 from millrace.servers.progress import Progress
 from millrace.servers.provenance import file_sha256
+from millrace.servers.web import RedirectRefused, open_address, without_secrets
 
 _CHUNK_BYTES = 1 << 18
 _TIMEOUT_S = 60
+MOST_BYTES = 8 << 30
+"""The limit of a file whose size is not known: several times the largest archive of a server."""
+_KEPT_FREE_BYTES = 64 << 20
 _PAUSES_S = (1.0, 3.0, 9.0)
 _GONE = frozenset((404, 410))
 _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -34,8 +40,16 @@ class WrongChecksum(LastingProblem):
     """A file is another one than was expected."""
 
 
+class TooLarge(LastingProblem):
+    """A file has more bytes than it may have."""
+
+
 class _TransientError(Exception):
     """Something that may be better in a moment."""
+
+
+class _TooManyBytesError(Exception):
+    """More bytes come than the file may have; the message says how many."""
 
 
 def download(
@@ -44,19 +58,29 @@ def download(
     progress: Progress,
     *,
     sha256: str | None = None,
+    most_bytes: int = MOST_BYTES,
     pauses_s: tuple[float, ...] = _PAUSES_S,
 ) -> None:
     """Bring ``url`` to ``target``, checked against ``sha256`` (hex) where it is given.
 
     Tries again after each of ``pauses_s`` when the network or the server falters. Raises Refused
-    when that would not help, WrongChecksum, and HostProblem when it stays cut off.
+    when that would not help, TooLarge, WrongChecksum, and HostProblem when it stays cut off or the
+    disk has no space for it.
     """
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     for pause_s in (*pauses_s, None):
         try:
-            _transfer(url, part, progress)
+            _transfer(url, part, progress, most_bytes, is_verified=sha256 is not None)
             break
+        except _TooManyBytesError as error:
+            part.unlink(missing_ok=True)
+            raise TooLarge(
+                f"{without_secrets(url)}: the server sends {error} bytes, and the file has at most "
+                f"{most_bytes:,}",
+                remedy="check the address; download an archive that is this large yourself, and "
+                "give its path",
+            ) from error
         except _TransientError as error:
             if pause_s is None:
                 raise HostProblem(
@@ -78,8 +102,10 @@ def require_served(url: str) -> None:
         raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
     request = urllib.request.Request(url, method="HEAD")  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
+        with open_address(request, timeout_s=_TIMEOUT_S, is_verified=True):
             return
+    except RedirectRefused as error:
+        raise HostProblem(f"no answer that can be trusted: {error}") from error
     except urllib.error.HTTPError as error:
         problem = NotServed if error.code in _GONE else HostProblem
         raise problem(f"the server says {error.code} {error.reason}") from error
@@ -100,23 +126,27 @@ def verify(file: Path, sha256: str | None, what: str) -> str:
     return got
 
 
-def without_secrets(url: str) -> str:
-    """Return an address without user, password, query and fragment, which may hold tokens."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _transfer(url: str, part: Path, progress: Progress) -> None:
+def _transfer(
+    url: str, part: Path, progress: Progress, most_bytes: int, *, is_verified: bool
+) -> None:
     """Bring the part to its full length, from where it ends."""
     have = part.stat().st_size if part.exists() else 0
+    if have > most_bytes:
+        part.unlink()
+        have = 0
     if not url.startswith(("http://", "https://")):
         raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
     request = urllib.request.Request(  # noqa: S310
         url, headers={"Range": f"bytes={have}-"} if have else {}
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-            _receive(answer, part, have if answer.status == 206 else 0, progress)
+        with open_address(request, timeout_s=_TIMEOUT_S, is_verified=is_verified) as answer:
+            _receive(answer, part, have if answer.status == 206 else 0, progress, most_bytes)
+    except RedirectRefused as error:
+        raise Refused(
+            f"{without_secrets(url)} could not be downloaded: {error}",
+            remedy="check the address; where the redirect is right, give the address it leads to",
+        ) from error
     except urllib.error.HTTPError as error:
         if error.code == 416 and _is_whole(error, have):
             return
@@ -146,19 +176,38 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
         raise _TransientError(str(reason) or repr(error)) from error
 
 
-def _receive(answer: http.client.HTTPResponse, part: Path, begin: int, progress: Progress) -> None:
-    length = answer.headers.get("Content-Length")
-    total = begin + int(length) if length is not None else None
+def _receive(
+    answer: http.client.HTTPResponse, part: Path, begin: int, progress: Progress, most_bytes: int
+) -> None:
+    total = None if answer.length is None else begin + answer.length
+    if total is not None and total > most_bytes:
+        raise _TooManyBytesError(f"{total:,}")
     done = begin
     with part.open("r+b" if begin else "wb") as file:
         file.seek(begin)
         file.truncate()
+        _require_space(part, 0 if total is None else total - done)
         while chunk := answer.read(_CHUNK_BYTES):
-            file.write(chunk)
             done += len(chunk)
+            if done > most_bytes:
+                raise _TooManyBytesError(f"more than {most_bytes:,}")
+            _require_space(part, len(chunk))
+            file.write(chunk)
             progress.moved(part.name.removesuffix(".part"), done, total)
     if total is not None and done < total:
         raise _TransientError(f"cut off after {done} of {total} bytes")
+
+
+def _require_space(part: Path, wanted_bytes: int) -> None:
+    """Raise HostProblem where so many bytes more would fill the disk of ``part``."""
+    free_bytes = shutil.disk_usage(part.parent).free
+    if free_bytes < wanted_bytes + _KEPT_FREE_BYTES:
+        raise HostProblem(
+            f"{part}: the download wants {wanted_bytes:,} bytes more, and its disk has "
+            f"{free_bytes:,}, {_KEPT_FREE_BYTES >> 20} MiB of which stay free",
+            remedy="free some space, or name another place with MILLRACE_CACHE, and try again; "
+            "what has arrived is kept and continued",
+        )
 
 
 def _is_refusal(reason: object) -> bool:

@@ -271,6 +271,7 @@ class Instance(asking.Answering):
                 arguments,
                 instance_id=self.id,
                 directory=self.directory,
+                writable=sorted({self.directory, self._site.run_dir.parent}),
                 runs_as=self._runs_as,
                 log=self._log,
                 output=output,

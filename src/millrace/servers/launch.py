@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from millrace.errors import HostProblem
+from millrace.servers import confinement
 from millrace.servers.model import InstalledServer
 from millrace.servers.processes import ENVIRONMENT_VARIABLE
 
@@ -100,6 +101,7 @@ def spawn(
     *,
     instance_id: str,
     directory: Path,
+    writable: Sequence[Path],
     runs_as: RunsAs,
     log: IO[bytes],
     output: IO[bytes] | None = None,
@@ -107,8 +109,9 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start the server program in its own session (Ctrl-C of the terminal is not meant for it).
 
-    What it writes goes to ``log``, or its standard output to ``output``. Its environment holds
-    nothing of ours: nothing that could change what is measured, and no secret.
+    Where it has a user of its own, it writes in the directories ``writable`` alone. What it prints
+    goes to ``log``, or its standard output to ``output``. Its environment holds nothing of ours:
+    nothing that could change what is measured, and no secret.
     """
     environment = {
         **BARE_ENVIRONMENT,
@@ -117,17 +120,15 @@ def spawn(
         ENVIRONMENT_VARIABLE: instance_id,
     }
     with _open_files_limit_raised():
-        return subprocess.Popen(
+        return confinement.popen(
             [*server.argv, *arguments],
+            uid=runs_as.uid,
+            writable=writable,
+            env=environment,
+            cwd=directory,
             stdin=stdin,
             stdout=output or log,
             stderr=log,
-            env=environment,
-            cwd=directory,
-            start_new_session=True,
-            user=runs_as.uid,
-            group=runs_as.gid,
-            extra_groups=None if runs_as.uid is None else [],
         )
 
 

@@ -37,15 +37,20 @@ def make_directories(
     """Make the instance's directories; only ``data``, ``tmp`` and ``run_dir`` belong to its server.
 
     What millrace writes or reads by name lies in the others, in which the server's user can plant
-    nothing.
+    nothing. Other users reach nothing in an instance whose server has a user of its own, whatever
+    rights the server gives.
     """
     directory = directories[0]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         refuse_shared(directory.parent)
-        for path in (*directories, directory / "load"):
+        for path in directories:
             path.mkdir(mode=0o700)
-            path.chmod(0o755)  # whatever the umask
+            if uid is not None:
+                os.chown(path, -1, uid)
+            path.chmod(0o755 if uid is None else 0o750)  # whatever the umask
+        (directory / "load").mkdir()
+        (directory / "load").chmod(0o755)
         runs_as = launch.choose_user(server, directories, uid=uid)
         for path in (directory / "data", directory / "tmp", run_dir):
             path.mkdir(mode=0o700)

@@ -1,7 +1,8 @@
 """Runs a server program once, for what it prints, before anything is known of it.
 
 The program of an archive may be anything. So it runs as a user of its own where millrace is root,
-with nothing of millrace's environment, for a limited time, and may write no more than a little.
+who makes no file anywhere, with nothing of millrace's environment, for a limited time, and may
+write no more than a little.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.servers import launch, processes, users
+from millrace.servers import confinement, launch, processes, users
+from millrace.servers.signals import signals_held
 
 # Limits of a process (setrlimit): no core, files of 2048 * 512 bytes at most, seconds of CPU time.
 _LIMITED = 'ulimit -c 0; ulimit -f 2048; ulimit -t 60; exec "$@"'
@@ -47,18 +49,17 @@ def run(
         if uid is not None:
             places = [*map(Path, argv), *map(Path, env.get("LD_LIBRARY_PATH", "").split(":"))]
             launch.require_reach(name, uid, [place for place in places if place.is_absolute()])
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", _LIMITED, "sh", *argv, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            env={**launch.BARE_ENVIRONMENT, "HOME": "/nonexistent", **env},
-            cwd="/",
-            start_new_session=True,
-            user=uid,
-            group=uid,
-            extra_groups=None if uid is None else [],
-        )
+        with signals_held():
+            process = confinement.popen(
+                ["/bin/sh", "-c", _LIMITED, "sh", *argv, *arguments],
+                uid=uid,
+                writable=(),
+                env={**launch.BARE_ENVIRONMENT, "HOME": "/nonexistent", **env},
+                cwd=Path("/"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+            )
         try:
             status = process.wait(limit_s)
         finally:

@@ -33,7 +33,7 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
     ``spared`` are ids that are not to be taken. Yields None where this process cannot become
     another user: it is not root, or root of a user namespace that has no other user.
     """
-    ids = _usable()
+    ids = usable()
     if not ids:
         yield None
         return
@@ -95,8 +95,8 @@ def runs_under(pid: int, uid: int) -> bool:
     return not has_ended and uid in map(int, status[b"Uid"].split())
 
 
-def _usable() -> list[int]:
-    """The ids of the range that this process can take on."""
+def usable() -> list[int]:
+    """Return the ids of the range that this process can take on: none where it is not root."""
     if os.geteuid() != 0:
         return []
     mapped = [_mapped(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid")]

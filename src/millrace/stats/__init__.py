@@ -1,4 +1,8 @@
-"""Pure mathematics on arrays: estimates, spread, power, rates, histograms. Nothing of ours."""
+"""Pure mathematics on arrays: estimates, spread, power, rates, histograms. Nothing of ours.
+
+Each module imports ``scipy`` alone, which loads its parts where they are first used: most commands
+compute nothing, and ``scipy.stats`` takes longer to import than they take to run.
+"""
 
 from millrace.stats.change_points import ChangePoint, change_points
 from millrace.stats.counts import CountDifferences, count_differences, count_limits

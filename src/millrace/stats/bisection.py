@@ -36,8 +36,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize, special
 
 FIRST_RUNS = 4  # of each end, before anything is inferred
 RUNS_BESIDE = 3  # of both members beside the change, so that one spike cannot make it
@@ -296,7 +296,7 @@ def _fit(search: Search, sample: _Sample) -> _Fit:
         changes=shrunk * difference,
         scales=np.sqrt(variances * shrunk * spread),
         variances=variances,
-        sizes=special.softmax(evidence, axis=1),
+        sizes=scipy.special.softmax(evidence, axis=1),
         freedom=freedom,
         none_variance=around_mean / freedom,
     )
@@ -358,7 +358,7 @@ def _information(fit: _Fit, sample: _Sample) -> Floats:
     probabilities = np.concatenate([fit.weights.sum(axis=1)] * 2 + [[fit.none]])[:, None]
     mixture = _of_members(probabilities * densities / math.sqrt(2 * math.pi))
     given = _of_members(probabilities * entropies)[:, 0]
-    whole = -special.xlogy(mixture, mixture).sum(axis=1) * (grid[1] - grid[0])
+    whole = -scipy.special.xlogy(mixture, mixture).sum(axis=1) * (grid[1] - grid[0])
     return np.asarray(whole - 0.5 * math.log(2 * math.pi * math.e) - given)
 
 
@@ -395,7 +395,7 @@ def _negligible(fit: _Fit, margin: float) -> float:
     """The probability that the levels of the ends differ by ``margin`` (a logarithm) at most."""
     scales = np.maximum(fit.scales, 1e-200)
     upper, lower = ((side * margin - fit.changes) / scales for side in (1, -1))
-    inside = special.stdtr(fit.freedom, upper) - special.stdtr(fit.freedom, lower)
+    inside = scipy.special.stdtr(fit.freedom, upper) - scipy.special.stdtr(fit.freedom, lower)
     return min(fit.none + float((fit.weights * inside).sum()), 1.0)
 
 
@@ -419,11 +419,11 @@ def _quantiles(
 
     def quantile(probability: float) -> float:
         def excess(change: float) -> float:
-            below = special.stdtr(freedom, (change - centres) / scales)
+            below = scipy.special.stdtr(freedom, (change - centres) / scales)
             return float((weights * below).sum()) - probability
 
         lowest, highest = float(centres.min()) - reach, float(centres.max()) + reach
-        return math.exp(optimize.brentq(excess, lowest, highest))
+        return math.exp(scipy.optimize.brentq(excess, lowest, highest))
 
     tail = (1 - confidence) / 2
     return quantile(0.5), quantile(tail), quantile(1 - tail)

@@ -34,8 +34,8 @@ from operator import attrgetter
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from millrace.stats.correlation import inflation
 from millrace.stats.level_density import (
@@ -392,7 +392,9 @@ def _change_point(
     numbers = [len(side) / inflated for side in sides]
     variance = max(squares, 0.0) / (len(window) - 2)
     error = math.sqrt(variance * (1 / numbers[0] + 1 / numbers[1]))
-    half_width = float(stdtrit(max(sum(numbers) - 2, 1), (1 + confidence) / 2)) * error
+    half_width = (
+        float(scipy.special.stdtrit(max(sum(numbers) - 2, 1), (1 + confidence) / 2)) * error
+    )
     log_ratio = middles[1] + means[1] - middles[0] - means[0]
     return ChangePoint(
         index=split,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,8 @@ def count_limits(
     if (seen < 0).any():
         raise ValueError("a count is not below 0")
     tail = (1 - confidence) / 2
-    low = np.where(seen > 0, stats.chi2.ppf(tail, 2 * np.maximum(seen, 1)) / 2, 0.0)
-    high = np.asarray(stats.chi2.ppf(1 - tail, 2 * (seen + 1)) / 2, dtype=np.float64)
+    low = np.where(seen > 0, scipy.special.gammaincinv(np.maximum(seen, 1), tail), 0.0)
+    high = np.asarray(scipy.special.gammainccinv(seen + 1, tail), dtype=np.float64)
     return low, high
 
 

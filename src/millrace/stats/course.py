@@ -34,8 +34,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from millrace.stats.mean import mean_limits
 from millrace.stats.ratio import Looks
@@ -135,7 +135,7 @@ def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
     seconds_worth = (1 - correlation) / (1 + correlation)
     variance = float(rest.var(ddof=1)) / seconds_worth
     n_starts = max(len(values) // 2, 1)
-    limit = float(stats.t.ppf(1 - alpha / n_starts / 2, len(rest) - 1))
+    limit = float(-scipy.special.stdtrit(len(rest) - 1, alpha / n_starts / 2))
     for length in range(_FEWEST_APART, cut + 1):
         start = distances[:length]
         distance = float(np.sort(np.abs(start))[(length - 1) // 2])

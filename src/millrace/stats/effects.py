@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from millrace.stats import sequential
 from millrace.stats.holm import holm
@@ -113,7 +113,7 @@ def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -
     error = estimate.log_sd / math.sqrt(estimate.n_pairs)
     if estimate.looks == "any":
         wide = sequential.critical_t(estimate.n_pairs, alpha)
-        error *= wide / float(special.stdtrit(estimate.n_pairs - 1, 1 - alpha / 2))
+        error *= wide / float(scipy.special.stdtrit(estimate.n_pairs - 1, 1 - alpha / 2))
     return Cell(levels, math.log(estimate.ratio), error, estimate.n_pairs)
 
 
@@ -146,7 +146,7 @@ def factor_effects(
         terms.append((block, block.at_levels @ coefficients[start:end]))
         start = end
     p_values = [fit.anova(own) for _, own in terms]
-    adjusted = np.asarray(stats.false_discovery_control(p_values) if terms else [])
+    adjusted = np.asarray(scipy.stats.false_discovery_control(p_values) if terms else [])
     own_of = {block.factors: own for block, own in terms}
     left = np.eye(len(cells)) - columns @ coefficients
     return FactorEffects(
@@ -260,12 +260,12 @@ class _Fit:
         parts = weights**2 * self.variances
         error = math.sqrt(parts.sum())
         freedom = float(parts.sum() ** 2 / (parts**2 / self.freedom).sum())
-        reach = float(special.stdtrit(freedom, 1 - self.alpha / 2)) * error
+        reach = float(scipy.special.stdtrit(freedom, 1 - self.alpha / 2)) * error
         return Effect(
             ratio=from_log(centre),
             low=from_log(centre - reach),
             high=from_log(centre + reach),
-            p_value=2 * float(special.stdtr(freedom, -abs(centre) / error)),
+            p_value=2 * float(scipy.special.stdtr(freedom, -abs(centre) / error)),
         )
 
     def anova(self, weights: Floats) -> float:
@@ -277,4 +277,4 @@ class _Fit:
         statistic = float(np.sum((weights @ self.values) ** 2)) / trace
         numerator = trace**2 / float(np.trace(spread @ spread))
         denominator = trace**2 / float((np.diag(spread) ** 2 / self.freedom).sum())
-        return float(special.fdtrc(numerator, denominator, statistic))
+        return float(scipy.special.fdtrc(numerator, denominator, statistic))

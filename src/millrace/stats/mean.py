@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from millrace.stats import sequential
 from millrace.stats.ratio import Looks
@@ -64,7 +64,9 @@ def mean_limits(
     if len(each) < 2:
         return -math.inf, math.inf
     mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
-    half_width = float(special.stdtrit(len(each) - 1, 1 - alpha / 2)) * max(error, least_error)
+    half_width = float(scipy.special.stdtrit(len(each) - 1, 1 - alpha / 2)) * max(
+        error, least_error
+    )
     return mean - half_width, mean + half_width
 
 
@@ -106,9 +108,11 @@ def mean_estimates(
     freedom = np.full(means.shape, float(count - 1))
     if further:
         errors, freedom = _together([OwnError(errors, count - 1), *further])
-    half_widths = np.maximum(special.stdtrit(freedom, upper) * errors, special.ndtri(upper) * least)
-    by_blocks = _p_values(means, errors, lambda x: special.stdtr(freedom[errors > 0], x))
-    by_counting = np.where(least > 0, _p_values(means, least, special.ndtr), 0.0)
+    half_widths = np.maximum(
+        scipy.special.stdtrit(freedom, upper) * errors, scipy.special.ndtri(upper) * least
+    )
+    by_blocks = _p_values(means, errors, lambda x: scipy.special.stdtr(freedom[errors > 0], x))
+    by_counting = np.where(least > 0, _p_values(means, least, scipy.special.ndtr), 0.0)
     return tuple(
         MeanEstimate(float(m), float(m - h), float(m + h), count, confidence, float(p))
         for m, h, p in zip(means, half_widths, np.maximum(by_blocks, by_counting), strict=True)

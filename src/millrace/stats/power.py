@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from scipy import optimize, stats
+import scipy
 
 from millrace.stats import sequential
 from millrace.stats.ratio import Looks, RatioEstimate, from_log
@@ -105,7 +105,7 @@ def _critical_t(n_blocks: int, alpha: float, looks: Looks) -> float:
     """Half the width of the interval of normal values, in standard errors of their mean."""
     if looks == "any":
         return sequential.critical_t(n_blocks, alpha)
-    return float(stats.t.isf(alpha / 2, n_blocks - 1))
+    return -float(scipy.special.stdtrit(n_blocks - 1, alpha / 2))
 
 
 @lru_cache(maxsize=4096)
@@ -119,6 +119,6 @@ def _noncentrality(n_blocks: int, alpha: float, power: float, looks: Looks) -> f
     critical = _critical_t(n_blocks, alpha, looks)
 
     def shortfall(noncentrality: float) -> float:
-        return float(stats.nct.sf(critical, freedom, noncentrality)) - power
+        return float(scipy.stats.nct.sf(critical, freedom, noncentrality)) - power
 
-    return float(optimize.brentq(shortfall, 0.0, 5 * critical + 10))
+    return float(scipy.optimize.brentq(shortfall, 0.0, 5 * critical + 10))

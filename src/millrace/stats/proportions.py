@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from scipy import special, stats
+import scipy
 
 _PRIOR = 0.5  # both parameters of the beta distribution
 _MOST = 700.0  # of a logarithm that a floating-point number has room for
@@ -31,8 +31,12 @@ def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> 
     if not 0 <= events <= trials or trials == 0:
         raise ValueError(f"{events} events of {trials} trials")
     tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, events, trials - events + 1)) if events else 0.0
-    high = float(stats.beta.isf(tail, events + 1, trials - events)) if events < trials else 1.0
+    low = float(scipy.special.betaincinv(events, trials - events + 1, tail)) if events else 0.0
+    high = (
+        float(scipy.special.betainccinv(events + 1, trials - events, tail))
+        if events < trials
+        else 1.0
+    )
     return low, high
 
 
@@ -44,7 +48,7 @@ def as_many_or_more(events: int, trials: int, rate: float) -> float:
     """
     if not 0 <= events <= trials:
         raise ValueError(f"{events} events of {trials} trials")
-    return float(stats.binom.sf(events - 1, trials, rate))
+    return float(scipy.special.bdtrc(events - 1, trials, rate))
 
 
 def even_odds(heads: int, tosses: int) -> float:
@@ -56,7 +60,7 @@ def even_odds(heads: int, tosses: int) -> float:
     if not 0 <= heads <= tosses:
         raise ValueError(f"{heads} heads of {tosses} tosses")
     fewer = min(heads, tosses - heads)
-    return min(1.0, 2 * float(stats.binom.cdf(fewer, tosses, 0.5)))
+    return min(1.0, 2 * float(scipy.special.bdtr(fewer, tosses, 0.5)))
 
 
 def against_even(heads: int, tosses: int) -> float:
@@ -77,7 +81,7 @@ def against_at_most_half(heads: int, tosses: int) -> float:
     """
     odds = _log_odds(heads, tosses)
     # The share of the posterior above a half, of that of the prior.
-    share = 2 * float(special.betainc(_PRIOR + tosses - heads, _PRIOR + heads, 0.5))
+    share = 2 * float(scipy.special.betainc(_PRIOR + tosses - heads, _PRIOR + heads, 0.5))
     return share * math.exp(min(odds, _MOST))
 
 
@@ -86,5 +90,5 @@ def _log_odds(heads: int, tosses: int) -> float:
     ones."""
     if not 0 <= heads <= tosses:
         raise ValueError(f"{heads} heads of {tosses} tosses")
-    seen = special.betaln(_PRIOR + heads, _PRIOR + tosses - heads)
-    return float(seen - special.betaln(_PRIOR, _PRIOR)) + tosses * math.log(2)
+    seen = scipy.special.betaln(_PRIOR + heads, _PRIOR + tosses - heads)
+    return float(seen - scipy.special.betaln(_PRIOR, _PRIOR)) + tosses * math.log(2)

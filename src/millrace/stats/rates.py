@@ -35,8 +35,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from millrace.stats.mean import mean_limits
 from millrace.stats.proportions import proportion_limits
@@ -150,4 +150,4 @@ def fisher(base: tuple[int, int], candidate: tuple[int, int]) -> float:
     """The probability by Fisher's exact test of such a difference of (hits, tries) or a rarer one,
     where every try is hit alike."""
     table = [(hits, tries - hits) for hits, tries in (base, candidate)]
-    return float(stats.fisher_exact(np.asarray(table)).pvalue)
+    return float(scipy.stats.fisher_exact(np.asarray(table)).pvalue)

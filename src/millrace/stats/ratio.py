@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from millrace.stats import sequential
 
@@ -73,7 +73,7 @@ def paired_ratio(
     log_sd = float(np.std(values, ddof=1))
     if looks == "once":
         error = log_sd / math.sqrt(n_pairs)
-        half_width = float(stats.t.ppf((1 + confidence) / 2, n_pairs - 1)) * error
+        half_width = float(scipy.special.stdtrit(n_pairs - 1, (1 + confidence) / 2)) * error
         low, high = centre - half_width, centre + half_width
         p_value: float | None = _p_value(centre, error, n_pairs - 1)
     else:
@@ -97,7 +97,7 @@ def _p_value(mean: float, error: float, freedom: int) -> float:
     """Student's, two-sided; values that are all the same are certainly 0, or certainly not."""
     if error == 0:
         return float(mean == 0)
-    return 2 * float(special.stdtr(freedom, -abs(mean) / error))
+    return 2 * float(scipy.special.stdtr(freedom, -abs(mean) / error))
 
 
 def log_ratios(base: Sequence[float], candidate: Sequence[float]) -> NDArray[np.float64]:

@@ -31,8 +31,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special, stats
 
 FEWEST_BLOCKS = 3  # fewer say too little about their own spread
 FIRST_LOOK = 5
@@ -96,7 +96,7 @@ def p_value(log_ratios: ArrayLike) -> float | None:
         return None
     of_mean = abs(float(_t(values)))
     if n_blocks < FIRST_LOOK:
-        tails = 2 * float(stats.t.sf(of_mean, n_blocks - 1))
+        tails = 2 * float(scipy.special.stdtr(n_blocks - 1, -of_mean))
         return min(1.0, tails * _EARLY_LOOKS / _EARLY)
     p = _probability(of_mean, n_blocks, FIRST_LOOK) / _MEAN
     if n_blocks >= FIRST_RANKS:
@@ -134,7 +134,7 @@ def _mean_critical(n_blocks: int, alpha: float) -> float:
     if n_blocks < FEWEST_BLOCKS:
         return math.inf
     if n_blocks < FIRST_LOOK:
-        return float(stats.t.isf(alpha * _EARLY / _EARLY_LOOKS / 2, n_blocks - 1))
+        return -float(scipy.special.stdtrit(n_blocks - 1, alpha * _EARLY / _EARLY_LOOKS / 2))
     return _boundary(n_blocks, FIRST_LOOK, alpha * _MEAN)
 
 
@@ -153,8 +153,8 @@ def _t(values: _Array) -> _Array:
 
 def _signed_scores(values: _Array) -> _Array:
     """Normal scores of the ranks of the sizes, with the signs of the values."""
-    ranks = stats.rankdata(np.abs(values), axis=-1)
-    scores = special.ndtri(0.5 + ranks / (2 * (values.shape[-1] + 1)))
+    ranks = scipy.stats.rankdata(np.abs(values), axis=-1)
+    scores = scipy.special.ndtri(0.5 + ranks / (2 * (values.shape[-1] + 1)))
     return np.asarray(np.sign(values) * scores)
 
 
@@ -194,7 +194,7 @@ def _log_level(first: int, alpha: float) -> float:
     high = 1.0
     while _crossing(high, first) > alpha:
         high *= 2
-    at = float(optimize.brentq(lambda x: _crossing(x, first) - alpha, 0.0, high, xtol=1e-12))
+    at = float(scipy.optimize.brentq(lambda x: _crossing(x, first) - alpha, 0.0, high, xtol=1e-12))
     return first * math.log1p(at * at / (first - 1)) - math.log(first)
 
 
@@ -207,5 +207,8 @@ def _probability(t: float, n_blocks: int, first: int) -> float:
 
 def _crossing(at: float, first: int) -> float:
     """The probability that the mixture ever reaches what it has at ``at`` at the first look."""
-    tail = float(stats.t.sf(at, first - 1))
-    return 2 * (tail + at * float(stats.t.pdf(at, first - 1)))
+    freedom = first - 1
+    tail = float(scipy.special.stdtr(freedom, -at))
+    scale = math.exp(math.lgamma(first / 2) - math.lgamma(freedom / 2))
+    density = scale / math.sqrt(math.pi * freedom) * math.pow(1 + at * at / freedom, -first / 2)
+    return 2 * (tail + at * density)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from millrace.stats.ratio import paired_ratio
 
@@ -81,5 +81,6 @@ def sd_limits(sd: float, n: int, *, confidence: float = 0.95) -> tuple[float, fl
     if n < 2:
         raise ValueError("one value says nothing about its own spread")
     tail = (1 - confidence) / 2
-    upper, lower = (float(stats.chi2.ppf(p, n - 1)) for p in (1 - tail, tail))
+    upper = 2 * float(scipy.special.gammainccinv((n - 1) / 2, tail))
+    lower = 2 * float(scipy.special.gammaincinv((n - 1) / 2, tail))
     return sd * math.sqrt((n - 1) / upper), sd * math.sqrt((n - 1) / lower)

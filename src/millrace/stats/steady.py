@@ -38,8 +38,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft, special
 
 BATCH = 5  # seconds
 FEWEST_BATCHES = 10
@@ -122,10 +122,10 @@ def warm_up(series: Sequence[float] | Floats) -> int:
 
 def _slow_movements(rest: Floats) -> tuple[float, float, float]:
     """How far the slowest movements go, the probability of such ones, and the correlation."""
-    terms = np.asarray(fft.dct(rest - rest.mean(), norm="ortho"))
+    terms = np.asarray(scipy.fft.dct(rest - rest.mean(), norm="ortho"))
     slow = np.zeros_like(terms)
     slow[1 : SLOW + 1] = terms[1 : SLOW + 1]
-    swing = float(np.ptp(fft.idct(slow, norm="ortho")))
+    swing = float(np.ptp(scipy.fft.idct(slow, norm="ortho")))
     power = terms[1:] ** 2
     quick = power[SLOW:]
     if quick.sum() <= 1e-24 * float((rest**2).sum()):
@@ -135,9 +135,9 @@ def _slow_movements(rest: Floats) -> tuple[float, float, float]:
     level = whitened[:, SLOW:].mean(axis=1)
     n_quick = len(quick)
     likelihood = -n_quick / 2 * np.log(level) - np.log(spectra[:, SLOW:]).sum(axis=1) / 2
-    weights = special.softmax(likelihood)
+    weights = scipy.special.softmax(likelihood)
     ratios = whitened[:, :SLOW].mean(axis=1) / level
-    p_values = special.fdtrc(SLOW, n_quick, ratios)
+    p_values = scipy.special.fdtrc(SLOW, n_quick, ratios)
     return swing, float(weights @ p_values), float(weights @ (CORRELATIONS * SHARES).ravel())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+import scipy
 
 
 def welch_p(a: Sequence[float], b: Sequence[float]) -> float:
@@ -18,4 +18,4 @@ def welch_p(a: Sequence[float], b: Sequence[float]) -> float:
         raise ValueError("one value says nothing about its own spread")
     if np.ptp(a) == 0 and np.ptp(b) == 0:
         return float(a[0] == b[0])
-    return float(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    return float(scipy.stats.ttest_ind(a, b, equal_var=False).pvalue)

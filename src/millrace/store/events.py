@@ -10,9 +10,12 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
+from millrace import safe_json
 from millrace.store.artefacts import write_problem
+
+_OF_AN_EVENT = safe_json.Limits(text_chars=1 << 20, largest=2**64 - 1)  # counters of servers
 
 
 class EventLog:
@@ -61,19 +64,28 @@ def _ends_with_newline(path: Path) -> bool:
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a file, oldest first; none when there is no file.
+    """Yield the events of a file, oldest first; none when there is no file.
 
-    A line that was torn by a crash, and the one that is being written now, are passed over.
+    Passes over a line that a crash tore, the one that is being written now, and one that is no
+    event or exceeds the limits of an event.
     """
     try:
         file = path.open("rb")
     except FileNotFoundError:
         return
     with file:
-        for line in file:
+        for line in _whole_lines(file):
             try:
-                event = json.loads(line)
-            except ValueError:
+                yield safe_json.parse_object(line, _OF_AN_EVENT)
+            except safe_json.JsonRefused:
                 continue
-            if line.endswith(b"\n") and isinstance(event, dict):
-                yield event
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield each line that has an end, and no more bytes than an event may have."""
+    is_begin = True
+    while piece := file.readline(_OF_AN_EVENT.size_bytes):
+        is_end = piece.endswith(b"\n")
+        if is_begin and is_end:
+            yield piece
+        is_begin = is_end

@@ -46,7 +46,8 @@ class Unprivileged:
 def test_threads_without_rights(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name, thread_cache_size="0") as instance, loaded(instance):
         # As where distributions have the socket and the file with the process's number.
-        instance.pid_file.parent.chmod(0o755)
+        for directory in (instance.directory, instance.pid_file.parent):
+            directory.chmod(0o755)
         seen = observed(instance, (Unprivileged,), clients=4)
     section = seen.document["threads"]
     of_clients = [each for each in section["threads"] if each["kind"] == "connection"]

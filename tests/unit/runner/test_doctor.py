@@ -31,6 +31,7 @@ QUIET = Activity(
     perf_program="/usr/bin/perf",
     no_tracing=None,
     is_root=False,
+    unconfined=None,
     open_files=1_048_576,
     processes=None,
 )
@@ -114,6 +115,24 @@ def test_tracing_that_wants_a_command(tmp_path: Path) -> None:
     seen = replace(QUIET, no_tracing=Unavailable("this kernel traces no events"))
     finding = findings(tmp_path, GOOD, seen)["kernel tracing"]
     assert (finding.status, finding.remedy) == ("unknown", None)
+
+
+def test_servers_that_cannot_be_confined_are_named(tmp_path: Path) -> None:
+    seen = replace(QUIET, unconfined=("no mount namespace (not permitted)",))
+    finding = findings(tmp_path, GOOD, seen)["confinement"]
+    assert (finding.status, finding.observed) == ("warn", "no mount namespace (not permitted)")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root confines servers")
+def test_a_root_without_the_capability_learns_why() -> None:
+    script = "from millrace.servers import confinement; print(confinement.lacking())"
+    ran = subprocess.run(
+        ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "no mount namespace (Operation not permitted)" in ran.stdout
 
 
 @pytest.mark.parametrize(

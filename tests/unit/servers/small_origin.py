@@ -28,6 +28,9 @@ class Origin:
                 if not origin.behave(self, len(origin.asked)):
                     origin.answer(self)
 
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
             def log_message(self, *args: object) -> None:
                 pass
 
@@ -52,6 +55,8 @@ class Origin:
         request.send_response(206 if partial else 200)
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()
+        if request.command == "HEAD":
+            return
         body = body if cut_after is None else body[:cut_after]
         self.sent.append(len(body))
         request.wfile.write(body)

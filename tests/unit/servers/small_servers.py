@@ -6,6 +6,10 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from millrace.servers import manifest
+from millrace.servers.manifest import Layout, Manifest
+from millrace.servers.model import InstalledServer, Provenance
+
 _SOURCE = """
 #include <stdio.h>
 int main(int argc, char **argv) {
@@ -46,6 +50,13 @@ def tree(directory: Path, version: str = "5.7.99", *link: str) -> Path:
     (directory / "share/english/errmsg.sys").write_bytes(b"messages")
     (directory / "share/mysql_system_tables.sql").write_text("-- tables\n")
     return directory
+
+
+def installed(tree: Path) -> InstalledServer:
+    """Return the server whose ``tree`` is the directory of that name."""
+    layout = Layout("tree", "tree/bin/mysqld", "tree/share")
+    made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
+    return manifest.server(made, tree.parent)
 
 
 def tarball(directory: Path, into: Path) -> Path:

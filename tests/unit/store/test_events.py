@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from millrace.store.events import EventLog, read_events
 
-EVENTS = st.dictionaries(st.text(), st.none() | st.integers() | st.text(), max_size=3)
+NUMBERS = st.integers(-(2**64) + 1, 2**64 - 1)
+EVENTS = st.dictionaries(st.text(), st.none() | NUMBERS | st.text(), max_size=3)
 
 
 @given(st.lists(EVENTS, max_size=5), st.binary(max_size=10).filter(lambda b: b"\n" not in b))
@@ -40,3 +41,25 @@ def test_an_event_is_seen_before_the_file_is_closed(tmp_path: Path) -> None:
 
 def test_no_file_is_no_events(tmp_path: Path) -> None:
     assert list(read_events(tmp_path / "none.jsonl")) == []
+
+
+def test_lines_that_no_reader_may_follow_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    hostile = [
+        "[" * 100_000,
+        '{"a":' * 2_000 + "1" + "}" * 2_000,
+        '{"value": NaN}',
+        '{"value": 1' + "0" * 30 + "}",
+        '{"text": "\\ud800"}',
+        "[" + "1," * 200_000 + "1]",
+        '{"text": "' + "x" * (1 << 20) + '"}',
+        "x" * (3 << 20) + '{"event": "the end of a line"}',
+        "[1]",
+    ]
+    with EventLog(path) as log:
+        log.append({"event": "first"})
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in hostile)
+    with EventLog(path) as log:
+        log.append({"event": "last"})
+    assert list(read_events(path)) == [{"event": "first"}, {"event": "last"}]

@@ -19,7 +19,8 @@ from millrace.servers.model import Artefact
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
-from millrace.servers.sources.coordinates import Coordinate, Deb, Maven, Npm, Tarball
+from millrace.servers.sources.coordinates import Deb, Maven, Npm, Tarball
+from millrace.servers.web import without_secrets
 
 _THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
@@ -46,7 +47,29 @@ def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
 
     Raises HostProblem; an artefact with a wrong checksum has then been removed.
     """
-    return _fetch(source.coordinate, source.size_bytes, source.sha256, workspace, progress)
+    coordinate, size_bytes, sha256 = source.coordinate, source.size_bytes, source.sha256
+    match coordinate:
+        case Maven():
+            file = maven.place(coordinate, workspace)
+            address = partial(maven.address, coordinate)
+            if not _fetch_plainly(file, "mvn", address, source, progress):
+                with exclusive(_clients() / "maven.lock", "mvn", progress):
+                    file = maven.fetch(coordinate, _repository(), size_bytes, progress)
+        case Npm():
+            file = workspace / npm.file_name(coordinate)
+            address = partial(npm.address, coordinate, workspace)
+            if not _fetch_plainly(file, "npm", address, source, progress):
+                file = npm.fetch(coordinate, workspace, size_bytes, progress)
+        case Tarball(location):
+            return fetch_tarball(location, sha256, workspace, progress, most_bytes=size_bytes)
+        case Deb():
+            arrived = fetch_package(coordinate, workspace, progress)
+            download.verify(arrived.file, sha256, str(coordinate))
+            return arrived
+        case _:
+            raise UserError(f"{coordinate} cannot be downloaded")
+    download.verify(file, sha256, str(coordinate))
+    return Arrived(file, _artefact(str(coordinate), file))
 
 
 def require_served(source: Source, workspace: Path) -> None:
@@ -102,7 +125,12 @@ def fetch_packages(
 
 
 def fetch_tarball(
-    location: str, sha256: str | None, workspace: Path, progress: Progress
+    location: str,
+    sha256: str | None,
+    workspace: Path,
+    progress: Progress,
+    *,
+    most_bytes: int = download.MOST_BYTES,
 ) -> Arrived:
     """Bring a vendor's archive from a URL; one that is a file of this host is used in place.
 
@@ -111,8 +139,8 @@ def fetch_tarball(
     if "://" in location:
         _refuse_unsafe(location, sha256)
         file = workspace / (location.rstrip("/").rpartition("/")[2].partition("?")[0] or "archive")
-        download.download(location, file, progress, sha256=sha256)
-        return Arrived(file, _artefact(str(Tarball(download.without_secrets(location))), file))
+        download.download(location, file, progress, sha256=sha256, most_bytes=most_bytes)
+        return Arrived(file, _artefact(str(Tarball(without_secrets(location))), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
         raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
@@ -126,7 +154,7 @@ def fetch_tarball(
 
 
 def _refuse_unsafe(url: str, sha256: str | None) -> None:
-    shown = download.without_secrets(url)
+    shown = without_secrets(url)
     parts = urlsplit(url)
     if "@" in parts.netloc:
         raise UserError(
@@ -157,38 +185,11 @@ def forget(source: Source, workspace: Path) -> None:
         shutil.rmtree(maven.place(source.coordinate, _repository()).parent, ignore_errors=True)
 
 
-def _fetch(
-    coordinate: Coordinate, size_bytes: int, sha256: str, workspace: Path, progress: Progress
-) -> Arrived:
-    match coordinate:
-        case Maven():
-            file = maven.place(coordinate, workspace)
-            address = partial(maven.address, coordinate)
-            if not _fetch_plainly(file, "mvn", address, sha256, progress):
-                with exclusive(_clients() / "maven.lock", "mvn", progress):
-                    file = maven.fetch(coordinate, _repository(), size_bytes, progress)
-        case Npm():
-            file = workspace / npm.file_name(coordinate)
-            address = partial(npm.address, coordinate, workspace)
-            if not _fetch_plainly(file, "npm", address, sha256, progress):
-                file = npm.fetch(coordinate, workspace, size_bytes, progress)
-        case Tarball(location):
-            return fetch_tarball(location, sha256, workspace, progress)
-        case Deb():
-            arrived = fetch_package(coordinate, workspace, progress)
-            download.verify(arrived.file, sha256, str(coordinate))
-            return arrived
-        case _:
-            raise UserError(f"{coordinate} cannot be downloaded")
-    download.verify(file, sha256, str(coordinate))
-    return Arrived(file, _artefact(str(coordinate), file))
-
-
 def _fetch_plainly(
     file: Path,
     client: str,
     address: Callable[[], str | None],
-    sha256: str,
+    source: Source,
     progress: Progress,
 ) -> bool:
     """Bring ``file`` from the ``address`` its client knows; False when the client must fetch it.
@@ -201,7 +202,7 @@ def _fetch_plainly(
     if url is None or not _is_plain(url):
         return False
     try:
-        download.download(url, file, progress, sha256=sha256)
+        download.download(url, file, progress, sha256=source.sha256, most_bytes=source.size_bytes)
     except download.Refused as error:
         progress.say(f"{error.message}; {client} tries it with all of its settings")
         return False

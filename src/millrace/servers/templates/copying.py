@@ -222,4 +222,5 @@ def _without_links(path: str | Path, flags: int) -> int:
 
 def _take_after(path: Path, original: os.stat_result, owner: Owner) -> None:
     owner.take(path)
-    path.chmod(stat.S_IMODE(original.st_mode))
+    # Without the bits that have a program run as its owner, who is another one now.
+    path.chmod(stat.S_IMODE(original.st_mode) & 0o777)

@@ -101,12 +101,12 @@ def test_holes_stay_holes(tmp_path: Path) -> None:
         assert (tmp_path / "target" / name).read_bytes() == (source / name).read_bytes()
 
 
-def test_modes_and_the_owner_are_kept(tmp_path: Path) -> None:
+def test_modes_and_the_owner_are_kept_but_no_program_runs_as_its_new_owner(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "d").mkdir(parents=True)
-    (source / "d").chmod(0o750)
+    (source / "d").chmod(0o2750)
     (source / "d/f").write_bytes(b"x" * 100_000)
-    (source / "d/f").chmod(0o640)
+    (source / "d/f").chmod(0o6640)
     target.mkdir()
     owner = Owner(12_345, 54_321) if os.geteuid() == 0 else Owner(os.getuid(), os.getgid())
     copy_tree(source, target, owner)

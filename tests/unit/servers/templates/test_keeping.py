@@ -41,10 +41,7 @@ from millrace.servers.templates.tables import KeptTable, Reading
 from tests.unit.servers import small_servers
 
 NOTHING = FittedOptions("default", ())
-TABLES = (
-    KeptTable("db.t", Reading(("SELECT 1", "SELECT 2"), 16, 5), Reading(("SELECT 3",), 90, 7)),
-    KeptTable("db.u", Reading(("SELECT 4",), 1024, 0), None),
-)
+TABLES = (KeptTable("db.t", Reading(("SELECT 1",), 16, 5), Reading(("SELECT 2",), 90, 7)),)
 
 
 @pytest.fixture(autouse=True)

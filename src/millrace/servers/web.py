@@ -1,0 +1,178 @@
+"""Open HTTP(S) addresses, and follow a redirect only where it may lead.
+
+urllib alone follows redirects from HTTPS to HTTP and FTP, and to services that only this host or
+its network reaches, and reads the body of a redirect whole, however long that is.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import urllib.request
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from millrace.tls import is_this_host
+
+MOST_REDIRECTS = 5
+
+# How close a place is: a redirect leads to none that is closer than where it began.
+_PUBLIC, _PRIVATE, _THIS_HOST = range(3)
+_CLOSENESS = ("a public address", "an address of a private network", "an address of this host")
+
+
+class RedirectRefused(Exception):
+    """A redirect leads where none may; the message says where, and why not."""
+
+
+def open_address(
+    request: urllib.request.Request, *, timeout_s: float, is_verified: bool
+) -> http.client.HTTPResponse:
+    """Send ``request``, whose address is of HTTP or HTTPS, and return the answer.
+
+    ``is_verified`` says that a checksum verifies what comes, so that plain HTTP may bring it from
+    another host. Raises RedirectRefused, and what urllib raises.
+    """
+    journey = _Journey(_closeness_by_name(request.full_url), is_verified)
+    opener = urllib.request.build_opener(_Redirects(journey), _Http(journey), _Https(journey))
+    answer: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
+    return answer
+
+
+def without_secrets(url: str) -> str:
+    """Return an address without user, password, query and fragment, which may hold tokens."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+@dataclass
+class _Journey:
+    """The requests of one answer; ``closeness`` is that of the first server."""
+
+    closeness: int
+    is_verified: bool
+    n_redirects: int = 0
+
+    def check(self, url: str, closeness: int) -> None:
+        if closeness > self.closeness:
+            raise RedirectRefused(
+                f"it redirects from {_CLOSENESS[self.closeness]} to {_CLOSENESS[closeness]}, "
+                f"{without_secrets(url)}"
+            )
+
+    def arrive(self, url: str, address: str) -> None:
+        """Note that a connection has reached ``address``, before anything is sent there."""
+        closeness = _closeness(address)
+        if self.n_redirects == 0:
+            self.closeness = closeness
+        else:
+            self.check(url, closeness)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    max_repeats = max_redirections = MOST_REDIRECTS + 1  # here it is this class that counts
+
+    def __init__(self, journey: _Journey) -> None:
+        self._journey = journey
+
+    def redirect_request(  # noqa: PLR0917 - as urllib calls it
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        fp.close()  # or urllib would read all of it
+        journey = self._journey
+        journey.n_redirects += 1
+        if journey.n_redirects > MOST_REDIRECTS:
+            raise RedirectRefused(f"it redirects more than {MOST_REDIRECTS} times")
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        if after.scheme not in ("http", "https") or (before.scheme, after.scheme) == (
+            "https",
+            "http",
+        ):
+            raise RedirectRefused(f"it redirects from {before.scheme} to {without_secrets(newurl)}")
+        if after.scheme == "http" and not (
+            journey.is_verified or is_this_host(after.hostname or "")
+        ):
+            raise RedirectRefused(
+                f"it redirects to {without_secrets(newurl)}, and no checksum verifies what comes "
+                "over plain HTTP"
+            )
+        journey.check(newurl, _closeness_by_name(newurl))
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None:
+            request.method = req.get_method()
+        return request
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection whose other end the journey sees before a request or a handshake."""
+
+    journey: _Journey
+    url: str
+
+    def connect(self) -> None:
+        super().connect()
+        self.journey.arrive(self.url, self.sock.getpeername()[0])
+
+
+class _TlsConnection(http.client.HTTPSConnection, _Connection):
+    pass
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, journey: _Journey) -> None:
+        super().__init__()
+        self._journey = journey
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        if _is_proxied(req):
+            return super().http_open(req)
+        return self.do_open(partial(_connection, _Connection, self._journey, req.full_url), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, journey: _Journey) -> None:
+        super().__init__()
+        self._journey = journey
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        if _is_proxied(req):
+            return super().https_open(req)
+        return self.do_open(partial(_connection, _TlsConnection, self._journey, req.full_url), req)
+
+
+def _connection(
+    kind: type[_Connection], journey: _Journey, url: str, /, host: str, **options: Any
+) -> _Connection:
+    made = kind(host, **options)
+    made.journey, made.url = journey, url
+    return made
+
+
+def _is_proxied(request: urllib.request.Request) -> bool:
+    """Return True where a proxy connects, so that only the address can be judged."""
+    return request.host != urlsplit(request.full_url).netloc
+
+
+def _closeness_by_name(url: str) -> int:
+    host = urlsplit(url).hostname or ""
+    return _THIS_HOST if is_this_host(host) else _closeness(host)
+
+
+def _closeness(address: str) -> int:
+    """Return the closeness of an IP address; a name may turn out to be closer than public."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return _PUBLIC
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback or ip.is_link_local or ip.is_unspecified:
+        return _THIS_HOST
+    return _PUBLIC if ip.is_global else _PRIVATE

@@ -1,0 +1,236 @@
+"""A server tries to leave a program that runs under its user id, which others get later."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from millrace.servers import confinement, instances, single_run, users
+from millrace.servers.model import FittedOptions
+from tests.unit.servers import small_servers
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
+
+SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+ID = Path(shutil.which("id") or "/usr/bin/id")
+
+# Leaves a program under its own user id wherever it can, and runs one that has root's.
+LEAVE = """#!/bin/sh
+chmod 0777 data tmp run
+for place in {places} data tmp run; do
+    cp {id} "$place/{name}" && chmod 6755 "$place/{name}" && echo "left in $place"
+done 2>/dev/null
+echo "as $({of_root} -u)"
+"""
+
+# Works with another user of the host, who hands it a directory: makes a file there, one without a
+# name, and one in its own directory, and hands back what it has open.
+CONSPIRE = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int talk(int to, int descriptor, int receive) {
+    char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {0};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (!receive) {
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+        return sendmsg(to, &message, 0);
+    }
+    if (recvmsg(to, &message, 0) != 1) return -1;
+    memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+    return descriptor;
+}
+
+static void leave(int to, int directory, const char *name, int flags) {
+    int program = open("@PROGRAM@", O_RDONLY), made = openat(directory, name, flags | O_RDWR, 0700);
+    if (made < 0) return;
+    while (sendfile(made, program, 0, 1 << 20) > 0) {}
+    fchmod(made, 06755);
+    char again[64];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", made);
+    int opened = open(again, O_RDONLY);
+    close(made);
+    talk(to, opened, 0);
+}
+
+int main(void) {
+    int to = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un address = {AF_UNIX, "@SOCKET@"};
+    if (connect(to, (struct sockaddr *) &address, sizeof address) != 0) return 1;
+    int directory = talk(to, -1, 1);
+    leave(to, directory, "@NAME@", O_CREAT);
+    leave(to, directory, ".", O_TMPFILE);
+    leave(to, AT_FDCWD, "data/@NAME@", O_CREAT);
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """The name of what is left; it is removed where a server could leave it."""
+    chosen = f"left-{secrets.token_hex(8)}"
+    yield chosen
+    for directory in SHARED:
+        (directory / chosen).unlink(missing_ok=True)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A directory that all users of the host may write."""
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return directory
+
+
+@pytest.fixture
+def other_user() -> Iterator[int]:
+    with users.reserved() as uid:
+        assert uid is not None
+        yield uid
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """The program of a server, which tests replace."""
+    return small_servers.tree(tmp_path / "small/tree") / "bin/mysqld"
+
+
+@pytest.fixture
+def leaving(program: Path, tmp_path: Path, name: str, shared: Path) -> Path:
+    """The program of a server that leaves others, and runs one with root's set-user-ID bit."""
+    of_root = tmp_path / "of-root"
+    shutil.copyfile(ID, of_root)
+    of_root.chmod(0o4755)
+    places = " ".join(map(str, (*SHARED, shared)))
+    program.write_text(LEAVE.format(id=ID, places=places, name=name, of_root=of_root))
+    return program
+
+
+def refuse(_writable: Sequence[Path]) -> None:
+    raise PermissionError(1, "not on this host")
+
+
+def leave_out(layer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this host refuse a layer; skip the test where it allows no other one."""
+    if layer is not None:
+        monkeypatch.setattr(confinement, layer, refuse)
+    if len(lacking := confinement.lacking()) == 2:
+        pytest.skip("; ".join(lacking))
+
+
+def run_as(uid: int, program: Path | str, *descriptors: int) -> str:
+    """Return which user a copy of ``id`` runs as when ``uid`` starts it."""
+    ran = subprocess.run(
+        [program, "-u"], user=uid, group=uid, extra_groups=[], cwd="/", pass_fds=descriptors,
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return ran.stdout.strip()
+
+
+def test_mounts_that_this_host_allows_are_used() -> None:
+    bind = ["unshare", "--mount", "mount", "--bind", "/tmp", "/tmp"]
+    if subprocess.run(bind, check=False, capture_output=True).returncode != 0:
+        pytest.skip("this host allows no mount namespace")
+    assert not any("mount namespace" in each for each in confinement.lacking())
+
+
+@pytest.mark.parametrize("refused", [None, "_own_mounts", "_landlock"])
+def test_a_server_leaves_no_program_and_gains_no_right(
+    refused: str | None, leaving: Path, name: str, shared: Path, other_user: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    leave_out(refused, monkeypatch)
+    server = small_servers.installed(leaving.parents[1])
+    with instances.create(server, FittedOptions("default", ())) as instance:
+        _, said = instance.print_of_program([], 30)
+        uid = instance.data_dir.stat().st_uid
+        assert said.splitlines() == ["left in data", "left in tmp", "left in run", f"as {uid}"]
+        assert [place for place in (*SHARED, shared) if (place / name).exists()] == []
+        for place in ("data", "tmp", "run"):
+            left = instance.directory / place / name
+            assert left.stat().st_mode & stat.S_ISUID
+            with pytest.raises(PermissionError):
+                run_as(other_user, left)
+
+
+@pytest.mark.parametrize("refused", [None, "_own_mounts", "_landlock"])
+def test_the_program_of_an_archive_leaves_nothing(
+    refused: str | None, leaving: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_out(refused, monkeypatch)
+    printed = single_run.run("small", [str(leaving)], {}, ["--version"], 30)
+    said = printed.output.splitlines()
+    assert len(said) == 1
+    assert int(said[0].removeprefix("as ")) in users.IDS
+    assert [place for place in (*SHARED, shared) if (place / name).exists()] == []
+
+
+def test_descriptors_that_another_user_and_a_server_exchange_are_of_no_use(
+    program: Path, tmp_path: Path, name: str, shared: Path, other_user: int
+) -> None:
+    if lacking := confinement.lacking():
+        pytest.skip("; ".join(lacking))
+    address = tmp_path / "s"
+    source = CONSPIRE.replace("@PROGRAM@", str(ID)).replace("@SOCKET@", str(address))
+    compiler = ["cc", "-x", "c", "-", "-o", str(program)]
+    subprocess.run(compiler, input=source.replace("@NAME@", name), text=True, check=True)
+    received: list[int] = []
+
+    def exchange() -> None:
+        directory = os.open(shared, os.O_RDONLY | os.O_DIRECTORY)
+        server = listener.accept()[0]
+        with server:
+            socket.send_fds(server, [b"x"], [directory])
+            while (got := socket.recv_fds(server, 1, 1))[0]:
+                received.extend(got[1])
+        os.close(directory)
+
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        instances.create(
+            small_servers.installed(program.parents[1]), FittedOptions("default", ())
+        ) as instance,
+    ):
+        listener.bind(str(address))
+        address.chmod(0o777)
+        listener.listen()
+        listener.settimeout(30)
+        friend = threading.Thread(target=exchange)
+        friend.start()
+        status, _ = instance.print_of_program([], 30)
+        friend.join()
+        try:
+            ran = [run_as(other_user, f"/proc/self/fd/{each}", each) for each in received]
+        finally:
+            for each in received:
+                os.close(each)
+    assert status == 0
+    assert ran == [str(other_user)]  # of the one file in the server's own directory
+    assert list(shared.iterdir()) == []
