@@ -29,7 +29,8 @@ _MOST_COLUMNS = 4096  # of a server's tables and results
 
 # Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
 # with (sha256_password, caching_sha2_password).
-_PROVING = ("mysql_native_password", "caching_sha2_password", "client_ed25519")
+_ED25519 = "client_ed25519"
+_PROVING = ("mysql_native_password", "caching_sha2_password", _ED25519)
 _KEY_REQUESTS = (b"\x01", b"\x02")
 
 # OpenSSL's numbers for a certificate of another host, by name and by IP address.
@@ -147,7 +148,16 @@ class _Session(_Connection):
         name = plugin_name.decode("ascii", errors="replace")
         if not self._may_give_password and name not in _PROVING:
             raise _unverified(f"a login by {name}")
-        return super()._process_auth(plugin_name, *arguments)  # type: ignore[misc]
+        try:
+            return super()._process_auth(plugin_name, *arguments)  # type: ignore[misc]
+        except RuntimeError as error:
+            if name != _ED25519 or "pynacl" not in str(error):
+                raise
+            raise pymysql.OperationalError(
+                f"the account logs in by {_ED25519}, which needs the Python package PyNaCl: install "
+                "it beside millrace (python -m pip install pynacl), or give the account another "
+                f"plugin ({', '.join(_PROVING[:2])})"
+            ) from error
 
     def connect(self, sock: Any = None) -> None:
         with _oddities_as_errors():
