@@ -45,11 +45,13 @@ from millrace.servers.templates.keeping import (
 from millrace.servers.templates.key import TemplateKey, key
 from millrace.servers.templates.making import NotKept, Restored, prepare, save
 from millrace.servers.templates.manifest import Template
+from millrace.servers.templates.page_cache import State as PageCache
 
 __all__ = [
     "LIMIT_VARIABLE",
     "Kept",
     "NotKept",
+    "PageCache",
     "Restored",
     "Template",
     "TemplateKey",
