@@ -13,6 +13,7 @@ import pytest
 
 from millrace.runner.own_server import sizes
 from millrace.servers import instances, places, templates
+from millrace.servers import listener as listeners
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions
 from tests.conftest import InstanceOf
@@ -127,7 +128,7 @@ def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_p
         (tmp_path / "s").unlink()
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(f"/proc/self/fd/{descriptor}")
-            assert places.peer_pid(client) == os.getpid()
+            assert listeners.peer_pid(client) == os.getpid()
         os.close(descriptor)
 
 

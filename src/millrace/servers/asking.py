@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import socket as sockets
 import ssl
 import struct
 import sys
@@ -18,6 +19,7 @@ from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
 from millrace.errors import TrialFailed
+from millrace.servers import listener
 from millrace.shown_text import shown_line
 from millrace.tls import Tls
 
@@ -49,13 +51,22 @@ class Address:
     socket: Path | None = None
     tls: Tls = field(default_factory=Tls)
 
-    @property
-    def may_give_password(self) -> bool:
-        """Whether the password itself may go to whoever answers there.
-
-        Only users of this host can listen at a socket, and a verified server is the right one.
-        """
-        return self.socket is not None or self.tls.verifies or self.tls.allow_unverified
+    def doubt(self, connected: sockets.socket) -> str | None:
+        """Return why whoever is at the other end of ``connected`` must not get the password itself,
+        and what to do about it; None for the right server, and where the user allows it."""
+        if self.tls.verifies or self.tls.allow_unverified:
+            return None
+        if self.socket is None:
+            return (
+                "nothing shows that it is the right server: verify it by TLS (tls=verify-identity, "
+                "with ca=FILE where this host does not trust its authority), connect by its "
+                "socket, or say allow-unverified=yes in the address"
+            )
+        why = listener.doubt(self.socket, connected)
+        return why and (
+            f"another server may have taken its socket ({why}): let it listen in a directory that "
+            "only its user can write, or say allow-unverified=yes in the address"
+        )
 
     @property
     def text(self) -> str:
@@ -85,7 +96,7 @@ def connect(
     """
     context = address.tls.context()
     return _Session(
-        may_give_password=address.may_give_password,
+        address=address,
         host=address.host,
         port=address.port,
         unix_socket=None if address.socket is None else str(address.socket),
@@ -116,27 +127,29 @@ class _Session(_Connection):
 
     PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to,
     and one without end takes all memory; here both are errors of the server. And it gives a server
-    the password itself when that asks for it; here only one that ``may_give_password`` trusts.
+    the password itself when that asks for it; here only one that the address does not doubt.
     """
 
     _n_bytes_read = 0
     _ends_s = math.inf
     _is_logging_in = False
+    _doubt: str | None = None
 
-    def __init__(self, *, may_give_password: bool, **settings: Any) -> None:
-        self._may_give_password = may_give_password
+    def __init__(self, *, address: Address, **settings: Any) -> None:
+        self._address = address
         super().__init__(**settings)
 
     def write_packet(self, payload: bytes) -> None:
-        if self._is_logging_in and not self._may_give_password:
+        if self._is_logging_in and self._doubt is not None:
             password: bytes = self.password
             if payload in _KEY_REQUESTS or (password and payload == password + b"\0"):
-                raise _unverified("the password itself")
+                raise _unverified("the password itself", self._doubt)
         super().write_packet(payload)
 
     def _request_authentication(self) -> None:
+        self._doubt = self._address.doubt(self._sock)  # type: ignore[attr-defined]
         # The server's default plugin: some begin with the password itself.
-        if not self._may_give_password and self._auth_plugin_name not in _PROVING:  # type: ignore[has-type]
+        if self._doubt is not None and self._auth_plugin_name not in _PROVING:  # type: ignore[has-type]
             self._auth_plugin_name = _PROVING[0]
         self._is_logging_in = True
         try:
@@ -146,8 +159,8 @@ class _Session(_Connection):
 
     def _process_auth(self, plugin_name: bytes, *arguments: Any) -> Any:
         name = plugin_name.decode("ascii", errors="replace")
-        if not self._may_give_password and name not in _PROVING:
-            raise _unverified(f"a login by {name}")
+        if self._doubt is not None and name not in _PROVING:
+            raise _unverified(f"a login by {name}", self._doubt)
         try:
             return super()._process_auth(plugin_name, *arguments)  # type: ignore[misc]
         except RuntimeError as error:
@@ -225,12 +238,8 @@ class _Result(MySQLResult):
         return row
 
 
-def _unverified(wish: str) -> pymysql.OperationalError:
-    return pymysql.OperationalError(
-        f"the server wants {wish}, and nothing shows that it is the right server: verify it by TLS "
-        "(tls=verify-identity, with ca=FILE where this host does not trust its authority), connect "
-        "by its socket, or say allow-unverified=yes in the address"
-    )
+def _unverified(wish: str, doubt: str) -> pymysql.OperationalError:
+    return pymysql.OperationalError(f"the server wants {wish}, and {doubt}")
 
 
 def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | None:

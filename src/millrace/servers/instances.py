@@ -35,6 +35,7 @@ from millrace.servers import (
     error_log,
     families,
     launch,
+    listener,
     option_names,
     places,
     processes,
@@ -45,6 +46,7 @@ from millrace.servers.model import FittedOptions, InstalledServer, Option
 from millrace.servers.signals import signals_held
 from millrace.servers.templates import PageCache, Restored, Template, making
 from millrace.servers.templates.copying import Owner
+from millrace.tls import Tls
 
 _END_LIMIT_S = 15.0
 _POLL_S = 0.02
@@ -84,6 +86,8 @@ class Instance(asking.Answering):
                 password=site.password,
                 port=site.port,
                 socket=site.socket,
+                # The kernel confirms that the process which listens is the one that was started.
+                tls=Tls(allow_unverified=True),
             )
         )
         self.id = account.id
@@ -353,7 +357,7 @@ class Instance(asking.Answering):
     def _refuse_foreign_process(self, session: Connection[Any]) -> None:
         """Whoever listens on our socket must be the process that we started."""
         connected: Any = session  # its socket has no public name
-        pid = places.peer_pid(connected._sock)
+        pid = listener.peer_pid(connected._sock)
         if self._process is not None and pid != self._process.pid:
             self.kill()
             raise TrialFailed(

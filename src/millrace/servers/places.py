@@ -7,7 +7,6 @@ import os
 import shlex
 import socket as sockets
 import stat
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from millrace.servers import launch
 from millrace.servers.model import InstalledServer
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
-_UCRED = struct.Struct("3i")  # unix(7), SO_PEERCRED: process, user, group
 
 RUN, SOCKET = "run", "mysqld.sock"
 _SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
@@ -93,13 +91,6 @@ def open_socket(path: Path, uid: int | None) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
-
-
-def peer_pid(connected: sockets.socket) -> int:
-    """Return the process that listens at the other end of a Unix socket."""
-    size = _UCRED.size
-    credentials = connected.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, size)
-    return int(_UCRED.unpack(credentials)[0])
 
 
 def refuse_shared(work_dir: Path) -> None:
