@@ -167,9 +167,9 @@ class _Session(_Connection):
             if name != _ED25519 or "pynacl" not in str(error):
                 raise
             raise pymysql.OperationalError(
-                f"the account logs in by {_ED25519}, which needs the Python package PyNaCl: install "
-                "it beside millrace (python -m pip install pynacl), or give the account another "
-                f"plugin ({', '.join(_PROVING[:2])})"
+                f"the account logs in by {_ED25519}, which needs the Python package PyNaCl: "
+                "install it beside millrace (python -m pip install pynacl), or give the account "
+                f"another plugin ({', '.join(_PROVING[:2])})"
             ) from error
 
     def connect(self, sock: Any = None) -> None:
