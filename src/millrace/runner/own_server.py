@@ -61,7 +61,8 @@ class OwnServerTrial:
             yield from self._loaded(self._data)
             yield Step("record", self._record, ASK_LIMIT_S)
         else:
-            yield from self._initialised(self._data)
+            without = work.values.get("template") == "off"
+            yield from self._started() if without else self._initialised(self._data)
             yield Step("record", self._record, ASK_LIMIT_S)
             yield from self._made()
         if work.workload.drives:
