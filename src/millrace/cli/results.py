@@ -102,6 +102,9 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
             imported = opened.import_file(file)
             for run_id in imported.present:
                 err.print(f"{file}: run {run_id} is in the store already: skipped", markup=False)
+            for run_id in imported.unrecorded:
+                record = f"`millrace history record {run_id} --label LABEL` records yours"
+                err.print(f"{file}: no points of run {run_id} were added; {record}", markup=False)
             for run_id in imported.added:
                 err.print(f"{file}: added run {run_id}", markup=False)
 
