@@ -37,7 +37,7 @@ def _constants(levels: Mapping[str, Level]) -> list[str]:
     for name, level in levels.items():
         if name == "tls":
             texts.append("TLS" if level else "no TLS")
-        elif name == "rate":
+        elif name == "rate" and not isinstance(level, str):
             texts.append(f"open loop, {level:,} transactions/s" if level else "closed loop")
         elif name != "arrivals" or levels.get("rate", 1):  # a closed loop has no arrivals
             texts.append(
