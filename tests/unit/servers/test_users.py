@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from millrace import paths
 from millrace.errors import HostProblem
-from millrace.servers import launch, places, processes, users
+from millrace.servers import launch, processes, shared, users
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -75,8 +76,9 @@ def test_an_orphan_s_processes_end_unless_its_id_is_another_s_by_now(
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
     with users.reserved() as uid:
         assert uid is not None
+        name = processes.new_id("orphan")
         account = processes.open_account(
-            "orphan", server="s", role="server", directories=[tmp_path / "orphan"], uid=uid
+            name, server="s", role="server", directories=[paths.work_dir() / name], uid=uid
         )
         processes._write(replace(account, owner=replace(account.owner, started_ticks=1)))
         with asleep(uid) as process:
@@ -126,8 +128,8 @@ def test_root_works_only_where_nobody_else_can_rename(
     outer.chmod(mode)
     for directory in (outer, outer / "work"):
         if said is None:
-            places.refuse_shared(directory)
+            shared.refuse_shared(directory, "MILLRACE_WORK")
         else:
             with pytest.raises(HostProblem, match=said) as caught:
-                places.refuse_shared(directory)
+                shared.refuse_shared(directory, "MILLRACE_WORK")
             assert str(outer) in str(caught.value.remedy)
