@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -124,7 +125,7 @@ def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
             err.print(run_id, markup=False)
         if not yes:
             _confirm(f"Remove {len(ids)} {_runs(ids)} for good?")
-        reports = [path for run_id in ids if (path := opened.report_path(run_id)).exists()]
+        reports = [path for path in map(opened.report_path, ids) if os.path.lexists(path)]
         recorded = [run_id for run_id in ids if run_id in opened.histories.runs()]
         opened.remove_runs(ids, is_alive=ownership.is_alive)
     err.print(f"removed {len(ids)} {_runs(ids)}", markup=False)
