@@ -193,15 +193,13 @@ def end_all_of(uid: int) -> None:
     if uid not in users.IDS:
         raise ValueError(f"{uid} is no user id of an instance")
     deadline = time.monotonic() + _END_LIMIT_S
-    while pids := users.pids_of(uid):
+    while not users.kill_all(uid) or users.pids_of(uid):
         if time.monotonic() > deadline:
+            pids = ", ".join(map(str, users.pids_of(uid))) or "not in /proc"
             raise HostProblem(
-                f"processes of the user {uid}, which a server ran as, do not end: "
-                f"{', '.join(map(str, pids))}",
+                f"processes of the user {uid}, which a server ran as, do not end: {pids}",
                 remedy="end them, or restart this host, and run the command again",
             )
-        for pid in pids:
-            _kill_if_of(pid, uid)
         time.sleep(_POLL_S)
 
 
@@ -306,21 +304,6 @@ def _user_ended(uid: int | None) -> Iterator[None]:
         if ours:
             end_all_of(uid)
         yield
-
-
-def _kill_if_of(pid: int, uid: int) -> None:
-    """Send SIGKILL to a process of this user; a later one with its number is left alone."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if users.runs_under(pid, uid):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def _remove_tree(directory: Path) -> None:

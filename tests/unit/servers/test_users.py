@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,32 @@ def test_an_id_with_a_process_is_not_free(uid: int) -> None:
                 pass
         finally:
             process.kill()
+
+
+# It is never there for long: each process makes the next one and ends. It leaves a sign of life.
+HOP = """
+hop() { : > "$0"; hop & }
+hop &
+"""
+
+
+def test_what_forks_and_exits_as_fast_as_it_can_is_ended_too(uid: int, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    sign = tmp_path / "sign"
+    for _ in range(5):
+        subprocess.run(
+            ["/usr/bin/setsid", "/bin/sh", "-c", HOP, sign],
+            user=uid, group=uid, extra_groups=[], check=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while not sign.exists():
+            assert time.monotonic() < deadline
+        processes.end_all_of(uid)
+        sign.unlink()
+        time.sleep(0.1)
+        lives = sign.exists()
+        users.kill_all(uid)
+        assert not lives
 
 
 def test_all_that_runs_under_an_id_ends_and_nothing_else(uid: int) -> None:
