@@ -9,8 +9,9 @@ import ssl
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -122,6 +123,26 @@ else:
     _Connection = Connection
 
 
+class _InTime:
+    """What a server sends, read as it comes: it may send a byte a second without end."""
+
+    def __init__(self, file: BufferedReader, check: Callable[[], None]) -> None:
+        self._file = file
+        self._check = check
+        self.close = file.close
+
+    def read(self, n_bytes: int) -> bytes:
+        """Return as many bytes, or fewer where the server has closed the connection."""
+        content = bytearray()
+        while len(content) < n_bytes:
+            self._check()
+            part = self._file.read1(n_bytes - len(content))
+            if not part:
+                break
+            content += part
+        return bytes(content)
+
+
 class _Session(_Connection):
     """A session that a server cannot misuse.
 
@@ -132,12 +153,21 @@ class _Session(_Connection):
 
     _n_bytes_read = 0
     _ends_s = math.inf
+    _answers: _InTime | None = None
     _is_logging_in = False
     _doubt: str | None = None
 
     def __init__(self, *, address: Address, **settings: Any) -> None:
         self._address = address
         super().__init__(**settings)
+
+    @property
+    def _rfile(self) -> _InTime | None:
+        return self._answers
+
+    @_rfile.setter
+    def _rfile(self, file: BufferedReader | None) -> None:
+        self._answers = None if file is None else _InTime(file, self._refuse_late)
 
     def write_packet(self, payload: bytes) -> None:
         if self._is_logging_in and self._doubt is not None:
@@ -173,6 +203,9 @@ class _Session(_Connection):
             ) from error
 
     def connect(self, sock: Any = None) -> None:
+        limit_s = self._read_timeout  # type: ignore[has-type]
+        login_s = CONNECT_LIMIT_S if limit_s is None else limit_s
+        self._read_timeout, self._ends_s = login_s, time.monotonic() + 2 * login_s
         with _oddities_as_errors():
             try:
                 super().connect(sock)
@@ -180,10 +213,12 @@ class _Session(_Connection):
                 if (failure := _tls_failure(error)) is not None:
                     raise failure from error
                 raise
+            finally:
+                self._read_timeout, self._ends_s = limit_s, math.inf
 
     def _read_query_result(self, unbuffered: bool = False) -> int | None:
         self._n_bytes_read = 0
-        limit_s = self._read_timeout  # type: ignore[attr-defined]
+        limit_s = self._read_timeout
         # The first packet may take the whole limit; it bounds each wait, and then all together.
         self._ends_s = math.inf if limit_s is None else time.monotonic() + 2 * limit_s
         try:
@@ -201,13 +236,15 @@ class _Session(_Connection):
         return result.affected_rows
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        if time.monotonic() > self._ends_s:
-            self.refuse_answer("the server's answer does not end in time")
         self._n_bytes_read += num_bytes
         if self._n_bytes_read > MOST_ANSWER_BYTES:
             self.refuse_answer(f"the server's answer has more than {MOST_ANSWER_BYTES:,} bytes")
         content: bytes = super()._read_bytes(num_bytes)  # type: ignore[misc]
         return content
+
+    def _refuse_late(self) -> None:
+        if time.monotonic() > self._ends_s:
+            self.refuse_answer("the server's answer does not end in time")
 
     def refuse_answer(self, why: str) -> NoReturn:
         """End the session, and raise OperationalError with ``why``."""

@@ -257,6 +257,8 @@ def _refuse_what_is_not_whole(instance: Instance) -> None:
     owner = instance.data_dir.stat().st_uid
     for path, status in manifest.walk(instance.data_dir):
         name = path.relative_to(instance.data_dir)
+        if not str(name).isprintable():
+            raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
         if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
             raise NotKept(f"{name} leads out of the data directory")
         if stat.S_ISREG(status.st_mode) and (status.st_uid != owner or status.st_nlink > 1):
