@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from millrace.shown_text import shown_line
+
 # What a factor is set to.
 Level = str | int | float | bool
 
@@ -19,8 +21,8 @@ _SWITCHES = {"true": True, "on": True, "1": True, "false": False, "off": False, 
 
 
 def factor_text(factor: str) -> str:
-    """A factor as reports call it: a server option by its own name."""
-    return factor.removeprefix(_OPTION)
+    """Return a factor as reports call it, on one line: a server option by its own name."""
+    return shown_line(factor.removeprefix(_OPTION))
 
 
 def is_name(factor: str, level: Level) -> bool:
@@ -33,10 +35,10 @@ def is_name(factor: str, level: Level) -> bool:
 
 
 def level_value(level: Level) -> str:
-    """A level where its factor stands beside it: ``on``, ``8M``, ``InnoDB``."""
+    """Return a level where its factor stands beside it, on one line: ``on``, ``8M``, ``InnoDB``."""
     if isinstance(level, bool):
         return "on" if level else "off"
-    return str(level)
+    return shown_line(str(level))
 
 
 def level_text(factor: str, level: Level) -> str:

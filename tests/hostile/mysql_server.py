@@ -8,6 +8,7 @@ is in ``obtained``, and what they sent to log in in ``logins``.
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 import socketserver
 import ssl
@@ -16,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 # Long passwords, a database at login, local files, the protocol of 4.1, transactions, secure
 # connections, plugins of authentication.
@@ -107,21 +109,25 @@ def says(*packets: bytes) -> Answer:
 
 
 @contextmanager
-def serving(answer: Answer, login: Login = Login()) -> Iterator[HostileServer]:
-    """Serve until the block ends."""
+def serving(
+    answer: Answer, login: Login = Login(), *, place: Path | None = None, uid: int | None = None
+) -> Iterator[HostileServer]:
+    """Serve until the block ends: on 127.0.0.1, or at the socket ``place``, where the kernel takes
+    the listener for the user ``uid``."""
 
     class Handler(socketserver.BaseRequestHandler):
         request: socket.socket
 
         def handle(self) -> None:
             self.request.settimeout(_CLIENT_LIMIT_S)
-            self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if place is None:
+                self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with suppress(OSError, EOFError):
                 client = _let_in(self.request, login, server.logins)
                 _converse(client, answer, server.obtained)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
-        server = HostileServer(listener.server_address[1])
+    with _listener(Handler, place, uid) as listener:
+        server = HostileServer(_port(listener))
         thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -129,6 +135,27 @@ def serving(answer: Answer, login: Login = Login()) -> Iterator[HostileServer]:
         finally:
             listener.shutdown()
             thread.join()
+
+
+def _listener(
+    handler: type[socketserver.BaseRequestHandler], place: Path | None, uid: int | None
+) -> socketserver.ThreadingTCPServer | socketserver.ThreadingUnixStreamServer:
+    if place is None:
+        return socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
+    listener = socketserver.ThreadingUnixStreamServer(str(place), handler, bind_and_activate=False)
+    listener.server_bind()
+    user = os.geteuid()
+    os.seteuid(user if uid is None else uid)
+    try:
+        listener.server_activate()
+    finally:
+        os.seteuid(user)
+    return listener
+
+
+def _port(listener: socketserver.TCPServer | socketserver.UnixStreamServer) -> int:
+    address = listener.server_address
+    return address[1] if isinstance(address, tuple) else 0
 
 
 def _let_in(client: socket.socket, login: Login, logins: list[bytes]) -> socket.socket:

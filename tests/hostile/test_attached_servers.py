@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -142,3 +145,24 @@ def test_an_answer_that_drips_is_given_up() -> None:
         attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match=r"in time|timed out"):
             attached.query("SELECT 1", limit_s=0.5)
+
+
+def test_a_greeting_a_byte_at_a_time_ends_with_the_limit() -> None:
+    """The kernel's timeout is of each wait alone."""
+
+    def drip(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client, suppress(OSError):
+            client.sendall(b"\xff\xff\xff\x00")
+            for _ in range(100):
+                client.sendall(b"\x0a")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        address = f"mysql://u@127.0.0.1:{listener.getsockname()[1]}/"
+        dripping = AttachedInstance(AttachedServer("theirs", "mysql", address))
+        with pytest.raises(TrialFailed, match="does not end in time"):
+            dripping.connect(limit_s=0.5)
+        thread.join()

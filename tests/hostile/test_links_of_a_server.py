@@ -13,8 +13,10 @@ import pytest
 
 from millrace.runner.own_server import sizes
 from millrace.servers import instances, places, templates
+from millrace.servers import listener as listeners
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions
+from millrace.servers.templates import copying, page_cache
 from tests.conftest import InstanceOf
 from tests.unit.servers import small_servers
 
@@ -96,6 +98,38 @@ def test_a_restore_follows_no_link_and_gives_nothing_away(
     assert idle.data_dir.stat().st_uid == owner
 
 
+def test_nobody_reaches_a_data_directory_while_root_works_in_it(
+    idle: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
+    key = templates.key(idle.server, NOTHING, {}, user="me")
+    owner = idle.data_dir.stat().st_uid
+    as_server(idle, 'mkdir "$1/deep" && touch "$1/deep/t" && chmod -R 777 "$1"', idle.data_dir)
+    seen = []
+
+    def look(path: Path, *_: object) -> None:
+        status = idle.data_dir.stat()
+        seen.append((status.st_uid, status.st_mode & 0o777, path.stat().st_uid))
+
+    kept = templates.save(idle, key, {}, made_s=1)
+    look(kept.data_dir)
+    assert kept.data_dir.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(copying, "_copy_part", lambda part, _stopped: look(part.copy.parent))
+    monkeypatch.setattr(copying, "_cloned", lambda *_: False)
+    (kept.data_dir / "deep/t").write_bytes(b"rows")
+    copying.copy_tree(kept.data_dir, idle.data_dir, copying.Owner(owner, owner))
+    assert seen == [(0, 0o700, 0), (0, 0o700, 0)]
+    assert (idle.data_dir / "deep").stat().st_uid == owner
+    assert (idle.data_dir / "deep").stat().st_mode & 0o777 == 0o777
+
+
+def test_no_link_is_followed_into_the_page_cache(idle: Instance, victim: Path) -> None:
+    as_server(idle, PLANT, victim, idle.data_dir / "ibdata1")
+    for state in ("cold", "warm"):
+        with pytest.raises(OSError, match="symbolic"):
+            page_cache.bring(idle.data_dir, state)
+
+
 @pytest.mark.parametrize("kind", ["symbolic", "hard"])
 def test_a_data_directory_with_a_link_is_not_kept(
     idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
@@ -127,7 +161,7 @@ def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_p
         (tmp_path / "s").unlink()
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(f"/proc/self/fd/{descriptor}")
-            assert places.peer_pid(client) == os.getpid()
+            assert listeners.peer_pid(client) == os.getpid()
         os.close(descriptor)
 
 

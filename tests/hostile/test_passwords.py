@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -160,6 +161,17 @@ def test_a_proof_is_enough_for_most() -> None:
         ask_from_python(server, "")
         ask_from_the_load_generator(server, "")
     assert not was_given_away(server)
+
+
+def test_a_login_that_lacks_a_package_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nacl", None)
+    monkeypatch.setattr("pymysql._auth._nacl_bindings", False)
+    login = Login(wants=(b"\xfeclient_ed25519\x00" + bytes(range(1, 33)),))
+    with (
+        serving(answers(b"11.4.2"), login) as server,
+        pytest.raises(TrialFailed, match="client_ed25519, which needs the Python package PyNaCl"),
+    ):
+        ask_from_python(server, "")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import StringIO
 
@@ -46,7 +47,13 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; exit 0 done, 2 mistake of the user, 3 failed trial, 130 interrupted."""
+    _keep_files_from_others()
     sys.exit(_exit_status())
+
+
+def _keep_files_from_others() -> None:
+    """Give no group and no other user the right to write to what millrace makes."""
+    os.umask(os.umask(0o077) | 0o022)
 
 
 def _exit_status() -> int:

@@ -8,7 +8,15 @@ from contextlib import contextmanager
 from millrace.cli.console import err
 from millrace.servers import processes
 from millrace.servers.host_lock import host_lock
+from millrace.servers.progress import Silent
 from millrace.servers.signals import signals_as_errors
+
+
+class _Sayings(Silent):
+    """Show what the user should read, such as that this command waits for another."""
+
+    def say(self, text: str) -> None:
+        err.print(text, markup=False)
 
 
 @contextmanager
@@ -18,6 +26,6 @@ def quiet_host(purpose: str) -> Iterator[None]:
     Raises UserError when the host is taken, and Interrupted inside the block on Ctrl-C or SIGTERM.
     """
     with signals_as_errors(), host_lock(purpose):
-        for left in processes.reap_orphans():
+        for left in processes.reap_orphans(_Sayings()):
             err.print(f"ended what an earlier run left behind: {left}", markup=False)
         yield

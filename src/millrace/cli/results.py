@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
 from millrace.runner import ownership
+from millrace.shown_text import shown_line
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 from millrace.store.store import Store
 
@@ -101,6 +103,9 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
             imported = opened.import_file(file)
             for run_id in imported.present:
                 err.print(f"{file}: run {run_id} is in the store already: skipped", markup=False)
+            for run_id in imported.unrecorded:
+                record = f"`millrace history record {run_id} --label LABEL` records yours"
+                err.print(f"{file}: no points of run {run_id} were added; {record}", markup=False)
             for run_id in imported.added:
                 err.print(f"{file}: added run {run_id}", markup=False)
 
@@ -120,7 +125,7 @@ def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
             err.print(run_id, markup=False)
         if not yes:
             _confirm(f"Remove {len(ids)} {_runs(ids)} for good?")
-        reports = [path for run_id in ids if (path := opened.report_path(run_id)).exists()]
+        reports = [path for path in map(opened.report_path, ids) if os.path.lexists(path)]
         recorded = [run_id for run_id in ids if run_id in opened.histories.runs()]
         opened.remove_runs(ids, is_alive=ownership.is_alive)
     err.print(f"removed {len(ids)} {_runs(ids)}", markup=False)
@@ -157,7 +162,7 @@ def _runs(ids: Sequence[str]) -> str:
 
 def _print_header(stored: StoredRun) -> None:
     run = stored.run
-    out.print(Text(run.title, style="bold"))
+    out.print(Text(shown_line(run.title), style="bold"))
     facts = {
         "run": run.id,
         "scale": run.scale,
@@ -170,7 +175,7 @@ def _print_header(stored: StoredRun) -> None:
     }
     for name, value in facts.items():
         if value != "":
-            out.print(f"  {name:<9} {value}", markup=False)
+            out.print(f"  {name:<9} {shown_line(str(value))}", markup=False)
 
 
 def _print_trials(stored: StoredRun) -> None:
@@ -202,15 +207,19 @@ def _block(trial: TrialRecord) -> str:
 
 def _print_yield(attempt: StoredAttempt) -> None:
     if attempt.steps:
-        steps = (f"{step.name} {step.duration_s:.3g} s" for step in attempt.steps)
+        steps = (f"{shown_line(step.name)} {step.duration_s:.3g} s" for step in attempt.steps)
         out.print(f"  steps: {', '.join(steps)}", markup=False)
     for role in dict.fromkeys(measurement.role for measurement in attempt.measurements):
-        values = (f"{m.name} {_number(m.value)}" for m in attempt.measurements if m.role == role)
-        out.print(f"  {role}: {', '.join(values)}", markup=False)
+        values = (
+            f"{shown_line(m.name)} {_number(m.value)}"
+            for m in attempt.measurements
+            if m.role == role
+        )
+        out.print(f"  {shown_line(role)}: {', '.join(values)}", markup=False)
     for latency in attempt.histograms:
         if latency.of == "transaction" and latency.count:
             mean = f"{latency.count:,} in {latency.sum_s / latency.count * 1e3:.4g} ms on average"
-            out.print(f"  {latency.name}, {latency.kind} time: {mean}", markup=False)
+            out.print(f"  {shown_line(latency.name)}, {latency.kind} time: {mean}", markup=False)
 
 
 def _number(value: float) -> str:
@@ -223,13 +232,16 @@ def _print_failures(stored: StoredRun, store: Store) -> None:
             continue
         out.print(
             f"\n[bold {_STYLES[attempt.outcome]}]{attempt.outcome}[/]: trial "
-            f"{escape(attempt.trial_id)}, attempt {attempt.number}"
-            + (f", step {escape(attempt.failed_step)}" if attempt.failed_step else ""),
+            f"{escape(shown_line(attempt.trial_id))}, attempt {attempt.number}"
+            + (f", step {escape(shown_line(attempt.failed_step))}" if attempt.failed_step else ""),
             markup=True,
         )
-        out.print(f"  {attempt.reason or 'no reason was given'}", markup=False)
+        out.print(f"  {shown_line(attempt.reason or 'no reason was given')}", markup=False)
         for line in (attempt.log_tail or "").splitlines():
             out.print(f"  | {line}", markup=False)
         for artefact in attempt.artefacts:
             path = store.artefacts.path(artefact.sha256)
-            out.print(f"  {artefact.kind} of the {artefact.role}: {path}", markup=False)
+            out.print(
+                f"  {shown_line(artefact.kind)} of the {shown_line(artefact.role)}: {path}",
+                markup=False,
+            )

@@ -8,6 +8,7 @@ import io
 from millrace.analysis.model import Comparison, RunAnalysis
 from millrace.csv_cells import defused
 from millrace.report.matrix import varied_factors
+from millrace.shown_text import shown_line
 
 COLUMNS = (
     "run",
@@ -37,8 +38,8 @@ def as_csv(analysis: RunAnalysis) -> str:
 
     ``held`` is ``factor=level`` of each held factor, joined by semicolons; those that vary follow
     in columns of their own, so that a spreadsheet can turn the rows into any table. Values are
-    levels (``MetricSummary``), in ``unit``. Text that begins as a formula does has an apostrophe
-    before it.
+    levels (``MetricSummary``), in ``unit``. Text stands on one line, and after an apostrophe where
+    it begins as a formula does.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -48,7 +49,7 @@ def as_csv(analysis: RunAnalysis) -> str:
         for treatment in analysis.treatments
         for name, found in treatment.metrics.items()
     }
-    writer.writerow([*COLUMNS, *varied])
+    writer.writerow(map(_cell, [*COLUMNS, *varied]))
     for metric in analysis.metrics:
         for comparison in analysis.comparisons(metric):
             cells = [
@@ -57,8 +58,13 @@ def as_csv(analysis: RunAnalysis) -> str:
                 values.get((comparison.candidate_id, metric.name)),
                 *(comparison.held[name] for name in varied),
             ]
-            writer.writerow(map(defused, cells))
+            writer.writerow(map(_cell, cells))
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return text on one line, for a reader that takes the file line by line."""
+    return defused(shown_line(value)) if isinstance(value, str) else value
 
 
 def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:

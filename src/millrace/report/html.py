@@ -48,6 +48,7 @@ from millrace.report.tables import (
 )
 from millrace.report.units import readable
 from millrace.report.write import write_text
+from millrace.shown_text import shown_line
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
     return {
         "analysis": analysis,
         "run": analysis.run,
-        "title": analysis.run.title or analysis.run.name,
+        "title": shown_line(analysis.run.title or analysis.run.name),
         "subtitle": notes.subtitle(analysis),
         "calibration": head_line(analysis),
         "answer": answer(analysis),

@@ -22,6 +22,7 @@ from millrace.report.tables import (
     results_table,
 )
 from millrace.report.units import readable
+from millrace.shown_text import shown_line
 
 ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
 
@@ -34,7 +35,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
     analysis = readable(analysis)
     run, large = analysis.run, is_large(analysis)
     parts = [
-        f"# {_plain(run.title or run.name)}",
+        f"# {_plain(shown_line(run.title or run.name))}",
         _plain(notes.subtitle(analysis)),
         _plain(head_line(analysis) or ""),
         f"**{_plain(answer(analysis))}**",

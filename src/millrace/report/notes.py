@@ -10,7 +10,7 @@ from typing import Any
 
 from millrace.analysis.model import Group, RunAnalysis
 from millrace.analysis.verdict import margin_text
-from millrace.levels import Level, is_name, level_text
+from millrace.levels import Level, factor_text, is_name, level_text, level_value
 from millrace.report import drive_notes
 from millrace.report.design_text import controls_text, controls_warning, design_text
 from millrace.report.formatting import count_text, counted, percent_text
@@ -37,10 +37,14 @@ def _constants(levels: Mapping[str, Level]) -> list[str]:
     for name, level in levels.items():
         if name == "tls":
             texts.append("TLS" if level else "no TLS")
-        elif name == "rate":
+        elif name == "rate" and not isinstance(level, str):
             texts.append(f"open loop, {level:,} transactions/s" if level else "closed loop")
         elif name != "arrivals" or levels.get("rate", 1):  # a closed loop has no arrivals
-            texts.append(f"{name} {level}" if is_name(name, level) else level_text(name, level))
+            texts.append(
+                f"{factor_text(name)} {level_value(level)}"
+                if is_name(name, level)
+                else level_text(name, level)
+            )
     return texts
 
 

@@ -20,6 +20,7 @@ from millrace.report.tables import published_table, results_table
 from millrace.report.terminal_matrix import STYLES, draw_matrix
 from millrace.report.terminal_table import show_table
 from millrace.report.units import readable
+from millrace.shown_text import shown_line
 
 _SHORT = 12  # rows
 
@@ -32,7 +33,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
     analysis = readable(analysis)
     run = analysis.run
     console.print()
-    console.print(Text(run.title or run.name, style="bold"), soft_wrap=False)
+    console.print(Text(shown_line(run.title or run.name), style="bold"), soft_wrap=False)
     console.print(Text(notes.subtitle(analysis), style="dim"), soft_wrap=False)
     if (calibrated := head_line(analysis)) is not None:
         console.print(Text(calibrated, style="dim"), soft_wrap=False)

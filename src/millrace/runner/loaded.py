@@ -1,37 +1,55 @@
-"""The loaded data directory of a trial: restored from a template, made first if there is none."""
+"""The data directory of a trial: restored from a template, made first if there is none."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from millrace.load import client as load
 from millrace.runner.work import Work
 from millrace.servers import templates
 from millrace.servers.instances import Instance
+from millrace.servers.templates import PageCache, TemplateKey
 from millrace.store.records import MeasurementRecord
 
 
 class LoadedData:
     """What is in the data directory of ``instance``, and how it came there.
 
-    ``is_there`` says whether the tables are in it and its server is to be started; ``template`` is
-    what they can be restored from, None where it has to be made; ``is_kept`` is false where none
-    can be made, so that the trial goes on with what it loaded itself. ``loaded_by`` are facts about
-    how the tables were loaded, which a template keeps.
+    ``is_there`` says whether the data is in it and its server is to be started; ``template`` is
+    what it can be restored from, None where it has to be made; ``is_kept`` is false where none can
+    be made, so that the trial goes on with what it made itself. ``loaded_by`` are facts about how
+    tables were loaded, which a template keeps.
     """
 
-    def __init__(self, instance: Instance, work: Work) -> None:
-        self._instance = instance
-        self._page_cache = work.values["page_cache"]
+    @classmethod
+    def of_tables(cls, instance: Instance, work: Work) -> LoadedData:
+        """Return the data directory with the tables of ``work``."""
         made_of = {**work.made_of, "versions": load.versions()}
-        self._key = templates.key(instance.server, instance.options, made_of, user=instance.runs_as)
+        key = templates.key(instance.server, instance.options, made_of, user=instance.runs_as)
+        return cls(instance, key, work.values["page_cache"], is_warmed=bool(work.warming))
+
+    @classmethod
+    def empty(cls, instance: Instance) -> LoadedData:
+        """Return the data directory as the server initialises it. Its files are in the page cache,
+        where initialising leaves them."""
+        options = replace(instance.options, applied=instance.shaping_options())
+        key = templates.key(instance.server, options, {"initialised": True}, user=instance.runs_as)
+        return cls(instance, key, "warm", is_warmed=False)
+
+    def __init__(
+        self, instance: Instance, key: TemplateKey, page_cache: PageCache, *, is_warmed: bool
+    ) -> None:
+        self._instance = instance
+        self._page_cache = page_cache
+        self._key = key
         self._restored: templates.Restored | None = None
         self._not_kept: str | None = None
         self._making_began: float | None = None
         self._tables: tuple[templates.KeptTable, ...] = ()
-        self._is_warmed = bool(work.warming)
+        self._is_warmed = is_warmed
         self.template = templates.find(self._key)
         self.is_there = False
         self.is_kept = True

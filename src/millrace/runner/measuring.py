@@ -63,7 +63,8 @@ class TrialInput:
     ``name`` is the trial's id in the store, ``expected`` what a named data set holds, ``data_file``
     None unless the server reads one. ``observers`` are those that look on while it measures,
     ``slowdown`` is what is done to the server then. ``half`` are the CPUs of one that is measured
-    at the same time as another, None where it has all.
+    at the same time as another, None where it has all. ``stops_cleanly`` says whether the server is
+    stopped in the end and its files are measured; if not, it is killed, which takes seconds less.
     """
 
     name: str
@@ -76,6 +77,7 @@ class TrialInput:
     observers: tuple[str, ...] = ()
     slowdown: Slowdown | None = None
     half: Half | None = None
+    stops_cleanly: bool = True
 
 
 @dataclass

@@ -50,20 +50,21 @@ class OwnServerTrial:
     meet: Meet = alone
     _instance: Instance = field(init=False)
     _data_file: DataFile | None = field(init=False, default=None)
-    _data: LoadedData | None = field(init=False, default=None)
+    _data: LoadedData = field(init=False)
     _driving: Driving | None = field(init=False, default=None)
 
     def steps(self) -> Iterator[Step]:
         """The steps in their order, with their time limits."""
         work = self.given.work
         yield Step("prepare", self._prepare, _PREPARE_LIMIT_S)
-        if self._data is not None:
+        if work.is_restorable:
             yield from self._loaded(self._data)
             yield Step("record", self._record, ASK_LIMIT_S)
             if self._data.is_restored:
                 yield Step("check_tables", self._data.check_tables, ASK_LIMIT_S)
         else:
-            yield from self._started()
+            without = work.values.get("template") == "off"
+            yield from self._started() if without else self._initialised(self._data)
             yield Step("record", self._record, ASK_LIMIT_S)
             yield from self._made()
         if work.workload.drives:
@@ -77,8 +78,25 @@ class OwnServerTrial:
         if self.given.half is not None:
             yield Step("meet", self._meet, LIMIT_S)
         yield Step("measure", self._measure, measuring.limit_s(work))
-        yield Step("stop", self._stop, STOP_LIMIT_S)
-        yield Step("sizes", self._sizes, ASK_LIMIT_S)
+        if self.given.stops_cleanly:
+            yield Step("stop", self._stop, STOP_LIMIT_S)
+            yield Step("sizes", self._sizes, ASK_LIMIT_S)
+        else:
+            yield Step("kill", self._kill, STOP_LIMIT_S)
+
+    def _initialised(self, data: LoadedData) -> Iterator[Step]:
+        """A server that runs with nothing but what it initialises: restored from a template, which
+        takes less than initialising."""
+        while not data.is_there:
+            if data.template is not None:
+                yield Step("restore", data.restore, _COPY_LIMIT_S)
+                continue
+            data.begin()
+            yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+            if not data.is_kept:
+                break
+            yield Step("save", data.save, _COPY_LIMIT_S)
+        yield Step("start", self._start, _START_LIMIT_S)
 
     def _started(self) -> Iterator[Step]:
         yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
@@ -116,11 +134,15 @@ class OwnServerTrial:
         self.found.log = self._log
         if self.given.data_file is not None:
             self._data_file = _linked_into(self._instance.load_dir, self.given.data_file)
-        if self.given.work.is_restorable:
-            self._data = LoadedData(self._instance, self.given.work)
+        work = self.given.work
+        self._data = (
+            LoadedData.of_tables(self._instance, work)
+            if work.is_restorable
+            else LoadedData.empty(self._instance)
+        )
 
     def _note_loading(self, facts: Mapping[str, Any]) -> None:
-        if self._data is not None:
+        if self.given.work.is_restorable:
             self._data.loaded_by = facts
         else:
             note(self.found.instances, facts)
@@ -133,10 +155,8 @@ class OwnServerTrial:
 
     def _record(self, _limit_s: float) -> None:
         instance = self._instance
-        facts: dict[str, Any] = {"runs_as": instance.runs_as}
-        if self._data is not None:
-            facts |= self._data.facts()
-            self.found.measurements.extend(self._data.measurements())
+        facts: dict[str, Any] = {"runs_as": instance.runs_as, **self._data.facts()}
+        self.found.measurements.extend(self._data.measurements())
         self.found.instances.append(
             measuring.instance_record(self.given, instance.version(), instance.effective(), facts)
         )
@@ -200,6 +220,11 @@ class OwnServerTrial:
 
     def _stop(self, limit_s: float) -> None:
         self._instance.stop(limit_s)
+
+    def _kill(self, _limit_s: float) -> None:
+        """End the server, whose data nobody reads again; one that has crashed fails the trial."""
+        self._instance.check_alive(step="kill")
+        self._instance.kill()
 
     def _sizes(self, _limit_s: float) -> None:
         data = self.given.work.workload.data

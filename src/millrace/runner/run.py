@@ -275,6 +275,8 @@ def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
         observers=_observers(given.plan, trial),
         slowdown=treatment.slowdown,
         half=half,
+        # Sizes on disk hardly differ between blocks, and nobody reads the data again.
+        stops_cleanly=trial.block == 0,
     )
 
 

@@ -1,6 +1,6 @@
 """One trial of one treatment: its declared steps, and the result that is stored.
 
-    our own     prepare · initialise · start · record · database · settle · phases · stop · sizes
+    our own     prepare · restore · start · record · database · settle · phases · stop · sizes
                 prepare · restore · start · record · check_tables · warm · fits · settle ·
                 measure · stop · sizes
     attached    prepare · record · database · phases that load · analyse · warm · fits · settle ·
@@ -9,10 +9,13 @@
 The phases come from the workload and are carried out by the load generator. In the first form they
 are what is measured (create, load, finish, count, verify of the load-data workload). In the second
 clients are driven on tables that come from a template; the trial that finds none makes it first
-(initialise · start · database · load · verify · analyse · keep · stop · save). Settling comes right
-before what is measured, so that nothing an earlier step left dirty is written back while it is
-timed. A step that fails ends the trial as a failed one, with the step, the reason and the server's
-log. The two trials of a pair that is measured side by side *meet* before they measure.
+(initialise · start · database · load · verify · analyse · keep · stop · save). In the first form
+the template holds what the server initialises (initialise · save). Trials after the first block
+*kill* their server instead of *stop · sizes*: a clean stop takes seconds, and its data is
+discarded. Settling comes right before what is measured, so that nothing an earlier step left dirty
+is written back while it is timed. A step that fails ends the trial as a failed one, with the step,
+the reason and the server's log. The two trials of a pair that is measured side by side *meet*
+before they measure.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths, safe_json
@@ -34,6 +35,14 @@ from millrace.servers.web import without_secrets
 _ATTACHED = "attached.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+~-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A server whose record cannot be read, and why."""
+
+    name: str
+    reason: str
 
 
 def add_tarball(
@@ -176,11 +185,18 @@ def current(name: str) -> Server | None:
         return _describe(wanted, directory, Silent())
 
 
-def all_added() -> list[Server]:
+def all_added() -> list[Server | Damaged]:
     """Every server the user added, by name."""
     directory = _servers_dir()
     names = sorted(each.name for each in directory.iterdir()) if directory.is_dir() else []
-    return [server for name in names if (server := added(name)) is not None]
+    return [server for name in names if (server := _added_or_damaged(name)) is not None]
+
+
+def _added_or_damaged(name: str) -> Server | Damaged | None:
+    try:
+        return added(name)
+    except HostProblem as error:
+        return Damaged(name, error.message)
 
 
 def forget(name: str) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+import socket as sockets
 import ssl
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,6 +20,7 @@ from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
 from millrace.errors import TrialFailed
+from millrace.servers import listener
 from millrace.shown_text import shown_line
 from millrace.tls import Tls
 
@@ -29,7 +32,8 @@ _MOST_COLUMNS = 4096  # of a server's tables and results
 
 # Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
 # with (sha256_password, caching_sha2_password).
-_PROVING = ("mysql_native_password", "caching_sha2_password", "client_ed25519")
+_ED25519 = "client_ed25519"
+_PROVING = ("mysql_native_password", "caching_sha2_password", _ED25519)
 _KEY_REQUESTS = (b"\x01", b"\x02")
 
 # OpenSSL's numbers for a certificate of another host, by name and by IP address.
@@ -48,13 +52,22 @@ class Address:
     socket: Path | None = None
     tls: Tls = field(default_factory=Tls)
 
-    @property
-    def may_give_password(self) -> bool:
-        """Whether the password itself may go to whoever answers there.
-
-        Only users of this host can listen at a socket, and a verified server is the right one.
-        """
-        return self.socket is not None or self.tls.verifies or self.tls.allow_unverified
+    def doubt(self, connected: sockets.socket) -> str | None:
+        """Return why whoever is at the other end of ``connected`` must not get the password itself,
+        and what to do about it; None for the right server, and where the user allows it."""
+        if self.tls.verifies or self.tls.allow_unverified:
+            return None
+        if self.socket is None:
+            return (
+                "nothing shows that it is the right server: verify it by TLS (tls=verify-identity, "
+                "with ca=FILE where this host does not trust its authority), connect by its "
+                "socket, or say allow-unverified=yes in the address"
+            )
+        why = listener.doubt(self.socket, connected)
+        return why and (
+            f"another server may have taken its socket ({why}): let it listen in a directory that "
+            "only its user can write, or say allow-unverified=yes in the address"
+        )
 
     @property
     def text(self) -> str:
@@ -84,7 +97,7 @@ def connect(
     """
     context = address.tls.context()
     return _Session(
-        may_give_password=address.may_give_password,
+        address=address,
         host=address.host,
         port=address.port,
         unix_socket=None if address.socket is None else str(address.socket),
@@ -110,32 +123,63 @@ else:
     _Connection = Connection
 
 
+class _InTime:
+    """What a server sends, read as it comes: it may send a byte a second without end."""
+
+    def __init__(self, file: BufferedReader, check: Callable[[], None]) -> None:
+        self._file = file
+        self._check = check
+        self.close = file.close
+
+    def read(self, n_bytes: int) -> bytes:
+        """Return as many bytes, or fewer where the server has closed the connection."""
+        content = bytearray()
+        while len(content) < n_bytes:
+            self._check()
+            part = self._file.read1(n_bytes - len(content))
+            if not part:
+                break
+            content += part
+        return bytes(content)
+
+
 class _Session(_Connection):
     """A session that a server cannot misuse.
 
     PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to,
     and one without end takes all memory; here both are errors of the server. And it gives a server
-    the password itself when that asks for it; here only one that ``may_give_password`` trusts.
+    the password itself when that asks for it; here only one that the address does not doubt.
     """
 
     _n_bytes_read = 0
     _ends_s = math.inf
+    _answers: _InTime | None = None
     _is_logging_in = False
+    _doubt: str | None = None
 
-    def __init__(self, *, may_give_password: bool, **settings: Any) -> None:
-        self._may_give_password = may_give_password
+    def __init__(self, *, address: Address, **settings: Any) -> None:
+        self._address = address
         super().__init__(**settings)
 
+    @property
+    def _rfile(self) -> _InTime | None:
+        return self._answers
+
+    @_rfile.setter
+    def _rfile(self, file: BufferedReader | None) -> None:
+        self._answers = None if file is None else _InTime(file, self._refuse_late)
+
     def write_packet(self, payload: bytes) -> None:
-        if self._is_logging_in and not self._may_give_password:
+        if self._is_logging_in and self._doubt is not None:
             password: bytes = self.password
             if payload in _KEY_REQUESTS or (password and payload == password + b"\0"):
-                raise _unverified("the password itself")
+                raise _unverified("the password itself", self._doubt)
         super().write_packet(payload)
 
     def _request_authentication(self) -> None:
+        self._doubt = self._address.doubt(self._sock)  # type: ignore[attr-defined]
         # The server's default plugin: some begin with the password itself.
-        if not self._may_give_password and self._auth_plugin_name not in _PROVING:  # type: ignore[has-type]
+        if self._doubt is not None and self._auth_plugin_name not in _PROVING:  # type: ignore[has-type]
             self._auth_plugin_name = _PROVING[0]
         self._is_logging_in = True
         try:
@@ -145,11 +189,23 @@ class _Session(_Connection):
 
     def _process_auth(self, plugin_name: bytes, *arguments: Any) -> Any:
         name = plugin_name.decode("ascii", errors="replace")
-        if not self._may_give_password and name not in _PROVING:
-            raise _unverified(f"a login by {name}")
-        return super()._process_auth(plugin_name, *arguments)  # type: ignore[misc]
+        if self._doubt is not None and name not in _PROVING:
+            raise _unverified(f"a login by {name}", self._doubt)
+        try:
+            return super()._process_auth(plugin_name, *arguments)  # type: ignore[misc]
+        except RuntimeError as error:
+            if name != _ED25519 or "pynacl" not in str(error):
+                raise
+            raise pymysql.OperationalError(
+                f"the account logs in by {_ED25519}, which needs the Python package PyNaCl: "
+                "install it beside millrace (python -m pip install pynacl), or give the account "
+                f"another plugin ({', '.join(_PROVING[:2])})"
+            ) from error
 
     def connect(self, sock: Any = None) -> None:
+        limit_s = self._read_timeout  # type: ignore[has-type]
+        login_s = CONNECT_LIMIT_S if limit_s is None else limit_s
+        self._read_timeout, self._ends_s = login_s, time.monotonic() + 2 * login_s
         with _oddities_as_errors():
             try:
                 super().connect(sock)
@@ -157,10 +213,12 @@ class _Session(_Connection):
                 if (failure := _tls_failure(error)) is not None:
                     raise failure from error
                 raise
+            finally:
+                self._read_timeout, self._ends_s = limit_s, math.inf
 
     def _read_query_result(self, unbuffered: bool = False) -> int | None:
         self._n_bytes_read = 0
-        limit_s = self._read_timeout  # type: ignore[attr-defined]
+        limit_s = self._read_timeout
         # The first packet may take the whole limit; it bounds each wait, and then all together.
         self._ends_s = math.inf if limit_s is None else time.monotonic() + 2 * limit_s
         try:
@@ -178,13 +236,15 @@ class _Session(_Connection):
         return result.affected_rows
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        if time.monotonic() > self._ends_s:
-            self.refuse_answer("the server's answer does not end in time")
         self._n_bytes_read += num_bytes
         if self._n_bytes_read > MOST_ANSWER_BYTES:
             self.refuse_answer(f"the server's answer has more than {MOST_ANSWER_BYTES:,} bytes")
         content: bytes = super()._read_bytes(num_bytes)  # type: ignore[misc]
         return content
+
+    def _refuse_late(self) -> None:
+        if time.monotonic() > self._ends_s:
+            self.refuse_answer("the server's answer does not end in time")
 
     def refuse_answer(self, why: str) -> NoReturn:
         """End the session, and raise OperationalError with ``why``."""
@@ -215,12 +275,8 @@ class _Result(MySQLResult):
         return row
 
 
-def _unverified(wish: str) -> pymysql.OperationalError:
-    return pymysql.OperationalError(
-        f"the server wants {wish}, and nothing shows that it is the right server: verify it by TLS "
-        "(tls=verify-identity, with ca=FILE where this host does not trust its authority), connect "
-        "by its socket, or say allow-unverified=yes in the address"
-    )
+def _unverified(wish: str, doubt: str) -> pymysql.OperationalError:
+    return pymysql.OperationalError(f"the server wants {wish}, and {doubt}")
 
 
 def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | None:

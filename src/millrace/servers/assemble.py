@@ -30,7 +30,7 @@ from millrace.servers.sources.fetch import Package, fetch_packages
 from millrace.servers.unpack import extract_member, unpack
 
 _ANSWER_LIMIT_S = 60
-_VERSION = re.compile(r"Ver (\d+\.\d+\.\d+)")
+_VERSION = re.compile(r"Ver (\d{1,3}\.\d{1,3}\.\d{1,4})(?!\d)")
 _SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
 _LICENCE = re.compile(r"(COPYING|LICENSE|README|copyright).*")
 _CLIENT_LIBRARY = re.compile(r"lib(mysqlclient|mariadb|mysqld|mysqlservices)\b.*")
@@ -174,6 +174,7 @@ def finish(
     files = builds.digests(manifest.server(made, place))
     made = replace(made, files={_inside(place, Path(path)): files[path] for path in files})
     manifest.write(made, place)
+    manifest.read(place)  # one that could not be read would be in the way of every later command
     return made
 
 

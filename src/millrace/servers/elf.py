@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,12 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, Section
 
 _SECTION_LIMIT_BYTES = 1 << 30
+# A server of 60 MB is read in some hundred pieces; one made to harm has sections without end.
+_MOST_READS = 100_000
+_MOST_NEEDED = 1_000
+_MOST_NAME = 255  # NAME_MAX
+_MOST_COMMENTS = 50
+_MOST_COMMENT = 200
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ def is_elf(path: Path) -> bool:
 def needed(path: Path) -> tuple[str, ...]:
     """The names of the libraries an ELF file asks for (DT_NEEDED); none for any other file."""
     try:
-        with path.open("rb") as file, _damage_as_error():
+        with _Bounded(path) as file, _damage_as_error():
             return _needed(ELFFile(file))
     except (ELFError, OSError):
         return ()
@@ -50,7 +58,7 @@ def needed(path: Path) -> tuple[str, ...]:
 
 def read(path: Path) -> Elf:
     """Everything millrace wants to know of a program. Raises ELFError for another kind of file."""
-    with path.open("rb") as file, _damage_as_error():
+    with _Bounded(path) as file, _damage_as_error():
         elf = ELFFile(file)
         return Elf(
             needed=_needed(elf),
@@ -63,6 +71,20 @@ def read(path: Path) -> Elf:
                 if (section := elf.get_section_by_name(name)) is not None
             ),
         )
+
+
+class _Bounded(io.BufferedReader):
+    """A file that is read in so many pieces at most; then it raises ELFError."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._left = _MOST_READS
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._left -= 1
+        if self._left < 0:
+            raise ELFError(f"it takes more than {_MOST_READS:,} reads")
+        return super().read(size)
 
 
 @contextmanager
@@ -88,8 +110,15 @@ def _needed(elf: ELFFile) -> tuple[str, ...]:
     dynamic = elf.get_section_by_name(".dynamic")
     if not isinstance(dynamic, DynamicSection):
         return ()
-    # pyelftools sets the attribute named after the tag at run time.
-    return tuple(tag.needed for tag in dynamic.iter_tags("DT_NEEDED"))  # type: ignore[attr-defined]
+    names: list[str] = []
+    for tag in dynamic.iter_tags("DT_NEEDED"):
+        # pyelftools sets the attribute named after the tag at run time.
+        name = tag.needed  # type: ignore[attr-defined]
+        if len(name) > _MOST_NAME or len(names) == _MOST_NEEDED:
+            raise ELFError("it needs more libraries, or one of a longer name, than a program has")
+        names.append(name)
+    # A path could lead to any file of this host; no build of a server has one.
+    return tuple(name for name in names if "/" not in name)
 
 
 def _build_id(elf: ELFFile) -> str | None:
@@ -107,4 +136,5 @@ def _comment(elf: ELFFile) -> tuple[str, ...]:
     if section is None:
         return ()
     texts = (text.decode(errors="replace").strip() for text in _data(section).split(b"\0"))
-    return tuple(dict.fromkeys(text for text in texts if text))
+    each_once = dict.fromkeys(text[:_MOST_COMMENT] for text in texts if text)
+    return tuple(itertools.islice(each_once, _MOST_COMMENTS))

@@ -33,9 +33,10 @@ class ServerListing:
     """One line of the list of servers.
 
     ``state`` is available, installed, added, attached, ``gone`` (its sources have it no more, since
-    the day ``gone_since``), or ``suite`` (a name for the newest build of a suite: see ``suites``).
-    ``download_bytes`` is what an installation would fetch at least, None for servers that need
-    none; ``source`` of an attached server is its user and address.
+    the day ``gone_since``), ``damaged`` (its record cannot be read, ``source`` says why), or
+    ``suite`` (a name for the newest build of a suite: see ``suites``). ``download_bytes`` is what
+    an installation would fetch at least, None for servers that need none; ``source`` of an attached
+    server is its user and address.
     """
 
     name: str
@@ -126,7 +127,9 @@ def list_servers() -> list[ServerListing]:
     from_catalogue = [_listing(entry) for entry in catalogue.entries().values()]
     from_user = []
     for server in added.all_added():
-        if isinstance(server, InstalledServer):
+        if isinstance(server, added.Damaged):
+            row = ServerListing(server.name, "", None, "damaged", None, server.reason)
+        elif isinstance(server, InstalledServer):
             source = server.provenance.source
             row = ServerListing(server.name, server.family, server.version, "added", None, source)
         else:

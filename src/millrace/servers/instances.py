@@ -35,17 +35,18 @@ from millrace.servers import (
     error_log,
     families,
     launch,
+    listener,
     option_names,
     places,
     processes,
     users,
 )
 from millrace.servers.families.model import Initialisation, Site
-from millrace.servers.model import FittedOptions, InstalledServer
+from millrace.servers.model import FittedOptions, InstalledServer, Option
 from millrace.servers.signals import signals_held
-from millrace.servers.templates import Restored, Template, making
+from millrace.servers.templates import PageCache, Restored, Template, making
 from millrace.servers.templates.copying import Owner
-from millrace.servers.templates.page_cache import State as PageCache
+from millrace.tls import Tls
 
 _END_LIMIT_S = 15.0
 _POLL_S = 0.02
@@ -85,6 +86,8 @@ class Instance(asking.Answering):
                 password=site.password,
                 port=site.port,
                 socket=site.socket,
+                # The kernel confirms that the process which listens is the one that was started.
+                tls=Tls(allow_unverified=True),
             )
         )
         self.id = account.id
@@ -128,12 +131,7 @@ class Instance(asking.Answering):
 
         Raises TrialFailed, with the server's own words, when that fails or takes too long.
         """
-        shaping = tuple(
-            option
-            for option in self.options.applied
-            if not self._family.shaping_options.isdisjoint(option_names.forms(option.name))
-        )
-        todo = self._family.initialisation(self._site, shaping)
+        todo = self._family.initialisation(self._site, self.shaping_options())
         for name in todo.directories:
             self._make_in_data_dir(name)
         with self._init_file(todo) as arguments:
@@ -147,6 +145,14 @@ class Instance(asking.Answering):
         if process.returncode != 0:
             raise self._failure("initialise", _ending(process.returncode))
         self._process = None
+
+    def shaping_options(self) -> tuple[Option, ...]:
+        """Return the options that decide what ``initialise`` writes."""
+        return tuple(
+            option
+            for option in self.options.applied
+            if not self._family.shaping_options.isdisjoint(option_names.forms(option.name))
+        )
 
     def restore(self, template: Template, *, page_cache: PageCache = "cold") -> Restored:
         """Fill the empty data directory from a template, instead of ``initialise``.
@@ -351,7 +357,7 @@ class Instance(asking.Answering):
     def _refuse_foreign_process(self, session: Connection[Any]) -> None:
         """Whoever listens on our socket must be the process that we started."""
         connected: Any = session  # its socket has no public name
-        pid = places.peer_pid(connected._sock)
+        pid = listener.peer_pid(connected._sock)
         if self._process is not None and pid != self._process.pid:
             self.kill()
             raise TrialFailed(

@@ -16,11 +16,15 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
     """Hold the lock file ``path``; when another process holds it, say so and wait for it.
 
     The kernel drops the lock with the process, so that a killed one never blocks the next. The file
-    stays: removing it would let two processes hold two different files of one name.
+    stays: removing it would let two processes hold two different files of one name. No other user
+    can open it: whoever can open a file can hold its lock for ever.
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
     try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o600)  # made by an earlier millrace, for all to read
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

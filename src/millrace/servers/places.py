@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import socket as sockets
 import stat
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem
-from millrace.servers import launch
+from millrace.servers import launch, processes
 from millrace.servers.model import InstalledServer
+from millrace.servers.shared import refuse_shared
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
-_UCRED = struct.Struct("3i")  # unix(7), SO_PEERCRED: process, user, group
 
 RUN, SOCKET = "run", "mysqld.sock"
-_SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 
 
 def own_socket(directory: Path, instance_id: str) -> Path:
@@ -28,7 +25,7 @@ def own_socket(directory: Path, instance_id: str) -> Path:
     near = directory / RUN / SOCKET
     if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
         return near
-    return _SHORT_PLACE / f"millrace-{instance_id}" / RUN / SOCKET
+    return processes.short_directory(instance_id) / RUN / SOCKET
 
 
 def make_directories(
@@ -43,7 +40,7 @@ def make_directories(
     directory = directories[0]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        refuse_shared(directory.parent)
+        refuse_shared(directory.parent, "MILLRACE_WORK")
         for path in directories:
             path.mkdir(mode=0o700)
             if uid is not None:
@@ -93,38 +90,6 @@ def open_socket(path: Path, uid: int | None) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
-
-
-def peer_pid(connected: sockets.socket) -> int:
-    """Return the process that listens at the other end of a Unix socket."""
-    size = _UCRED.size
-    credentials = connected.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, size)
-    return int(_UCRED.unpack(credentials)[0])
-
-
-def refuse_shared(work_dir: Path) -> None:
-    """Refuse a directory in which another user could replace an instance's.
-
-    Where millrace is root this holds for all that it lies in, too: who may rename one of them may
-    have root write elsewhere. An ordinary user's servers run as that user, and nobody gains by it.
-    """
-    is_root = os.geteuid() == 0
-    resolved = work_dir.resolve()
-    for directory in (resolved, *resolved.parents) if is_root else (resolved,):
-        status = directory.stat()
-        others = stat.S_IWOTH | (stat.S_IWGRP if is_root else 0)
-        if is_root and status.st_uid != 0:
-            problem = f"the user with the number {status.st_uid}, who owns it,"
-            mend = f"chown root {shlex.quote(str(directory))}"
-        elif status.st_mode & others and not status.st_mode & stat.S_ISVTX:
-            problem = "every user of this host" if status.st_mode & stat.S_IWOTH else "its group"
-            mend = f"chmod go-w {shlex.quote(str(directory))}"
-        else:
-            continue
-        raise HostProblem(
-            f"{directory}: {problem} could replace an instance's files there",
-            remedy=f"close it with: {mend}; or name another place with MILLRACE_WORK",
-        )
 
 
 @contextlib.contextmanager

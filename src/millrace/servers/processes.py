@@ -14,18 +14,23 @@ is found as well.
 Reaping. An account whose owner is gone is an orphan: its processes (recorded with their start
 times, or found by environment) get SIGKILL through a pidfd, and so does whatever runs under its
 user id, unless another instance has that by now. Then its directories are removed, then the
-account. A directory is removed only when its name contains the id.
+account.
+
+Trust. An account has root kill processes and remove directories, so only a regular file that the
+user alone can have written is one, in a directory in which nobody else can replace it. It names the
+directories that millrace makes for that id, and no other; those outside the present work directory
+stay until a command works there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import secrets
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,12 +40,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from millrace import paths, safe_json, whole_file
 from millrace.errors import HostProblem
 from millrace.servers import users
 from millrace.servers.host_lock import host_lock
+from millrace.servers.locks import exclusive
+from millrace.servers.progress import Progress, Silent
+from millrace.servers.shared import is_own, refuse_shared
 
 __all__ = [
     "ENVIRONMENT_VARIABLE",
@@ -57,10 +64,14 @@ __all__ = [
     "reap_orphans",
     "record_process",
     "running",
+    "short_directory",
 ]
 
 ENVIRONMENT_VARIABLE = "MILLRACE_INSTANCE"
 
+_SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
+
+_ID = re.compile(r"[A-Za-z0-9._-]+-[0-9a-f]{8}")
 _END_LIMIT_S = 30.0
 _POLL_S = 0.01
 
@@ -132,6 +143,11 @@ def new_id(server: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9.-]', '_', server)}-{secrets.token_hex(4)}"
 
 
+def short_directory(instance_id: str) -> Path:
+    """Return the directory of an instance's socket, where that in its own would be too long."""
+    return _SHORT_PLACE / f"millrace-{instance_id}"
+
+
 def open_account(
     instance_id: str, *, server: str, role: str, directories: list[Path], uid: int | None = None
 ) -> Account:
@@ -164,8 +180,7 @@ def record_process(account: Account, process: ProcessId) -> Account:
 
 def close_account(account: Account) -> None:
     """End what is left of an instance, remove its directories, then the account."""
-    for process in account.live_processes():
-        end(process, signal.SIGKILL, limit_s=_END_LIMIT_S)
+    _end_processes(account)
     for directory in map(Path, account.directories):
         if account.id in directory.name:
             _remove_tree(directory)
@@ -178,43 +193,76 @@ def end_all_of(uid: int) -> None:
     if uid not in users.IDS:
         raise ValueError(f"{uid} is no user id of an instance")
     deadline = time.monotonic() + _END_LIMIT_S
-    while pids := users.pids_of(uid):
+    while not users.kill_all(uid) or users.pids_of(uid):
         if time.monotonic() > deadline:
+            pids = ", ".join(map(str, users.pids_of(uid))) or "not in /proc"
             raise HostProblem(
-                f"processes of the user {uid}, which a server ran as, do not end: "
-                f"{', '.join(map(str, pids))}",
+                f"processes of the user {uid}, which a server ran as, do not end: {pids}",
                 remedy="end them, or restart this host, and run the command again",
             )
-        for pid in pids:
-            _kill_if_of(pid, uid)
         time.sleep(_POLL_S)
 
 
 def running() -> list[Account]:
-    """The instances of this state directory, orphans included, oldest first."""
-    accounts = [_read(file) for file in _folder().glob("*.json")]
+    """The instances of this state directory, orphans included, oldest first.
+
+    Raises HostProblem where another user could have put an account there.
+    """
+    folder = _folder()
+    if not folder.is_dir():
+        return []
+    refuse_shared(folder, "MILLRACE_STATE")
+    accounts = [_read(file) for file in folder.glob("*.json")]
     return sorted((a for a in accounts if a is not None), key=lambda a: (a.created_utc, a.id))
 
 
-def reap_orphans() -> list[str]:
+def reap_orphans(progress: Progress | None = None) -> list[str]:
     """End and remove the instances whose millrace is gone, and nothing else.
 
-    Returns a sentence for each. Raises HostProblem where a directory cannot be removed.
+    Returns a sentence for each. Raises HostProblem where a directory cannot be removed, or another
+    user could have put an account into the state directory.
     """
     sentences = []
-    with _one_reaper_at_a_time():
+    with _one_reaper_at_a_time(progress or Silent()):
         for account in running():
             if not account.owner_is_gone():
                 continue
             pids = [str(process.pid) for process in account.live_processes()]
+            elsewhere = _elsewhere(account)
             with _user_ended(account.uid):
-                close_account(account)
+                if elsewhere is None:
+                    close_account(account)
+                else:
+                    _end_processes(account)
             ended = f"ended process {', '.join(pids)} of {account.server}"
             sentences.append(
-                f"removed the instance {account.id} left by process {account.owner.pid}, which is "
-                f"gone: {ended if pids else 'nothing of it ran'}"
+                f"{'removed' if elsewhere is None else 'kept'} the instance {account.id} left by "
+                f"process {account.owner.pid}, which is gone: "
+                f"{ended if pids else 'nothing of it ran'}"
+                f"{'' if elsewhere is None else _how_to_remove(elsewhere)}"
             )
     return sentences
+
+
+def _end_processes(account: Account) -> None:
+    for process in account.live_processes():
+        end(process, signal.SIGKILL, limit_s=_END_LIMIT_S)
+
+
+def _elsewhere(account: Account) -> Path | None:
+    """Return a directory of an orphan that is there, but not where this command makes instances."""
+    work_dir = paths.work_dir().resolve()
+    for directory in map(Path, account.directories):
+        is_here = directory.name == account.id and directory.parent.resolve() == work_dir
+        is_short = directory == short_directory(account.id)
+        if not (is_here or is_short) and os.path.lexists(directory):
+            return directory
+    return None
+
+
+def _how_to_remove(directory: Path) -> str:
+    variable = f"MILLRACE_WORK={shlex.quote(str(directory.parent))}"
+    return f"; {directory} is in another work directory: a command with {variable} removes it"
 
 
 def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> bool:
@@ -258,21 +306,6 @@ def _user_ended(uid: int | None) -> Iterator[None]:
         yield
 
 
-def _kill_if_of(pid: int, uid: int) -> None:
-    """Send SIGKILL to a process of this user; a later one with its number is left alone."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if users.runs_under(pid, uid):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(descriptor)
-
-
 def _remove_tree(directory: Path) -> None:
     """Remove a directory in which a server may have put anything, however deep."""
     with contextlib.suppress(RecursionError):
@@ -288,17 +321,14 @@ def _remove_tree(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def _one_reaper_at_a_time() -> Iterator[None]:
+def _one_reaper_at_a_time(progress: Progress) -> Iterator[None]:
     """A second reaper waits, and then finds nothing to do; without accounts there is no need."""
     if not _folder().is_dir():
         yield
         return
-    descriptor = os.open(_folder(), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    lock = paths.state_dir() / ".instances.lock"
+    with exclusive(lock, "removing what killed commands left", progress):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _carriers(instance_id: str) -> set[ProcessId]:
@@ -347,6 +377,8 @@ def _write(account: Account) -> None:
     """Replace the account's file in one step: a reader sees the old one or the new one."""
     file = _file_of(account.id)
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        refuse_shared(file.parent, "MILLRACE_STATE")
         whole_file.write_text(file, json.dumps(asdict(account), indent=1))
     except OSError as error:
         refused = paths.refusal(error)
@@ -360,9 +392,14 @@ def _write(account: Account) -> None:
 
 def _read(file: Path) -> Account | None:
     """An account, or None if it is gone by now or is not one (then it is left alone)."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        data: dict[str, Any] = safe_json.read(file)
-        return Account(
+        with os.fdopen(os.open(file, flags), "rb") as opened:
+            if not is_own(os.fstat(opened.fileno())):
+                return None
+            content = safe_json.read_bounded(opened, safe_json.SMALL.size_bytes)
+        data = safe_json.parse_object(content)
+        account = Account(
             **{
                 **data,
                 "owner": ProcessId(**data["owner"]),
@@ -370,5 +407,15 @@ def _read(file: Path) -> Account | None:
                 "processes": tuple(ProcessId(**process) for process in data["processes"]),
             }
         )
+        return account if _names_its_own(account) and file == _file_of(account.id) else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _names_its_own(account: Account) -> bool:
+    """Return whether the id is one of ours, and each directory is named as those that we make."""
+    return _ID.fullmatch(account.id) is not None and all(
+        directory == short_directory(account.id)
+        or (directory.is_absolute() and directory.name == account.id)
+        for directory in map(Path, account.directories)
+    )

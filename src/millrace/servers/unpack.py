@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, NoReturn
 
 from millrace.errors import LastingProblem
 from millrace.servers.sources import clients
@@ -222,14 +222,23 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
 class _BoundedHeader(tarfile.TarInfo):
     """A member of a tar archive whose extended header is not read where it is too long for one.
 
-    tarfile reads such a header (long names, PAX) whole, before anybody sees the member.
+    tarfile reads such a header (long names, PAX) whole, before anybody sees the member, and the map
+    of a sparse file, which may have no end, too.
     """
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _EXTENDED and self.size > _MOST_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        if self.type == tarfile.GNUTYPE_SPARSE:
+            self._refuse_sparse()
         member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         return member
+
+    def _refuse_sparse(self, *_: object) -> NoReturn:
+        raise tarfile.ReadError(f"{self.name!r} is a sparse file, which no server needs")
+
+    # What tarfile calls for the three ways to say so in a PAX header.
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
 def _opened_tar(stream: IO[bytes]) -> tarfile.TarFile:

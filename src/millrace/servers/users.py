@@ -15,6 +15,7 @@ import grp
 import os
 import pwd
 import random
+import subprocess
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
         if uid in spared or _is_named(uid):
             continue
         with held(uid) as ours:
-            if ours and not pids_of(uid):
+            # What hides from a listing is no stranger's: these ids are for servers alone.
+            if ours and not pids_of(uid) and kill_all(uid):
                 yield uid
                 return
     raise HostProblem(
@@ -74,6 +76,26 @@ def held(uid: int) -> Iterator[bool]:
         yield True
     finally:
         os.close(descriptor)
+
+
+def kill_all(uid: int) -> bool:
+    """Kill all that runs under the id at once; return whether that has happened for sure.
+
+    The kernel holds forks off meanwhile. A process that forks and exits as fast as it can is not
+    found in ``/proc``. One that is quick enough can end the shell that sends the signal.
+    """
+    sender = subprocess.run(
+        ["/bin/sh", "-c", "kill -s KILL -- -1"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd="/",
+        env={},
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        check=False,
+    )
+    return sender.returncode >= 0
 
 
 def pids_of(uid: int) -> list[int]:

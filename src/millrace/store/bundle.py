@@ -29,8 +29,11 @@ from millrace.store.observed_documents import Observations, check_event
 from millrace.store.portable import FORMAT, MANIFEST, VERSION
 from millrace.store.records import StoredRun
 
-# It names the run's event file and its report.
-_RUN_ID = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,127}")
+# It names the run's event file and its report, whose drafts have longer names than they, and it
+# stands among the options of commands.
+_RUN_ID = re.compile(r"[^-./\\\x00-\x1f][^/\\\x00-\x1f]*")
+_LONGEST_RUN_ID_BYTES = 200
+_NO_RUN_ID = "latest"  # the newest run, to every command
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
@@ -197,13 +200,27 @@ def _run(archive: Archive, entry: RunEntry) -> StoredRun:
     content = _document(archive, entry.file, entry.sha256)
     try:
         run = checked.from_json(StoredRun, content)
-        if run.run.id != entry.id or not _RUN_ID.fullmatch(run.run.id):
-            raise wrong(path, f"{entry.file} holds a run with an unusable id {run.run.id!r}")
+        if run.run.id != entry.id:
+            raise wrong(path, f"{entry.file} holds another run than its {MANIFEST} says")
+        _refuse_unusable_id(path, entry)
         checked.run(run.run)
         checked.stored_run(run)
     except NotARecord as error:
         raise wrong(path, f"{entry.file} is wrong: {error}") from error
     return run
+
+
+def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
+    is_name = _RUN_ID.fullmatch(entry.id) is not None and entry.id != _NO_RUN_ID
+    if is_name and len(entry.id.encode()) <= _LONGEST_RUN_ID_BYTES:
+        return
+    raise UserError(
+        f"{path}: {entry.file}: run.id: unusable id {entry.id[:80]!r}; expected at most "
+        f"{_LONGEST_RUN_ID_BYTES} bytes, no '/', '\\' or control character, neither '-' nor '.' in "
+        f"front, and not {_NO_RUN_ID!r}; nothing was imported",
+        remedy="`millrace results export` writes no such id: ask whoever made the file for an "
+        "export that was not changed",
+    )
 
 
 def _document(archive: Archive, name: str, sha256: str) -> bytes:

@@ -131,6 +131,10 @@ def _numbers(spec: Spec, chosen: Mapping[str, Any]) -> Iterator[str]:
         value = chosen.get(name)
         if value is not None and (not _is_number(value) or not 0 <= value <= most):
             yield f"{name} is {value!r}"
+    # Where no clients are driven, a workload may mean anything by it.
+    rate = chosen.get("rate", 0) if "clients" in chosen else 0
+    if not _is_number(rate) or not 0 <= rate <= _LARGEST:
+        yield f"rate is {rate!r}"
 
 
 def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:

@@ -195,14 +195,15 @@ class Histories:
         return only(every, found)
 
 
-def add_part(connection: Connection, part: HistoryPart) -> None:
-    """Add what came with imported runs; points and changes that are there already stay, as do the
-    runs that were recorded here."""
+def add_part(connection: Connection, part: HistoryPart, *, of_runs: Collection[str]) -> None:
+    """Add the points of these runs, which were just imported, with their changes.
+
+    Points and changes that are there already stay, as do the runs that were recorded here.
+    """
     taken = _taken(connection, part)
     recorded = set(connection.scalars(select(schema.history_recordings.c.run_id)))
-    free = [
-        each for each in part.points if _place(each) not in taken and each[1].run_id not in recorded
-    ]
+    new = set(of_runs) - recorded
+    free = [each for each in part.points if _place(each) not in taken and each[1].run_id in new]
     added = only(part, free)
     history_rows.insert_part(connection, added)
     known = {each.id for each in _changes(connection)}

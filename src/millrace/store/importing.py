@@ -26,10 +26,12 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True)
 class Imported:
-    """Ids of the runs that were added, and of those that were there already."""
+    """Ids of the runs that were added, of those that were there already, and of those of the latter
+    that are in no history here, though the file has points of them."""
 
     added: tuple[str, ...]
     present: tuple[str, ...]
+    unrecorded: tuple[str, ...]
 
 
 def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Imported:
@@ -73,11 +75,16 @@ def _add(
         stored = found.run(entry)
         _insert(connection, stored)
         names |= dict.fromkeys(a.sha256 for each in stored.attempts for a in each.artefacts)
-    add_part(connection, found.history)
+    # Whoever made the file can have given points to a run that it did not bring.
+    add_part(connection, found.history, of_runs=new)
     artefacts.adopt(staged, names)
+    present = tuple(entry.id for entry in found.runs if entry.id in known)
+    recorded = set(connection.scalars(select(schema.history_recordings.c.run_id)))
+    missing = {point.run_id for _, point in found.history.points} - recorded
     return Imported(
         added=tuple(entry.id for entry in added),
-        present=tuple(entry.id for entry in found.runs if entry.id in known),
+        present=present,
+        unrecorded=tuple(run_id for run_id in present if run_id in missing),
     )
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    return Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
 
 
 def test_a_run_is_kept_reported_and_never_repeated(place: Place) -> None:
@@ -25,15 +25,19 @@ def test_a_run_is_kept_reported_and_never_repeated(place: Place) -> None:
     assert first.returncode == 0, first.stderr
     stored = place.latest()
     assert [attempt.outcome for attempt in stored.attempts] == ["finished"] * 6
-    for attempt in stored.attempts:
+    of = {attempt.trial_id: attempt for attempt in stored.attempts}
+    for trial in stored.trials:
+        attempt = of[trial.id]
         names = [step.name for step in attempt.steps]
+        ended = ["stop", "sizes"] if trial.block == 0 else ["kill"]
         assert names == [
-            "prepare", "initialise", "start", "record", "database", "settle",
-            "create", "load", "finish", "count", "verify", "stop", "sizes",
+            "prepare", *(["initialise", "save"] if trial.block == 0 else []), "restore", "start",
+            "record", "database", "settle", "create", "load", "finish", "count", "verify", *ended,
         ]  # fmt: skip
         found = {each.name: each.value for each in attempt.measurements}
         assert found["rows"] == 5_000
-        assert 0 < found["table_apparent_bytes"] <= found["data_dir_apparent_bytes"]
+        if trial.block == 0:
+            assert 0 < found["table_apparent_bytes"] <= found["data_dir_apparent_bytes"]
         [instance] = attempt.instances
         assert instance.server.version_reported.startswith(instance.server.version)
         assert instance.effective["innodb_buffer_pool_size"] == str(128 << 20)

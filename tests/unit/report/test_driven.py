@@ -241,6 +241,8 @@ def test_constants_are_told_in_words() -> None:
     assert " · TLS · " in notes.subtitle(tls)
     option = few(factors={"options.sync_binlog": [1], "options.log_bin": [True]})
     assert " · sync_binlog = 1 · log_bin on · " in notes.subtitle(option)
+    theirs = few(factors={"rate": ["fast"]})
+    assert " · rate fast · " in notes.subtitle(theirs), "the factor of a workload of the user's own"
 
 
 def test_variables_that_differ_alike_everywhere_are_told_once() -> None:

@@ -14,7 +14,7 @@ from millrace.report.render import render
 from tests.unit.analysis.builders import RunBuilder, noisy, study
 
 
-@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\u00a0=", "\uff1d"])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\u00a0=", "\uff1d"])
 def test_no_text_of_csv_is_a_formula(sign: str) -> None:
     level = f"{sign}cmd"
     load_s = {"mysql-5.6.24": noisy(3, 3), "mysql-5.7.22": noisy(4, 3, seed=2)}

@@ -31,6 +31,18 @@ def test_names_are_kept_on_one_line() -> None:
     ]  # fmt: skip
 
 
+def test_every_page_names_no_base_and_sends_no_form() -> None:
+    made = environment(())
+    assert made.loader is not None
+    sources = [made.loader.get_source(made, name)[0] for name in made.list_templates()]
+    pages = [source for source in sources if "<!DOCTYPE html>" in source]
+    assert len(pages) == 4
+    for page in pages:
+        (policy,) = re.findall(r'"Content-Security-Policy" content="([^"]*)', page)
+        parts = {part.strip() for part in policy.split(";")}
+        assert {"default-src 'none'", "base-uri 'none'", "form-action 'none'"} <= parts
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -43,6 +43,7 @@ def test_what_is_owed_is_made_up_for(share: float, late: list[float]) -> None:
     assert owed(share, len(late) + 1, stopped) <= share * 0.1 + 1e-9
 
 
+@pytest.mark.quiet
 def test_a_process_is_stopped_for_the_share_and_goes_on() -> None:
     window = Window("measure", "measure", drives=True)
     with subprocess.Popen([sys.executable, "-c", _COUNTING], stdout=subprocess.PIPE) as process:

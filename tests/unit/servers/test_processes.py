@@ -23,6 +23,7 @@ from millrace.servers.signals import signals_as_errors, signals_held
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_WORK", str(tmp_path))
     return tmp_path
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from millrace import paths
 from millrace.errors import HostProblem
-from millrace.servers import launch, places, processes, users
+from millrace.servers import launch, processes, shared, users
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -50,6 +52,32 @@ def test_an_id_with_a_process_is_not_free(uid: int) -> None:
             process.kill()
 
 
+# It is never there for long: each process makes the next one and ends. It leaves a sign of life.
+HOP = """
+hop() { : > "$0"; hop & }
+hop &
+"""
+
+
+def test_what_forks_and_exits_as_fast_as_it_can_is_ended_too(uid: int, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    sign = tmp_path / "sign"
+    for _ in range(5):
+        subprocess.run(
+            ["/usr/bin/setsid", "/bin/sh", "-c", HOP, sign],
+            user=uid, group=uid, extra_groups=[], check=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while not sign.exists():
+            assert time.monotonic() < deadline
+        processes.end_all_of(uid)
+        sign.unlink()
+        time.sleep(0.1)
+        lives = sign.exists()
+        users.kill_all(uid)
+        assert not lives
+
+
 def test_all_that_runs_under_an_id_ends_and_nothing_else(uid: int) -> None:
     with asleep(uid) as one, asleep(uid) as two, subprocess.Popen(["/bin/sleep", "600"]) as ours:
         try:
@@ -75,8 +103,9 @@ def test_an_orphan_s_processes_end_unless_its_id_is_another_s_by_now(
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
     with users.reserved() as uid:
         assert uid is not None
+        name = processes.new_id("orphan")
         account = processes.open_account(
-            "orphan", server="s", role="server", directories=[tmp_path / "orphan"], uid=uid
+            name, server="s", role="server", directories=[paths.work_dir() / name], uid=uid
         )
         processes._write(replace(account, owner=replace(account.owner, started_ticks=1)))
         with asleep(uid) as process:
@@ -126,8 +155,8 @@ def test_root_works_only_where_nobody_else_can_rename(
     outer.chmod(mode)
     for directory in (outer, outer / "work"):
         if said is None:
-            places.refuse_shared(directory)
+            shared.refuse_shared(directory, "MILLRACE_WORK")
         else:
             with pytest.raises(HostProblem, match=said) as caught:
-                places.refuse_shared(directory)
+                shared.refuse_shared(directory, "MILLRACE_WORK")
             assert str(outer) in str(caught.value.remedy)

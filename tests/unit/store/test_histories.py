@@ -215,6 +215,26 @@ def test_histories_travel_with_their_runs(store: Store, tmp_path: Path) -> None:
         assert other.histories.changes() == [change(1, note="mine")]
 
 
+def test_points_of_a_run_that_the_file_did_not_bring_are_left_out(
+    store: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "runs.zip"
+    for number, each in enumerate(part_of(history([1.0, 0.5]))):
+        what = begun(f"run-{number}")
+        store.begin_run(what.run, what.treatments, what.trials)
+        store.histories.record(each)
+    store.export_runs(["run-0", "run-1"], file)
+    with Store.open(tmp_path / "other.sqlite") as other:
+        what = begun("run-1", title="Mine")
+        other.begin_run(what.run, what.treatments, what.trials)
+        imported = other.import_file(file)
+        assert (imported.added, imported.unrecorded) == (("run-0",), ("run-1",))
+        assert labels(other) == ["v0"], "nothing of the other's run-1"
+        mine = part_of(history([1.0, 0.9]))[1]
+        assert other.histories.record(mine).added == 1
+        assert other.import_file(file).unrecorded == ()
+
+
 _texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
 _numbers = st.floats(1e-6, 1e6)
 _level: st.SearchStrategy[Level] = _texts | st.integers(-5, 5) | st.booleans()

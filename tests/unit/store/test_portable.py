@@ -155,6 +155,27 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     ),
     "traversal": (run_edit(lambda r: r["run"].update(id="../../evil")), "unusable id '../../evil'"),
     "hidden": (run_edit(lambda r: r["run"].update(id=".")), "unusable id '.'"),
+    "no name of a file": (
+        run_edit(lambda r: r["run"].update(id="𝔘" * 51)),
+        r"runs/0001.json: run.id: unusable id '𝔘+'; expected at most 200 bytes",
+    ),
+    "an option": (run_edit(lambda r: r["run"].update(id="--help")), "unusable id '--help'"),
+    "whichever is the newest": (
+        run_edit(lambda r: r["run"].update(id="latest")),
+        "unusable id 'latest'",
+    ),
+    "another than the manifest says": (
+        manifest_edit(lambda m: m["runs"][0].update(id="three")),
+        "holds another run than its manifest.json says",
+    ),
+    "a rate in words": (
+        run_edit(lambda r: r["treatments"][0]["levels"].update(clients=1, rate="fast")),
+        "rate is 'fast'",
+    ),
+    "a rate below none": (
+        run_edit(lambda r: r["treatments"][0]["levels"].update(clients=1, rate=-1)),
+        "rate is -1",
+    ),
     "same run twice": (run_edit(lambda r: r["run"].update(id="two")), "run two is there 2 times"),
     "trial of no treatment": (
         run_edit(lambda r: r["trials"][0].update(treatment_id="none")),

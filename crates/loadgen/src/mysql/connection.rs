@@ -1,6 +1,7 @@
 //! One connection: log in, ask, send a local file.
 
 use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::channel::Channel;
@@ -302,6 +303,10 @@ impl Connection {
     /// True where nobody else can read what is sent.
     pub(super) fn is_private(&self) -> bool {
         self.transport().is_private()
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.transport().as_fd()
     }
 
     pub(super) fn send(&mut self, message: &[u8], watch: &Watch) -> Result<(), ClientError> {

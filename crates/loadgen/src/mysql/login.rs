@@ -1,9 +1,12 @@
 //! Logging in: greeting, TLS, and proving the password by the account's plugin.
 
+use std::os::fd::BorrowedFd;
+
 use super::auth::{self, Plugin};
 use super::connection::Connection;
 use super::error::{ClientError, ProtocolError};
 use super::handshake::Greeting;
+use super::listener;
 use super::reply::{self, ERROR, OK};
 use super::tls::Tls;
 use super::transport::{Address, Watch};
@@ -33,10 +36,27 @@ pub struct Login {
 }
 
 impl Login {
-    /// Whether the password may go to whoever answers: only this host's users can listen at a
-    /// socket, and a verified server is the right one.
-    fn may_give_password(&self) -> bool {
-        matches!(self.address, Address::Socket(_)) || self.tls.verifies() || self.allow_unverified
+    /// Returns why whoever is at the other end of `socket` must not get the password itself, and
+    /// what to do about it; None for the right server, and where the user allows it.
+    fn doubt(&self, socket: BorrowedFd<'_>) -> Option<String> {
+        if self.tls.verifies() || self.allow_unverified {
+            return None;
+        }
+        match &self.address {
+            Address::Socket(path) => listener::doubt(path, socket).map(|doubt| {
+                format!(
+                    "another server may have taken its socket ({doubt}): let it listen in a \
+                     directory that only its user can write, or allow it (allow_unverified, \
+                     --allow-unverified)"
+                )
+            }),
+            Address::Tcp { .. } => Some(
+                "nothing shows that it is the right server: verify it by TLS (verify-identity, \
+                 with its authority's certificate), connect by its socket, or allow it \
+                 (allow_unverified, --allow-unverified)"
+                    .to_owned(),
+            ),
+        }
     }
 }
 
@@ -112,13 +132,9 @@ fn send_password(
     nonce: &[u8],
     watch: &Watch,
 ) -> Result<(), ClientError> {
-    if !login.may_give_password() {
-        return Err(ClientError::Authentication(
-            "the server wants the password itself, and nothing shows that it is the right server: \
-             verify it by TLS (verify-identity, with its authority's certificate), connect by its \
-             socket, or allow it (allow_unverified, --allow-unverified)"
-                .to_owned(),
-        ));
+    if let Some(doubt) = login.doubt(connection.as_fd()) {
+        let message = format!("the server wants the password itself, and {doubt}");
+        return Err(ClientError::Authentication(message));
     }
     let password = login.password.as_bytes();
     if connection.is_private() {
@@ -170,6 +186,10 @@ fn unexpected(what: &str) -> ClientError {
 mod tests {
     use super::*;
     use crate::mysql::tls::TlsMode;
+    use std::fs::{self, Permissions};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn the_password_goes_to_nobody_whom_nothing_verifies() {
@@ -185,12 +205,19 @@ mod tests {
             tls: Tls::new(mode, None).unwrap(),
             allow_unverified,
         };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let stream = UnixStream::connect(&path).unwrap();
         for mode in [TlsMode::Disabled, TlsMode::Required] {
-            assert!(!login(&tcp, mode, false).may_give_password());
-            assert!(login(&tcp, mode, true).may_give_password());
+            assert!(login(&tcp, mode, false).doubt(stream.as_fd()).is_some());
+            assert_eq!(login(&tcp, mode, true).doubt(stream.as_fd()), None);
         }
-        let socket = Address::Socket("/run/mysqld.sock".into());
-        assert!(login(&socket, TlsMode::Disabled, false).may_give_password());
+        let socket = login(&Address::Socket(path.clone()), TlsMode::Disabled, false);
+        assert_eq!(socket.doubt(stream.as_fd()), None);
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+        let doubt = socket.doubt(stream.as_fd()).unwrap();
+        assert!(doubt.contains("other users can write"), "{doubt}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! files, TLS.
 //!
 //! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`,
-//! `connect` and `transport` know sockets and no protocol; `connection` joins them for whoever can wait.
+//! `connect`, `listener` and `transport` know sockets and no protocol; `connection` joins them for whoever can wait.
 //! Whoever drives many connections makes channels of them and follows their answers with
 //! `answer::AnswerReader`.
 
@@ -14,6 +14,7 @@ mod connect;
 mod connection;
 mod error;
 pub mod handshake;
+mod listener;
 mod login;
 pub mod packet;
 mod prepared;

@@ -129,6 +129,10 @@ impl Transport {
         self.channel.is_private()
     }
 
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
     /// Goes over to TLS, if that is on.
     pub fn start_tls(
         &mut self,

@@ -132,7 +132,7 @@ def fetch_tarball(
     *,
     most_bytes: int = download.MOST_BYTES,
 ) -> Arrived:
-    """Bring a vendor's archive from a URL; one that is a file of this host is used in place.
+    """Bring a vendor's archive from a URL or from this host, whose owner may change it meanwhile.
 
     Raises UserError for an address that holds a password, and for plain HTTP without a checksum.
     """
@@ -144,13 +144,16 @@ def fetch_tarball(
     file = Path(location).expanduser().absolute()
     if not file.is_file():
         raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
-    artefact = _artefact(str(Tarball(str(file))), file)
+    workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    copy = workspace / file.name
+    shutil.copyfile(file, copy)
+    artefact = _artefact(str(Tarball(str(file))), copy)
     if sha256 is not None and artefact.sha256 != sha256.lower():
         raise download.WrongChecksum(
             f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",
             remedy="get the file from its publisher again",
         )
-    return Arrived(file, artefact)
+    return Arrived(copy, artefact)
 
 
 def _refuse_unsafe(url: str, sha256: str | None) -> None:

@@ -46,6 +46,7 @@ from millrace.servers.templates.keeping import (
 from millrace.servers.templates.key import TemplateKey, key
 from millrace.servers.templates.making import NotKept, Restored, prepare, save
 from millrace.servers.templates.manifest import Template
+from millrace.servers.templates.page_cache import State as PageCache
 from millrace.servers.templates.tables import KeptTable, verify_tables
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Kept",
     "KeptTable",
     "NotKept",
+    "PageCache",
     "Restored",
     "Template",
     "TemplateKey",

@@ -48,7 +48,7 @@ class Owner:
     gid: int | None = None
 
     def take(self, path: Path) -> None:
-        """Give a file or directory to the owner."""
+        """Give a file or directory to the owner; of a link, the link."""
         if self.uid is not None and self.gid is not None:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -89,11 +89,12 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
     """
     job = _Job(owner)
     files: list[tuple[int, Path, Path]] = []
+    made: list[tuple[Path, os.stat_result]] = []
     for name, directories, file_names in os.walk(source):
         directory, into = Path(name), target / Path(name).relative_to(source)
         for each in directories:
-            (into / each).mkdir()
-            _take_after(into / each, (directory / each).lstat(), owner)
+            (into / each).mkdir(mode=0o700)
+            made.append((into / each, (directory / each).lstat()))
         for each in file_names:
             status = (directory / each).lstat()
             if stat.S_ISREG(status.st_mode):
@@ -108,6 +109,13 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
         except BaseException:
             job.stopped.set()
             raise
+    # Only now does the owner of the copy reach what is in them; the innermost comes first.
+    for path, status in reversed(made):
+        descriptor = _without_links(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _take_after(descriptor, status, owner)
+        finally:
+            os.close(descriptor)
     return Copied("reflink" if job.clones else "copy", sum(entry[0] for entry in files))
 
 
@@ -118,7 +126,7 @@ def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
         open(copy, "xb", buffering=0, opener=_without_links) as target,
     ):
         status = os.fstat(source.fileno())
-        _take_after(copy, status, job.owner)
+        _take_after(target.fileno(), status, job.owner)
         if job.clones and _cloned(source.fileno(), target.fileno()):
             return
         job.clones = False
@@ -220,7 +228,8 @@ def _without_links(path: str | Path, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
-def _take_after(path: Path, original: os.stat_result, owner: Owner) -> None:
-    owner.take(path)
+def _take_after(descriptor: int, original: os.stat_result, owner: Owner) -> None:
+    if owner.uid is not None and owner.gid is not None:
+        os.fchown(descriptor, owner.uid, owner.gid)
     # Without the bits that have a program run as its owner, who is another one now.
-    path.chmod(stat.S_IMODE(original.st_mode) & 0o777)
+    os.fchmod(descriptor, stat.S_IMODE(original.st_mode) & 0o777)

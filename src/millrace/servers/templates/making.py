@@ -147,8 +147,7 @@ def restore_into(
         raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
     began = time.monotonic()
     try:
-        # Nobody else reaches the files before all of them are there.
-        Owner(os.geteuid(), os.getegid()).take(data_dir)
+        _close(data_dir)  # nobody else reaches the files before all of them are there
         with keeping.in_use(template):
             copied = copy_tree(template.data_dir, data_dir, owner)
         page_cache.bring(data_dir, state)
@@ -224,6 +223,8 @@ def _make(
         if moved and kept.exists():
             kept.rename(data_dir)
             _give_all(data_dir, theirs)
+        else:
+            theirs.take(data_dir)
         raise
 
 
@@ -238,13 +239,19 @@ def _give_all(directory: Path, owner: Owner) -> None:
 def _move(data_dir: Path, kept: Path) -> None:
     """Move the directory and leave an empty one; or copy it where it is on another file system."""
     state = data_dir.stat()
+    _close(data_dir)
     if state.st_dev != kept.parent.stat().st_dev:
         kept.mkdir(mode=0o700)
         copy_tree(data_dir, kept, Owner())
         return
     data_dir.rename(kept)
-    data_dir.mkdir(mode=stat.S_IMODE(state.st_mode))
-    Owner(state.st_uid, state.st_gid).take(data_dir)
+    data_dir.mkdir(mode=0o700)
+
+
+def _close(directory: Path) -> None:
+    """Keep everybody else out of a directory, whatever mode its owner gave to it."""
+    Owner(os.geteuid(), os.getegid()).take(directory)
+    directory.chmod(0o700)
 
 
 def _make_room(key: TemplateKey, needed_bytes: int) -> None:
@@ -276,6 +283,8 @@ def _refuse_what_is_not_whole(instance: Instance) -> None:
     owner = instance.data_dir.stat().st_uid
     for path, status in manifest.walk(instance.data_dir):
         name = path.relative_to(instance.data_dir)
+        if not str(name).isprintable():
+            raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
         if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
             raise NotKept(f"{name} leads out of the data directory")
         if stat.S_ISREG(status.st_mode) and (status.st_uid != owner or status.st_nlink > 1):
@@ -297,7 +306,7 @@ def _leave_out(data_dir: Path, options: FittedOptions) -> None:
     for name in named or [_POOL_DUMP]:
         # Without the file newer servers write an error into their log.
         if (dump := data_dir / name).is_file():
-            os.truncate(dump, 0)
+            os.close(os.open(dump, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC))
 
 
 def _forget_binary_log(instance: Instance) -> str:

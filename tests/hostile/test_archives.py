@@ -1,0 +1,139 @@
+"""Archives made to harm: files without end, names that lead away, contents that change."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.common.exceptions import ELFError
+
+from millrace.errors import MillraceError
+from millrace.servers import added, elf, install
+from millrace.servers.model import Artefact, InstalledServer
+from millrace.servers.sources import fetch
+from millrace.servers.unpack import Unusable, unpack
+from tests.unit.servers import small_servers
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
+
+
+def elf_of(dynamic: bytes, names: bytes) -> bytes:
+    """Return an ELF file of four sections, with this dynamic section and these names."""
+    titles = b"\0.dynamic\0.dynstr\0.shstrtab\0"
+    parts = (dynamic, names, titles)
+    begins = [64 + sum(map(len, parts[:number])) for number in range(4)]
+    header = struct.Struct("<IIQQQQIIQQ")
+    sections = [
+        header.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        header.pack(1, 6, 3, 0, begins[0], len(dynamic), 2, 0, 8, 16),
+        header.pack(10, 3, 2, 0x1000, begins[1], len(names), 0, 0, 1, 0),
+        header.pack(18, 3, 0, 0, begins[2], len(titles), 0, 0, 1, 0),
+    ]
+    head = struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, begins[3], 0, 64, 56, 0, 64, 4, 3)
+    return b"\x7fELF\2\1\1" + bytes(9) + head + b"".join(parts) + b"".join(sections)
+
+
+def needing(count: int, name: bytes) -> bytes:
+    tag = struct.Struct("<QQ")
+    end = tag.pack(5, 0x1000) + tag.pack(0, 0)
+    return elf_of(tag.pack(1, 1) * count + end, b"\0" + name + b"\0")
+
+
+def test_a_library_is_needed_by_its_name_alone(tmp_path: Path) -> None:
+    file = tmp_path / "plugin.so"
+    for name in ("libz.so.1", "/etc/shadow", "../../etc/shadow"):
+        file.write_bytes(needing(1, name.encode()))
+        assert elf.needed(file) == (() if "/" in name else (name,))
+
+
+@pytest.mark.parametrize(("count", "name"), [(1, b"a" * 256), (1_001, b"libz.so")])
+def test_more_libraries_than_a_program_has_are_damage(
+    tmp_path: Path, count: int, name: bytes
+) -> None:
+    file = tmp_path / "mysqld"
+    file.write_bytes(needing(count, name))
+    assert elf.needed(file) == ()
+    with pytest.raises(ELFError, match="more libraries"):
+        elf.read(file)
+
+
+def test_sections_without_end_are_damage(tmp_path: Path) -> None:
+    content = bytearray(needing(1, b"libz.so"))
+    begin = struct.unpack_from("<Q", content, 40)[0]
+    struct.pack_into("<H", content, 60, 0)  # their number is in the size of the first
+    content += bytes(8 << 20)
+    struct.pack_into("<Q", content, begin + 32, (len(content) - begin) // 64)
+    file = tmp_path / "mysqld"
+    file.write_bytes(content)
+    with pytest.raises(ELFError, match="more than 100,000 reads"):
+        elf.read(file)
+
+
+def test_a_long_comment_is_cut(tmp_path: Path) -> None:
+    tree = small_servers.tree(tmp_path / "vendor")
+    (tmp_path / "comment").write_bytes(b"x" * 2_000_000 + b"\0")
+    changed = f".comment={tmp_path / 'comment'}"
+    subprocess.run(["objcopy", "--update-section", changed, tree / "bin/mysqld"], check=True)
+    server = added.add_tarball("long", "mysql", packed(tree, tmp_path))
+    assert server.provenance.compiler == "x" * 200
+    assert added.added("long") == server
+
+
+def test_a_version_without_end_is_none(tmp_path: Path) -> None:
+    tree = small_servers.tree(tmp_path / "vendor", "5.7." + "9" * 5_000)
+    with pytest.raises(MillraceError):
+        added.add_tarball("long", "mysql", packed(tree, tmp_path))
+
+
+def test_a_damaged_record_is_shown_and_stops_no_other_command(tmp_path: Path) -> None:
+    tree = small_servers.tree(tmp_path / "vendor")
+    added.add_tarball("broken", "mysql", packed(tree, tmp_path))
+    record = tmp_path / "state/servers/broken/server.json"
+    record.write_text("[" * 100_000, encoding="utf-8")
+    [row] = [row for row in install.list_servers() if row.name == "broken"]
+    assert row.state == "damaged"
+    assert str(record) in (row.source or "")
+    with pytest.raises(MillraceError, match="cannot be read"):
+        install.find("broken")
+
+
+@pytest.mark.parametrize("form", ["gnu", "posix"])
+def test_a_sparse_file_is_refused(tmp_path: Path, form: str) -> None:
+    with (tmp_path / "holes").open("wb") as file:
+        file.seek(1 << 20)
+        file.write(b"x")
+    archive = tmp_path / "a.tar"
+    into = ["-cf", str(archive), "-C", str(tmp_path)]
+    subprocess.run(["tar", "--sparse", f"--format={form}", *into, "holes"], check=True)
+    with pytest.raises(Unusable, match="sparse file"):
+        unpack(archive, tmp_path / "out")
+
+
+def test_what_was_hashed_is_what_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Path(packed(small_servers.tree(tmp_path / "right/vendor"), tmp_path / "right"))
+    wrong = Path(
+        packed(small_servers.tree(tmp_path / "wrong/vendor", "5.7.66"), tmp_path / "wrong")
+    )
+    hashed = fetch._artefact
+
+    def hashed_and_swapped(coordinate: str, file: Path) -> Artefact:
+        found = hashed(coordinate, file)
+        wrong.replace(right)
+        return found
+
+    monkeypatch.setattr(fetch, "_artefact", hashed_and_swapped)
+    server = added.add_tarball("swapped", "mysql", str(right))
+    assert isinstance(server, InstalledServer)
+    assert server.version == "5.7.99"
+
+
+def packed(tree: Path, directory: Path) -> str:
+    return str(small_servers.tarball(tree, directory / "vendor.tar.gz"))

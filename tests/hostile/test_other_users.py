@@ -1,0 +1,234 @@
+"""Other users of the host plant files in millrace's directories and hold its locks."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import HostProblem
+from millrace.servers import processes
+from millrace.servers.locks import exclusive
+from millrace.servers.progress import Silent
+
+OTHER_USER = 60_950
+ID = "mysql-8.0.33-0a1b2c3d"
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for another user")
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory with a place for accounts, and a work directory."""
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
+    folder = tmp_path / "state/instances"
+    folder.mkdir(parents=True)
+    for directory in (folder, folder.parent):
+        directory.chmod(0o755)
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A directory that is named like an instance's and is none."""
+    directory = tmp_path / "victim" / ID
+    directory.mkdir(parents=True)
+    return directory
+
+
+def planted(state: Path, *directories: Path | str, name: str = ID, instance_id: str = ID) -> Path:
+    """Write the account of an orphan that has these directories."""
+    file = state / f"instances/{name}.json"
+    account = processes.Account(
+        id=instance_id,
+        server="s",
+        role="server",
+        command="c",
+        created_utc="2026-01-01T00:00:00Z",
+        boot_id="an earlier boot",
+        pid_namespace="n",
+        owner=processes.ProcessId(1, 1),
+        directories=tuple(map(str, directories)),
+    )
+    file.write_text(json.dumps(asdict(account)))
+    file.chmod(0o644)
+    return file
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o000, 0o755), (0o002, 0o755), (0o027, 0o750)])
+def test_nobody_else_may_write_to_what_millrace_makes(
+    tmp_path: Path, umask: int, mode: int
+) -> None:
+    state = tmp_path / "state"
+    add = ("servers", "add", "theirs", "--family", "mysql", "--attach", "mysql://me@db.test/")
+    subprocess.run(
+        [sys.executable, "-m", "millrace.cli.main", *add],
+        env={"MILLRACE_STATE": str(state), "PYTHONPATH": ":".join(sys.path)},
+        check=True,
+        umask=umask,
+    )
+    made = [state, *state.rglob("*")]
+    assert any(path.is_file() for path in made)
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {mode}
+    assert [path for path in made if path.stat().st_mode & 0o022] == []
+
+
+@pytest.mark.parametrize("mode", [0o777, pytest.param(0o775, marks=only_root)])
+def test_a_state_directory_that_others_can_write_to_is_refused(
+    state: Path, tmp_path: Path, mode: int
+) -> None:
+    directory = tmp_path / "work" / ID
+    directory.mkdir(parents=True)
+    planted(state, directory)
+    (state / "instances").chmod(mode)
+    for look in (processes.reap_orphans, processes.running):
+        with pytest.raises(HostProblem, match=f"{state / 'instances'}: ") as caught:
+            look()
+        assert "chmod go-w" in str(caught.value.remedy)
+        assert "MILLRACE_STATE" in str(caught.value.remedy)
+    with pytest.raises(HostProblem, match="could replace an instance's files"):
+        processes.open_account(ID, server="s", role="server", directories=[])
+    assert directory.exists()
+
+
+@only_root
+def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "work" / ID
+    directory.mkdir(parents=True)
+    planted(state, directory)
+    os.chown(state, OTHER_USER, 0)
+    with pytest.raises(HostProblem, match=f"number {OTHER_USER}, who owns it"):
+        processes.reap_orphans()
+    assert directory.exists()
+
+
+@only_root
+@pytest.mark.parametrize("how", ["owned", "link", "open to all", "open to a group", "pipe"])
+def test_an_account_that_others_can_have_written_is_none(
+    state: Path, tmp_path: Path, how: str
+) -> None:
+    directory = tmp_path / "work" / ID
+    directory.mkdir(parents=True)
+    file = planted(state, directory)
+    (state / "instances").chmod(0o1777)
+    match how:
+        case "owned":
+            os.chown(file, OTHER_USER, 0)
+        case "link":
+            file.symlink_to(file.rename(tmp_path / "elsewhere.json"))
+        case "pipe":
+            file.unlink()
+            os.mkfifo(file)
+        case _:
+            file.chmod(0o666 if how == "open to all" else 0o664)
+    assert processes.running() == []
+    assert processes.reap_orphans() == []
+    assert directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("etc", "work/etc"),
+        (ID, f"work/before-{ID}"),
+        (ID, f"work/millrace-{ID}"),
+        ("-12345678", "work/-12345678"),
+        ("..-12345678/..", "work"),
+    ],
+)
+def test_an_account_of_what_millrace_never_makes_is_none(
+    state: Path, tmp_path: Path, name: str, place: str
+) -> None:
+    directory = tmp_path / place
+    directory.mkdir(parents=True)
+    planted(state, directory, name=name.partition("/")[0], instance_id=name)
+    assert processes.running() == []
+    assert processes.reap_orphans() == []
+    assert directory.exists()
+
+
+def test_an_account_has_the_name_of_its_id_and_places_of_their_own(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted(state, tmp_path / "work" / ID, name="another-00000000")
+    assert processes.running() == []
+    monkeypatch.chdir(tmp_path)
+    planted(state, ID)
+    assert processes.running() == []
+    planted(state, tmp_path / "work" / ID, processes.short_directory(ID))
+    assert [account.id for account in processes.running()] == [ID]
+
+
+def test_a_directory_outside_the_work_directory_stays_until_a_command_works_there(
+    state: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = planted(state, victim)
+    (said,) = processes.reap_orphans()
+    assert said.endswith(f"a command with MILLRACE_WORK={victim.parent} removes it")
+    assert victim.exists()
+    assert file.exists()
+    monkeypatch.setenv("MILLRACE_WORK", str(victim.parent))
+    (said,) = processes.reap_orphans()
+    assert said.startswith(f"removed the instance {ID}")
+    assert not victim.exists()
+    assert not file.exists()
+
+
+def test_who_locks_what_all_can_read_holds_nobody_up(state: Path) -> None:
+    over = threading.Event()
+
+    def reap() -> None:
+        processes.reap_orphans()
+        over.set()
+
+    held = [os.open(place, os.O_RDONLY) for place in (state, state / "instances")]
+    for descriptor in held:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    thread = threading.Thread(target=reap)
+    thread.start()
+    is_over = over.wait(30)
+    for descriptor in held:
+        os.close(descriptor)
+    thread.join()
+    assert is_over
+
+
+def test_who_waits_for_another_says_so(state: Path) -> None:
+    said: list[str] = []
+    waits = threading.Event()
+
+    class Listener(Silent):
+        def say(self, text: str) -> None:
+            said.append(text)
+            waits.set()
+
+    thread = threading.Thread(target=processes.reap_orphans, args=[Listener()])
+    with exclusive(state / ".instances.lock", "the test", Silent()):
+        thread.start()
+        was_told = waits.wait(30)
+    thread.join()
+    assert was_told
+    (text,) = said
+    assert text.endswith("busy with removing what killed commands left; waiting for it")
+
+
+def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.touch()
+    lock.chmod(0o644)
+    for _ in range(2):
+        with exclusive(lock, "the test", Silent()):
+            assert lock.stat().st_mode & 0o777 == 0o600
+        lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"), exclusive(lock, "the test", Silent()):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
