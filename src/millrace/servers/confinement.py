@@ -108,13 +108,13 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
                 left_out.append(f"no {name} ({error.strerror})")
         return work(left_out)
 
-    with _no_collection(), ThreadPoolExecutor(1) as thread:
+    with no_collection(), ThreadPoolExecutor(1) as thread:
         return thread.submit(confine_and_work).result()
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the thread from finalising what others left: it could remove no file of theirs."""
+def no_collection() -> Iterator[None]:
+    """Keep a thread of fewer rights from finalising what others left: it could remove no file."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

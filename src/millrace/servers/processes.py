@@ -193,11 +193,12 @@ def end_all_of(uid: int) -> None:
     if uid not in users.IDS:
         raise ValueError(f"{uid} is no user id of an instance")
     deadline = time.monotonic() + _END_LIMIT_S
-    while not users.kill_all(uid) or users.pids_of(uid):
+    users.kill_all(uid)
+    while pids := users.pids_of(uid):
         if time.monotonic() > deadline:
-            pids = ", ".join(map(str, users.pids_of(uid))) or "not in /proc"
             raise HostProblem(
-                f"processes of the user {uid}, which a server ran as, do not end: {pids}",
+                f"processes of the user {uid}, which a server ran as, do not end: "
+                f"{', '.join(map(str, pids))}",
                 remedy="end them, or restart this host, and run the command again",
             )
         time.sleep(_POLL_S)

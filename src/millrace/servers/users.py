@@ -15,14 +15,20 @@ import grp
 import os
 import pwd
 import random
-import subprocess
+import signal
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from millrace.errors import HostProblem
+from millrace.servers import confinement
+from millrace.system_calls import call
 
 # https://systemd.io/UIDS-GIDS: between the ranges of systemd-homed and of its dynamic users.
 IDS = range(60_706, 61_184)
+_NOBODY = IDS.start - 1  # an id that nothing ever runs under
+
+_SETRESUID = 117 if os.uname().machine == "x86_64" else 147  # that of aarch64 and all newer ones
 
 _RESERVATIONS = Path("/run/millrace-users")
 
@@ -44,7 +50,8 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
             continue
         with held(uid) as ours:
             # What hides from a listing is no stranger's: these ids are for servers alone.
-            if ours and not pids_of(uid) and kill_all(uid):
+            if ours and not pids_of(uid):
+                kill_all(uid)
                 yield uid
                 return
     raise HostProblem(
@@ -78,24 +85,24 @@ def held(uid: int) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def kill_all(uid: int) -> bool:
-    """Kill all that runs under the id at once; return whether that has happened for sure.
+def kill_all(uid: int) -> None:
+    """Kill all that runs under the id at once.
 
-    The kernel holds forks off meanwhile. A process that forks and exits as fast as it can is not
-    found in ``/proc``. One that is quick enough can end the shell that sends the signal.
+    The kernel sends the signal to all and holds forks off meanwhile; a process that forks and exits
+    as fast as it can is not found in ``/proc``. A thread of this process sends it with the id, and
+    with a real id that nothing has: so nobody may signal or trace it, and it reaches nobody else.
     """
-    sender = subprocess.run(
-        ["/bin/sh", "-c", "kill -s KILL -- -1"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        cwd="/",
-        env={},
-        user=uid,
-        group=uid,
-        extra_groups=[],
-        check=False,
-    )
-    return sender.returncode >= 0
+
+    def kill() -> None:
+        call(_SETRESUID, _NOBODY, uid, 0)  # of this thread; the C library's would be of them all
+        try:
+            os.kill(-1, signal.SIGKILL)
+        finally:
+            call(_SETRESUID, 0, 0, 0)
+
+    nothing_runs = contextlib.suppress(ProcessLookupError)
+    with confinement.no_collection(), ThreadPoolExecutor(1) as thread, nothing_runs:
+        thread.submit(kill).result()
 
 
 def pids_of(uid: int) -> list[int]:
@@ -122,7 +129,9 @@ def usable() -> list[int]:
     if os.geteuid() != 0:
         return []
     mapped = [_mapped(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid")]
-    return [uid for uid in IDS if all(any(uid in each for each in ids) for ids in mapped)]
+    ids = (_NOBODY, *IDS)
+    there = [uid for uid in ids if all(any(uid in each for each in every) for every in mapped)]
+    return there[1:] if there[:1] == [_NOBODY] else []
 
 
 def _mapped(file: Path) -> list[range]:

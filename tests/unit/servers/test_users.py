@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -76,6 +77,17 @@ def test_what_forks_and_exits_as_fast_as_it_can_is_ended_too(uid: int, tmp_path:
         lives = sign.exists()
         users.kill_all(uid)
         assert not lives
+
+
+def test_a_stopped_process_is_ended_and_this_one_keeps_its_rights(uid: int) -> None:
+    ids = os.getresuid()
+    users.kill_all(uid)  # nothing runs under it
+    with asleep(uid) as process:
+        process.send_signal(signal.SIGSTOP)
+        users.kill_all(uid)
+        assert process.wait(30) == -signal.SIGKILL
+    assert os.getresuid() == ids
+    assert "CapEff:\t0000000000000000" not in Path("/proc/self/status").read_text("ascii")
 
 
 def test_all_that_runs_under_an_id_ends_and_nothing_else(uid: int) -> None:
