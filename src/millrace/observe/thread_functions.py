@@ -170,9 +170,12 @@ def _places(texts: bytes, name: str) -> Iterator[tuple[int, str]]:
     length = b"%d" % len(plain)
     behind = len(plain)
     at = texts.find(plain)
+    most_before = len(b"_ZL" + length) + 1
     while at >= 0:
-        begin = texts.rfind(b"\0", 0, at) + 1
-        before = texts[begin:at]
+        # No further: a table of texts that was made to harm may have no zero at all.
+        earliest = max(at - most_before, 0)
+        begin = texts.rfind(b"\0", earliest, at) + 1
+        before = texts[max(begin, earliest) : at]
         is_plain = not before and texts[at + behind : at + behind + 1] in (b"\0", b".")
         if is_plain or before in (b"_Z" + length, b"_ZL" + length):
             yield begin, name
