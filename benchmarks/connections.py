@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
 import statistics
@@ -18,9 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import json_file
 from benchmarks.servers import installed, running
 from benchmarks.table_loading import load_sbtest
-from millrace.load.client import find_load_generator, versions
+from millrace.load.client import find_load_generator
 from millrace.servers.instances import Instance
 
 NUMBERS = (10, 100, 1_000, 10_000)
@@ -68,15 +68,12 @@ def main() -> None:
         cpu = _text([turn.cpu_s * 1e6 for turn in found], 1)
         queries = _text([turn.queries_per_s for turn in found], 0)
         print(f"{number:>11,} {memory:>24} {cpu:>24} {queries:>28}")
-    if arguments.json is not None:
-        result = {
-            "benchmark": "connections",
-            "versions": versions(),
-            "processors": len(os.sched_getaffinity(0)),
-            "server": arguments.server,
-            "turns": {number: [asdict(turn) for turn in found] for number, found in turns.items()},
-        }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    json_file.write(
+        arguments.json,
+        "connections",
+        server=arguments.server,
+        turns={number: [asdict(turn) for turn in found] for number, found in turns.items()},
+    )
 
 
 def _turn(instance: Instance, number: int) -> Turn:

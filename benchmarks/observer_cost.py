@@ -11,7 +11,6 @@ load generator's thread runs that drives it.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,6 +25,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks import json_file
 from benchmarks.servers import installed, running
 from millrace import workloads
 from millrace.load import client as load
@@ -105,17 +105,14 @@ def main() -> None:
                 about = {"test": test, "clients": clients, "way": way, "own_cpu": own_cpu}
                 results.append({**about, **asdict(ratio)})
                 _print(test, clients, way, ratio, own_cpu)
-    if arguments.json is not None:
-        result = {
-            "benchmark": "observer_cost",
-            "versions": load.versions(),
-            "processors": len(os.sched_getaffinity(0)),
-            "server": arguments.server,
-            "turns": turns,
-            "seconds": SECONDS,
-            "ratios": results,
-        }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    json_file.write(
+        arguments.json,
+        "observer_cost",
+        server=arguments.server,
+        turns=turns,
+        seconds=SECONDS,
+        ratios=results,
+    )
 
 
 def work_of(test: str, clients: int) -> Work:

@@ -11,8 +11,6 @@ what that saves.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -20,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import json_file
 from benchmarks.servers import fitted, installed
 from benchmarks.template_restoring import kept, killed_instance, own_templates
 from millrace import workloads
-from millrace.load.client import versions
 from millrace.servers import templates
 from millrace.servers.model import InstalledServer
 from millrace.servers.templates import Template, tables
@@ -69,15 +67,8 @@ def main() -> None:
             f"  {case.name:48} {1e3 * middle:7.1f} ms ({1e3 * low:.1f} to {1e3 * high:.1f}): "
             f"{middle / trial_s:.3%} ({low / trial_s:.3%} to {high / trial_s:.3%})"
         )
-    if arguments.json is not None:
-        result = {
-            "benchmark": "template_checking",
-            "versions": versions(),
-            "processors": len(os.sched_getaffinity(0)),
-            "trial_s": trial_s,
-            "check_s": {case.name: case.took_s for case in cases},
-        }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    check_s = {case.name: case.took_s for case in cases}
+    json_file.write(arguments.json, "template_checking", trial_s=trial_s, check_s=check_s)
 
 
 def _driven_s() -> float:

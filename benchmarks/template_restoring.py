@@ -8,7 +8,6 @@ take turns, so that drift of the machine meets both; everything dirty is written
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -20,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import json_file
 from benchmarks.servers import fitted, installed
 from benchmarks.table_loading import OPTIONS, load_sbtest
-from millrace.load.client import versions
 from millrace.servers import instances, templates
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer
@@ -59,17 +58,14 @@ def main() -> None:
         f"  restoring begins {ratio.ratio:.1f} times sooner "
         f"({ratio.low:.1f} to {ratio.high:.1f}, 95 %); the goal is 5"
     )
-    if arguments.json is not None:
-        result = {
-            "benchmark": "template_restoring",
-            "versions": versions(),
-            "processors": len(os.sched_getaffinity(0)),
-            "server": arguments.server,
-            "loading_s": loading,
-            "restoring_s": restoring,
-            "ratio": asdict(ratio),
-        }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    json_file.write(
+        arguments.json,
+        "template_restoring",
+        server=arguments.server,
+        loading_s=loading,
+        restoring_s=restoring,
+        ratio=asdict(ratio),
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +15,8 @@ from millrace.errors import TrialFailed
 from millrace.load import client as load
 from millrace.load.spec import Connection, Tls
 from millrace.runner import limits, measuring
+from millrace.runner.data_directory import DataDirectory
 from millrace.runner.driving import Driving, note
-from millrace.runner.loaded import LoadedData
 from millrace.runner.measuring import SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.runner.meeting import LIMIT_S, READY, Meet, alone
 from millrace.runner.phases import spec as phase_spec
@@ -50,7 +50,7 @@ class OwnServerTrial:
     meet: Meet = alone
     _instance: Instance = field(init=False)
     _data_file: DataFile | None = field(init=False, default=None)
-    _data: LoadedData = field(init=False)
+    _data: DataDirectory = field(init=False)
     _driving: Driving | None = field(init=False, default=None)
 
     def steps(self) -> Iterator[Step]:
@@ -58,13 +58,14 @@ class OwnServerTrial:
         work = self.given.work
         yield Step("prepare", self._prepare, _PREPARE_LIMIT_S)
         if work.is_restorable:
-            yield from self._loaded(self._data)
+            yield from self._restored(self._tables_kept)
             yield Step("record", self._record, ASK_LIMIT_S)
             if self._data.is_restored:
                 yield Step("check_tables", self._data.check_tables, ASK_LIMIT_S)
         else:
-            without = work.values.get("template") == "off"
-            yield from self._started() if without else self._initialised(self._data)
+            yield from (
+                self._restored(self._nothing_kept) if work.keeps_templates else self._started()
+            )
             yield Step("record", self._record, ASK_LIMIT_S)
             yield from self._made()
         if work.workload.drives:
@@ -84,19 +85,36 @@ class OwnServerTrial:
         else:
             yield Step("kill", self._kill, STOP_LIMIT_S)
 
-    def _initialised(self, data: LoadedData) -> Iterator[Step]:
-        """A server that runs with nothing but what it initialises: restored from a template, which
-        takes less than initialising."""
+    def _restored(self, make: Callable[[], Iterator[Step]]) -> Iterator[Step]:
+        """A server that runs on a data directory restored from a template, also in the trial that
+        makes it, so that all start alike. Where ``make`` made one that cannot be kept, its server
+        runs and goes on."""
+        data = self._data
         while not data.is_there:
             if data.template is not None:
                 yield Step("restore", data.restore, _COPY_LIMIT_S)
                 continue
             data.begin()
-            yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+            yield from make()
             if not data.is_kept:
-                break
+                return
             yield Step("save", data.save, _COPY_LIMIT_S)
         yield Step("start", self._start, _START_LIMIT_S)
+
+    def _nothing_kept(self) -> Iterator[Step]:
+        """A data directory with what the server initialises alone, to be kept."""
+        yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+        if not self._data.is_kept:
+            yield Step("start", self._start, _START_LIMIT_S)
+
+    def _tables_kept(self) -> Iterator[Step]:
+        """A data directory with the loaded tables, to be kept."""
+        yield from self._started()
+        yield from self._made()
+        if self._data.is_kept:
+            yield Step("keep", self._data.prepare, limits.scan_limit_s(self.given.work))
+        if self._data.is_kept:
+            yield Step("stop", self._stop, STOP_LIMIT_S)
 
     def _started(self) -> Iterator[Step]:
         yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
@@ -109,24 +127,6 @@ class OwnServerTrial:
             self.given.work, self._instance, DATABASE, self._run, self._note_loading
         )
 
-    def _loaded(self, data: LoadedData) -> Iterator[Step]:
-        """A server that runs with the loaded tables: restored from a template, also in the trial
-        that makes it, so that all start alike; loaded by itself where that cannot be."""
-        while not data.is_there:
-            if data.template is not None:
-                yield Step("restore", data.restore, _COPY_LIMIT_S)
-                continue
-            data.begin()
-            yield from self._started()
-            yield from self._made()
-            if data.is_kept:
-                yield Step("keep", data.prepare, limits.scan_limit_s(self.given.work))
-            if not data.is_kept:
-                return  # the server still runs, and goes on
-            yield Step("stop", self._stop, STOP_LIMIT_S)
-            yield Step("save", data.save, _COPY_LIMIT_S)
-        yield Step("start", self._start, _START_LIMIT_S)
-
     def _prepare(self, _limit_s: float) -> None:
         instance = instances.create(self.server, self.given.options)
         self._instance = self.opened.enter_context(instance)
@@ -136,9 +136,9 @@ class OwnServerTrial:
             self._data_file = _linked_into(self._instance.load_dir, self.given.data_file)
         work = self.given.work
         self._data = (
-            LoadedData.of_tables(self._instance, work)
+            DataDirectory.with_tables(self._instance, work)
             if work.is_restorable
-            else LoadedData.empty(self._instance)
+            else DataDirectory.initialised(self._instance)
         )
 
     def _note_loading(self, facts: Mapping[str, Any]) -> None:

@@ -97,11 +97,12 @@ class Work:
     def is_restorable(self) -> bool:
         """Whether loaded tables are made once, kept as a template, and restored for every trial."""
         engine = str(self.of_tables.get("engine", "")).casefold()
-        return (
-            self.workload.drives
-            and self.values["template"] == "on"
-            and engine not in _VOLATILE_ENGINES
-        )
+        return self.workload.drives and self.keeps_templates and engine not in _VOLATILE_ENGINES
+
+    @property
+    def keeps_templates(self) -> bool:
+        """Whether data directories are kept as templates, which a user may not want."""
+        return bool(self.values.get("template", "on") == "on")
 
     @property
     def made_of(self) -> dict[str, Any]:

@@ -19,17 +19,14 @@ takes on all of this and starts the process; millrace's other threads keep what 
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
-from millrace.system_calls import call, checked, libc
+from millrace.system_calls import call, checked, in_own_thread, libc
 
 _T = TypeVar("_T")
 
@@ -108,20 +105,7 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
                 left_out.append(f"no {name} ({error.strerror})")
         return work(left_out)
 
-    with no_collection(), ThreadPoolExecutor(1) as thread:
-        return thread.submit(confine_and_work).result()
-
-
-@contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """Keep a thread of fewer rights from finalising what others left: it could remove no file."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    return in_own_thread(confine_and_work)
 
 
 def _own_mounts(writable: Sequence[Path]) -> None:

@@ -47,7 +47,7 @@ from millrace.servers import users
 from millrace.servers.host_lock import host_lock
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
-from millrace.servers.shared import is_own, refuse_shared
+from millrace.servers.shared_directories import is_own, refuse_shared
 
 __all__ = [
     "ENVIRONMENT_VARIABLE",

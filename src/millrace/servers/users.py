@@ -17,12 +17,10 @@ import pwd
 import random
 import signal
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from millrace.errors import HostProblem
-from millrace.servers import confinement
-from millrace.system_calls import call
+from millrace.system_calls import call, in_own_thread
 
 # https://systemd.io/UIDS-GIDS: between the ranges of systemd-homed and of its dynamic users.
 IDS = range(60_706, 61_184)
@@ -100,9 +98,8 @@ def kill_all(uid: int) -> None:
         finally:
             call(_SETRESUID, 0, 0, 0)
 
-    nothing_runs = contextlib.suppress(ProcessLookupError)
-    with confinement.no_collection(), ThreadPoolExecutor(1) as thread, nothing_runs:
-        thread.submit(kill).result()
+    with contextlib.suppress(ProcessLookupError):  # nothing runs
+        in_own_thread(kill)
 
 
 def pids_of(uid: int) -> list[int]:

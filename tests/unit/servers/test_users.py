@@ -15,7 +15,7 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostProblem
-from millrace.servers import launch, processes, shared, users
+from millrace.servers import launch, processes, shared_directories, users
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -167,8 +167,8 @@ def test_root_works_only_where_nobody_else_can_rename(
     outer.chmod(mode)
     for directory in (outer, outer / "work"):
         if said is None:
-            shared.refuse_shared(directory, "MILLRACE_WORK")
+            shared_directories.refuse_shared(directory, "MILLRACE_WORK")
         else:
             with pytest.raises(HostProblem, match=said) as caught:
-                shared.refuse_shared(directory, "MILLRACE_WORK")
+                shared_directories.refuse_shared(directory, "MILLRACE_WORK")
             assert str(outer) in str(caught.value.remedy)

@@ -71,8 +71,8 @@ def prepare(instance: Instance, *, limit_s: float = ASK_LIMIT_S) -> tuple[KeptTa
 
     Its binary log is emptied, and the next stop will be a slow one: purged, change buffer merged.
     Returns its tables, which restored ones are compared with; ``limit_s`` bounds each wait for an
-    answer. Raises NotKept where tables would not
-    survive the stop or cannot be compared, TrialFailed where the server refuses.
+    answer. Raises NotKept where tables would not survive the stop or cannot be compared,
+    TrialFailed where the server refuses.
     """
     lost = instance.query(_LOST_AT_A_STOP, limit_s=ASK_LIMIT_S)
     if lost:

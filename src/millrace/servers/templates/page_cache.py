@@ -7,18 +7,17 @@ the trial before left in memory.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
+from millrace.system_calls import checked, libc
+
 State = Literal["cold", "warm"]
 
 _READ_BYTES = 1 << 22
 _READERS = 4
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def files_below(directory: Path) -> list[Path]:
@@ -41,9 +40,7 @@ def write_back(directory: Path) -> None:
     """Wait until everything dirty on the file system of ``directory`` is on the disk (syncfs)."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _libc.syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(directory))
+        checked(libc.syncfs(descriptor))
     finally:
         os.close(descriptor)
 

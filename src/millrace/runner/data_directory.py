@@ -15,7 +15,7 @@ from millrace.servers.templates import PageCache, TemplateKey
 from millrace.store.records import MeasurementRecord
 
 
-class LoadedData:
+class DataDirectory:
     """What is in the data directory of ``instance``, and how it came there.
 
     ``is_there`` says whether the data is in it and its server is to be started; ``template`` is
@@ -25,16 +25,16 @@ class LoadedData:
     """
 
     @classmethod
-    def of_tables(cls, instance: Instance, work: Work) -> LoadedData:
+    def with_tables(cls, instance: Instance, work: Work) -> DataDirectory:
         """Return the data directory with the tables of ``work``."""
         made_of = {**work.made_of, "versions": load.versions()}
         key = templates.key(instance.server, instance.options, made_of, user=instance.runs_as)
         return cls(instance, key, work.values["page_cache"], is_warmed=bool(work.warming))
 
     @classmethod
-    def empty(cls, instance: Instance) -> LoadedData:
-        """Return the data directory as the server initialises it. Its files are in the page cache,
-        where initialising leaves them."""
+    def initialised(cls, instance: Instance) -> DataDirectory:
+        """Return the data directory as the server initialises it, with nothing loaded. Its files
+        are in the page cache, where initialising leaves them."""
         options = replace(instance.options, applied=instance.shaping_options())
         key = templates.key(instance.server, options, {"initialised": True}, user=instance.runs_as)
         return cls(instance, key, "warm", is_warmed=False)

@@ -1,0 +1,22 @@
+"""The file in which a benchmark leaves its figures."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from millrace.load.client import versions
+
+
+def write(file: Path | None, benchmark: str, **figures: Any) -> None:
+    """Write the figures, with what made them, unless ``file`` is None."""
+    if file is None:
+        return
+    made_by = {
+        "benchmark": benchmark,
+        "versions": versions(),
+        "processors": len(os.sched_getaffinity(0)),
+    }
+    file.write_text(json.dumps({**made_by, **figures}, indent=2) + "\n", encoding="utf-8")
