@@ -22,9 +22,12 @@ _OF_THE_HOST = frozenset(
     )
 )
 
-# How servers from 5.5 on, in errors and logs, and the C library say that a disk is full.
+# How servers from 5.5 on, in errors and logs, and the C library say that a disk is full. Of a write
+# that was cut short InnoDB gives no error number, but it says that the disk may be full.
 _FULL = re.compile(
-    r"no space left on device|disk is full|disk full|err(or number|code:?|no:?) 28\b", re.I
+    r"no space left on device|disk is full|disk full|err(or number|code:?|no:?) 28\b"
+    r"|disk is not full or a disk quota exceeded",
+    re.I,
 )
 
 

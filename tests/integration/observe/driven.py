@@ -17,6 +17,7 @@ from millrace.load import client as load
 from millrace.load.board import Board
 from millrace.load.spec import Connection
 from millrace.observe.model import Early, Observer, Target
+from millrace.observe.thread_kinds import agreed
 from millrace.runner import phases
 from millrace.runner.work import Work
 from millrace.servers.instances import Instance
@@ -127,6 +128,8 @@ def observed(
             told = dict(observer.told())
             document["missing"] += told.pop("missing", [])
             document |= told
+        # A thread that waits for a lock at both marks may be anybody's, but for samples.
+        document = agreed(document)
         driven = result.driven()
         assert driven is not None
         begin_s, end_s = marks.at_s

@@ -70,7 +70,19 @@ def test_a_planted_option_and_a_delay_of_fsync(tmp_path: Path, place: Place) -> 
     assert ran.returncode == 0, ran.stderr
     (planted,) = json.loads(ran.stdout)["groups"][0]["planted"]
     assert planted["level"] == "fsync=1000us"
-    assert planted["ratio"] < 1  # a commit waits for an fsync, which takes 1 ms more
+    assert planted["low"] < 1
+    stored = place.latest()
+    slowed = {t.id for t in stored.treatments if t.levels["slowdown"] == planted["level"]}
+    of_slowed = {trial.id for trial in stored.trials if trial.treatment_id in slowed}
+    latencies_s = [
+        histogram.sum_s / histogram.count
+        for attempt in stored.attempts
+        if attempt.trial_id in of_slowed
+        for histogram in attempt.histograms
+        if histogram.of == "transaction"
+    ]
+    assert latencies_s
+    assert min(latencies_s) > 0.001  # each commit waits for an fsync, which takes that or more
     unknown = place.millrace("calibrate", file, "--slowdown", "innodb_new_thing=1")
     assert unknown.returncode == 2
     assert "mysql-5.7.22 has no option innodb_new_thing" in unknown.stderr

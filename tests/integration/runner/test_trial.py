@@ -49,7 +49,7 @@ def test_what_is_dirty_is_written_back_right_before_the_measurement(server_of: S
     result = carry_out_trial(given(server_of, workloads.load("load-data")), announce)
     assert result.outcome == "finished", result.reason
     assert announced[announced.index("measure") - 1] == "settle"
-    assert announced.index("settle") > announced.index("initialise")
+    assert announced.index("settle") > announced.index("start")
     [(kind, _, log)] = result.artefacts
     assert kind == "error_log"
     assert b"ready for connections" in log

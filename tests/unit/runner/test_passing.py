@@ -17,10 +17,19 @@ from millrace.runner import run as runner
 from millrace.runner.passing import may_pass
 from millrace.runner.work import Work
 from millrace.servers.download import Refused, WrongChecksum
-from millrace.servers.model import FittedOptions, InstalledServer, Provenance
+from millrace.servers.model import FittedOptions
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
 from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
+from tests.unit.servers.installed import installed
+
+_SHORT_WRITE = """\
+InnoDB: Error: Write to file ./test/nodes.ibd failed at offset 148897792.
+InnoDB: 1048576 bytes should have been written, only 745472 were written.
+InnoDB: Operating system error number 0.
+InnoDB: Check that your OS and file system support files of this size.
+InnoDB: Check also that the disk is not full or a disk quota exceeded.
+"""
 
 
 @pytest.mark.parametrize(
@@ -29,6 +38,7 @@ from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
         (HostProblem("the download was cut off"), None),
         (OSError(errno.ENOSPC, "No space left on device"), None),
         (TrialFailed("The table 'nodes' is full", log_tail="Error number 28 means ..."), None),
+        (TrialFailed("The table 'nodes' is full", log_tail=_SHORT_WRITE), None),
         (TrialFailed("mysqld: Disk is full writing './a/b.MYD' (Errcode: 28)"), None),
         (TrialFailed("not ready after 60 s"), "write (OS errno 28 - No space left on device)"),
     ],
@@ -61,18 +71,7 @@ def plan_of(directory: Path) -> Plan:
 
 def given(plan: Plan, directory: Path, *, stops: bool) -> runner.RunInput:
     """Trials of a server that is never started: it has no place to be made at."""
-    program = directory / "mysqld"
-    server = InstalledServer(
-        name="mysql-5.6.24",
-        family="mysql",
-        version="5.6.24",
-        base_dir=directory,
-        program=program,
-        argv=(str(program),),
-        env={},
-        share_dir=directory,
-        provenance=Provenance("test", ()),
-    )
+    server = installed(directory, "mysql-5.6.24")
     work = Work(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
     prepared = runner.PreparedTreatment(server, FittedOptions("default", ()), work)
     treatments = {each.id: prepared for each in plan.treatments}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,15 @@ from hypothesis import strategies as st
 from millrace.errors import HostProblem, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
 from millrace.observe.collecting import Window
-from millrace.runner.slowing import Slowing, owed, refuse_left_out, slow_fsync_library
-from millrace.servers.model import FittedOptions, LeftOut, Option
+from millrace.runner.slowing import (
+    Slowing,
+    owed,
+    refuse_left_out,
+    slow_fsync_library,
+    slowed_server,
+)
+from millrace.servers.model import FittedOptions, InstalledServer, LeftOut, Option
+from tests.unit.servers.installed import installed
 
 BEGIN = {"type": "mark", "mark": "measure_started", "phase": "measure"}
 END = {"type": "mark", "mark": "measure_ended", "phase": "measure"}
@@ -29,6 +37,16 @@ while last - began < 1.5:
     held += max(now - last - 0.002, 0)
     last = now
 print(held)
+"""
+
+_SYNCING = """
+import os, tempfile, time
+with tempfile.TemporaryFile() as file:
+    began = time.monotonic()
+    for _ in range(25):
+        os.fsync(file.fileno())
+        os.fdatasync(file.fileno())
+    print(time.monotonic() - began)
 """
 
 
@@ -70,6 +88,18 @@ def test_a_process_that_is_gone_is_no_error() -> None:
         time.sleep(0.2)
         found.end()
     assert found.measurements()[1].value > 0
+
+
+def test_each_fsync_and_fdatasync_takes_the_delay_longer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
+    server = slowed_server(installed(tmp_path), SlowFsync(2_000))
+    assert isinstance(server, InstalledServer)
+    done = subprocess.run(
+        [sys.executable, "-c", _SYNCING], env=server.env, capture_output=True, check=True
+    )
+    assert float(done.stdout) >= 50 * 0.002
 
 
 def test_an_option_that_the_server_lacks_is_refused() -> None:

@@ -11,29 +11,18 @@ from hypothesis import strategies as st
 from millrace.errors import TrialFailed, UserError
 from millrace.servers import families
 from millrace.servers.families.model import Site, version_key
-from millrace.servers.model import InstalledServer, Option, Provenance
+from millrace.servers.model import Option
+from tests.unit.servers.installed import installed
 
 SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 
 
 def site(tmp_path: Path, name: str, scripts: tuple[str, ...] = SCRIPTS) -> Site:
-    family, version = name.split("-", 1)
     share = tmp_path / "share"
     share.mkdir(exist_ok=True)
     for script in scripts:
         (share / script).write_text(f"-- {script}\n", encoding="utf-8")
-    program = tmp_path / "mysqld"
-    server = InstalledServer(
-        name=name,
-        family=family,
-        version=version,
-        base_dir=tmp_path,
-        program=program,
-        argv=(str(program),),
-        env={},
-        share_dir=share,
-        provenance=Provenance("test", ()),
-    )
+    server = installed(tmp_path, name, share_dir=share)
     return Site(
         server=server,
         directory=tmp_path / "i",

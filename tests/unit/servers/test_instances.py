@@ -20,7 +20,8 @@ from millrace.servers.attached import (
     parse_dsn,
     with_password,
 )
-from millrace.servers.model import AttachedServer, InstalledServer, Provenance
+from millrace.servers.model import AttachedServer
+from tests.unit.servers.installed import installed
 
 QUIET = (
     "2026-11-20 15:00:00 1 [Note] InnoDB: Using Linux native AIO\n"
@@ -124,9 +125,7 @@ def test_a_socket_path_is_short() -> None:
 
 def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
     """A server is not needed to see that; /tmp, where only owners rename, is no such place."""
-    server = InstalledServer(
-        "small", "mysql", "5.7.99", tmp_path, tmp_path, (), {}, tmp_path, Provenance("test", ())
-    )
+    server = installed(tmp_path)
     work = tmp_path / "work"
     work.mkdir()
     for mode, refused in ((0o777, True), (0o1777, False)):

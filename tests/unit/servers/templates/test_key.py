@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.servers import families, templates
-from millrace.servers.model import FittedOptions, InstalledServer, Option, Provenance
+from millrace.servers.model import FittedOptions, InstalledServer, Option
 from millrace.servers.templates.key import leads_away
+from tests.unit.servers.installed import installed
 
 DATA = {"tables": ["sbtest1"], "rows": 10, "seed": 1}
 
@@ -21,17 +22,7 @@ DATA = {"tables": ["sbtest1"], "rows": 10, "seed": 1}
 def server(tmp_path_factory: pytest.TempPathFactory) -> InstalledServer:
     program = tmp_path_factory.mktemp("server") / "mysqld"
     program.write_bytes(b"a program")
-    return InstalledServer(
-        name="mysql-8.0.33",
-        family="mysql",
-        version="8.0.33",
-        base_dir=program.parent,
-        program=program,
-        argv=(str(program),),
-        env={},
-        share_dir=program.parent,
-        provenance=Provenance("test", ()),
-    )
+    return installed(program.parent)
 
 
 def fitted(**options: str | None) -> FittedOptions:
