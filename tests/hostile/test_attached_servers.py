@@ -148,7 +148,7 @@ def test_an_answer_that_drips_is_given_up() -> None:
 
 
 def test_a_greeting_a_byte_at_a_time_ends_with_the_limit() -> None:
-    """The kernel's timeout is of each wait alone."""
+    """The kernel's timeout is of each wait alone; where the last wait is late, that ends it."""
 
     def drip(listener: socket.socket) -> None:
         client, _ = listener.accept()
@@ -163,6 +163,6 @@ def test_a_greeting_a_byte_at_a_time_ends_with_the_limit() -> None:
         thread.start()
         address = f"mysql://u@127.0.0.1:{listener.getsockname()[1]}/"
         dripping = AttachedInstance(AttachedServer("theirs", "mysql", address))
-        with pytest.raises(TrialFailed, match="does not end in time"):
+        with pytest.raises(TrialFailed, match=r"in time|timed out"):
             dripping.connect(limit_s=0.5)
         thread.join()
