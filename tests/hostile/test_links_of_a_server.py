@@ -113,14 +113,15 @@ def test_nobody_reaches_a_data_directory_while_root_works_in_it(
 
     kept = templates.save(idle, key, {}, made_s=1)
     look(kept.data_dir)
-    assert kept.data_dir.stat().st_mode & 0o777 == 0o700
+    for directory in (kept.data_dir, kept.data_dir / "deep"):
+        assert directory.stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(copying, "_copy_part", lambda part, _stopped: look(part.copy.parent))
     monkeypatch.setattr(copying, "_cloned", lambda *_: False)
     (kept.data_dir / "deep/t").write_bytes(b"rows")
     copying.copy_tree(kept.data_dir, idle.data_dir, copying.Owner(owner, owner))
     assert seen == [(0, 0o700, 0), (0, 0o700, 0)]
     assert (idle.data_dir / "deep").stat().st_uid == owner
-    assert (idle.data_dir / "deep").stat().st_mode & 0o777 == 0o777
+    assert (idle.data_dir / "deep").stat().st_mode & 0o777 == 0o700
 
 
 def test_no_link_is_followed_into_the_page_cache(idle: Instance, victim: Path) -> None:

@@ -44,6 +44,7 @@ from pathlib import Path
 from millrace import paths, safe_json, whole_file
 from millrace.errors import HostProblem
 from millrace.servers import users
+from millrace.servers.closing import close_tree
 from millrace.servers.host_lock import host_lock
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
@@ -310,7 +311,12 @@ def _user_ended(uid: int | None) -> Iterator[None]:
 
 
 def _remove_tree(directory: Path) -> None:
-    """Remove a directory in which a server may have put anything, however deep."""
+    """Remove a directory in which a server may have put anything, however deep.
+
+    It is closed before: who has a descriptor of a directory in it could make files without end.
+    """
+    with contextlib.suppress(OSError):
+        close_tree(directory)
     with contextlib.suppress(RecursionError):
         shutil.rmtree(directory, ignore_errors=True)
     if os.path.lexists(directory):

@@ -112,6 +112,7 @@ def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) ->
     assert found["rows_read"] == found["rows_affected"] == found["transactions"]
 
 
+@pytest.mark.quiet  # samples of a busy host may miss that a thread waits for its client
 def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf) -> None:
     seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", observers=("states",))
     assert seen.outcome == "finished", seen.reason

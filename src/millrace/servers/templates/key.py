@@ -22,7 +22,7 @@ from millrace.servers import families, option_names
 from millrace.servers.model import FittedOptions, InstalledServer, Option
 from millrace.servers.provenance import sha256
 
-FORMAT = 3  # of a template; one of another format is never found, and is evicted like any other
+FORMAT = 4  # of a template; one of another format is never found, and is evicted like any other
 
 # A path that leads out of the data directory, also inside a list such as innodb_data_file_path's.
 _LEADS_AWAY = re.compile(r"(?:^|[;,:=])\s*(?:/|~|\.\.(?:/|$))|/\.\.(?:/|$)")

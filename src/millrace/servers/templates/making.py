@@ -30,6 +30,7 @@ from millrace import paths, sizes
 from millrace.errors import HostProblem
 from millrace.servers import families, option_names
 from millrace.servers.asking import ASK_LIMIT_S, words_of
+from millrace.servers.closing import close_tree, give_tree
 from millrace.servers.families.model import version_key
 from millrace.servers.model import FittedOptions
 from millrace.servers.templates import contents, keeping, manifest, page_cache
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _LEFT_OUT = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
 _POOL_DUMP = "ib_buffer_pool"
+_MOST_LEVELS = 100
 
 _LOST_AT_A_STOP = (
     "SELECT table_schema, table_name FROM information_schema.tables "
@@ -109,22 +111,32 @@ def save(
     """
     if instance.pid is not None:
         raise ValueError(f"{instance.id} runs: a template is made after a clean stop")
-    _refuse_what_is_not_whole(instance)
-    allocated = manifest.usage(instance.data_dir)[1]
-    _make_room(key, allocated)
+    owner = instance.data_dir.stat()
     try:
+        levels = close_tree(instance.data_dir)
+    except OSError as error:
+        raise HostProblem(
+            f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
+        ) from error
+    try:
+        _refuse_what_is_not_whole(instance, owner.st_uid, levels)
+        allocated = manifest.usage(instance.data_dir)[1]
+        _make_room(key, allocated)
         with keeping.draft(key) as draft:
             template = _make(
                 instance, key, draft, facts=dict(facts), made_s=made_s, tables=tuple(tables)
             )
-    except keeping.Unusable as reason:
-        raise NotKept(reason.message, remedy=reason.remedy) from reason
-    except OSError as error:
-        raise NotKept(
-            f"the data directory of {instance.server.name} cannot be kept as a template: "
-            f"{error.strerror} ({error.filename or paths.templates_dir()})",
-            remedy="free space there, or name another place with MILLRACE_TEMPLATES",
-        ) from error
+    except BaseException as reason:
+        give_tree(instance.data_dir, owner.st_uid, owner.st_gid)
+        if isinstance(reason, keeping.Unusable):
+            raise NotKept(reason.message, remedy=reason.remedy) from reason
+        if isinstance(reason, OSError):
+            raise NotKept(
+                f"the data directory of {instance.server.name} cannot be kept as a template: "
+                f"{reason.strerror} ({reason.filename or paths.templates_dir()})",
+                remedy="free space there, or name another place with MILLRACE_TEMPLATES",
+            ) from reason
+        raise
     try:
         empty(instance.data_dir)  # of what was copied, not moved
     except OSError as error:
@@ -147,7 +159,7 @@ def restore_into(
         raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
     began = time.monotonic()
     try:
-        _close(data_dir)  # nobody else reaches the files before all of them are there
+        close_tree(data_dir)  # nobody else reaches the files before all of them are there
         with keeping.in_use(template):
             copied = copy_tree(template.data_dir, data_dir, owner)
         page_cache.bring(data_dir, state)
@@ -192,14 +204,12 @@ def _make(
     Publishing comes last: what fails after it would find the data directory gone for good.
     """
     data_dir, kept = instance.data_dir, draft / manifest.DATA
-    state = data_dir.stat()
-    theirs, ours = Owner(state.st_uid, state.st_gid), Owner(os.geteuid(), os.getegid())
     try:
         _move(data_dir, kept)
         _leave_out(kept, instance.options)
         page_cache.bring(kept, "cold")
         # User ids of instances are used again, so a template belongs to none of them.
-        _give_all(kept, ours)
+        give_tree(kept, os.geteuid(), os.getegid())
         apparent, allocated = manifest.usage(kept)
         files = manifest.survey(kept)
         template = Template(
@@ -222,36 +232,17 @@ def _make(
         moved = not data_dir.exists() or not any(data_dir.iterdir())
         if moved and kept.exists():
             kept.rename(data_dir)
-            _give_all(data_dir, theirs)
-        else:
-            theirs.take(data_dir)
         raise
-
-
-def _give_all(directory: Path, owner: Owner) -> None:
-    """Give a directory to ``owner``, with everything below it."""
-    owner.take(directory)
-    for at, directories, files in os.walk(directory):
-        for name in (*directories, *files):
-            owner.take(Path(at) / name)
 
 
 def _move(data_dir: Path, kept: Path) -> None:
     """Move the directory and leave an empty one; or copy it where it is on another file system."""
-    state = data_dir.stat()
-    _close(data_dir)
-    if state.st_dev != kept.parent.stat().st_dev:
+    if data_dir.stat().st_dev != kept.parent.stat().st_dev:
         kept.mkdir(mode=0o700)
         copy_tree(data_dir, kept, Owner())
         return
     data_dir.rename(kept)
     data_dir.mkdir(mode=0o700)
-
-
-def _close(directory: Path) -> None:
-    """Keep everybody else out of a directory, whatever mode its owner gave to it."""
-    Owner(os.geteuid(), os.getegid()).take(directory)
-    directory.chmod(0o700)
 
 
 def _make_room(key: TemplateKey, needed_bytes: int) -> None:
@@ -272,22 +263,24 @@ def _make_room(key: TemplateKey, needed_bytes: int) -> None:
             )
 
 
-def _refuse_what_is_not_whole(instance: Instance) -> None:
-    """Raise NotKept where a part of the data lies outside of the data directory."""
+def _refuse_what_is_not_whole(instance: Instance, uid: int, levels: int) -> None:
+    """Raise NotKept where a part of the data lies outside of the data directory, is not of the user
+    ``uid``, or lies in more ``levels`` of directories than servers make."""
+    if levels > _MOST_LEVELS:
+        raise NotKept(f"the data directory has {levels} levels of directories")
     outside = leads_away(instance.options.applied)
     if outside is not None:
         raise NotKept(
             f"{outside.name} = {outside.value} leads out of the data directory, "
             "and what lies there would not be in a template"
         )
-    owner = instance.data_dir.stat().st_uid
     for path, status in manifest.walk(instance.data_dir):
         name = path.relative_to(instance.data_dir)
         if not str(name).isprintable():
             raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
         if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
             raise NotKept(f"{name} leads out of the data directory")
-        if stat.S_ISREG(status.st_mode) and (status.st_uid != owner or status.st_nlink > 1):
+        if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
             raise NotKept(f"{name} is a file of another place too, or of another user")
 
 
