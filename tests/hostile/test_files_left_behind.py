@@ -141,7 +141,8 @@ def leave_out(layer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this host refuse a layer; skip the test where it allows no other one."""
     if layer is not None:
         monkeypatch.setattr(confinement, layer, refuse)
-    if len(lacking := confinement.lacking()) == 2:
+    lacking = [each for each in confinement.lacking() if "IPC" not in each]
+    if len(lacking) == 2:
         pytest.skip("; ".join(lacking))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from millrace.observe import host_text as text
+from millrace.observe import proc
 
 
 def read(root: Path, name: str) -> str | None:
@@ -16,10 +17,8 @@ def read(root: Path, name: str) -> str | None:
 
 
 def read_file(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip("\0 \n\t")
-    except OSError:
-        return None
+    raw = proc.read_or_none(path)
+    return None if raw is None else raw.decode(errors="replace").strip("\0 \n\t")
 
 
 def number(root: Path, name: str) -> int | None:

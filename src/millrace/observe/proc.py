@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 _READ_BYTES = 1 << 16
+_LIMIT_BYTES = 16 << 20
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 _RUNNING = b"running"
 
@@ -53,22 +55,27 @@ class Call:
     arguments: tuple[int, ...]
 
 
-def read(path: str) -> bytes:
-    """A small file of /proc, by one call where it is short. Raises OSError."""
+def read(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes:
+    """Return a file of /proc, or the first ``limit_bytes`` of it. Raise OSError.
+
+    Any process can say where its ``environ`` and ``cmdline`` lie, over terabytes.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []
-        while part := os.read(descriptor, _READ_BYTES):
+        left = limit_bytes
+        while part := os.read(descriptor, min(_READ_BYTES, left)):
             parts.append(part)
+            left -= len(part)
         return b"".join(parts)
     finally:
         os.close(descriptor)
 
 
-def read_or_none(path: str) -> bytes | None:
+def read_or_none(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes | None:
     """The same, None where it is gone or may not be read."""
     try:
-        return read(path)
+        return read(path, limit_bytes)
     except OSError:
         return None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.observe import host_text as text
-from millrace.observe import tracing
+from millrace.observe import proc, tracing
 from millrace.observe.host_files import number, read, read_file
 from millrace.observe.model import Unavailable
 from millrace.servers import confinement, users
@@ -21,6 +21,7 @@ _DATABASE_PROGRAMS = frozenset(
     ("mysqld", "mariadbd", "postgres", "mongod", "redis-server", "oracle", "sqlservr")
 )
 _NOTICEABLE_SHARE = 0.02
+_PROGRAM_BYTES = 1 << 16  # in these a command line names the program, and that of a loader
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ def _databases(root: Path) -> tuple[Process, ...]:
     """Database servers that run, by the program's name; a parent stands for its children."""
     found: dict[int, tuple[str, int]] = {}
     for directory in (root / "proc").glob("[0-9]*"):
-        arguments = (read_file(directory / "cmdline") or "").split("\0")
+        line = proc.read_or_none(directory / "cmdline", _PROGRAM_BYTES) or b""
+        arguments = line.decode(errors="replace").strip("\0 \n\t").split("\0")
         names = [argument.rpartition("/")[2].partition(":")[0] for argument in arguments]
         name = names[0]
         if name.startswith("ld-linux"):  # the program is an argument of its own loader

@@ -4,17 +4,20 @@ Problem. User ids of instances are used again. A server could leave a program wi
 bit behind, and who runs that later, from a place such as /tmp, has the id of another instance's
 server.
 
-Answer. Two layers, each of which the kernel takes back with the last process:
+Answer. Three layers, each of which the kernel takes back with the last process:
 
 mounts    The process has mounts of its own (a mount namespace). All are read-only and ``nosuid``
           but for binds of its own directories, which are ``nosuid`` alone. Paths, file systems and
           descriptors are the host's. The kernel honours no set-user-ID bit of a file that another
           process reaches through a descriptor from these mounts.
+IPC       The process has shared memory, semaphores and message queues of its own (an IPC
+          namespace).
 Landlock  The process makes and writes files only below its own directories, also where another
           user of the host hands it a descriptor of a directory.
 
-Beside them ``no_new_privs``: no program that the process runs has more rights than itself. A thread
-takes on all of this and starts the process; millrace's other threads keep what they have.
+Beside them ``no_new_privs``: no program that the process runs has more rights than itself; and a
+session keyring of its own instead of root's. A thread takes on all of this and starts the process;
+millrace's other threads keep what they have.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
+from millrace.servers import keyrings
 from millrace.system_calls import call, checked, in_own_thread, libc
 
 _T = TypeVar("_T")
@@ -34,7 +38,7 @@ _T = TypeVar("_T")
 _MOUNT_SETATTR = 442
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 
-_CLONE_NEWNS = 0x20000
+_CLONE_NEWNS, _CLONE_NEWIPC = 0x20000, 0x8000000
 _PR_SET_NO_NEW_PRIVS = 38
 _MS_BIND, _MS_PRIVATE = 1 << 12, 1 << 18
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -96,9 +100,14 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
 
     def confine_and_work() -> _T:
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        keyrings.leave_session()
         left_out = []
         # The mounts first: what Landlock confines changes no mount.
-        for name, confine in (("mount namespace", _own_mounts), ("Landlock", _landlock)):
+        for name, confine in (
+            ("mount namespace", _own_mounts),
+            ("IPC namespace", _own_ipc),
+            ("Landlock", _landlock),
+        ):
             try:
                 confine(writable)
             except OSError as error:
@@ -118,6 +127,11 @@ def _own_mounts(writable: Sequence[Path]) -> None:
     _change_mounts(Path("/"), _AT_RECURSIVE, add=_RDONLY | _NOSUID)
     for directory in writable:
         _change_mounts(directory, 0, take=_RDONLY)
+
+
+def _own_ipc(_writable: Sequence[Path]) -> None:
+    """Give this thread shared memory, semaphores and message queues of its own. Raise OSError."""
+    checked(libc.unshare(_CLONE_NEWIPC))
 
 
 def _change_mounts(

@@ -75,6 +75,7 @@ _SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 _ID = re.compile(r"[A-Za-z0-9._-]+-[0-9a-f]{8}")
 _END_LIMIT_S = 30.0
 _POLL_S = 0.01
+_ENVIRONMENT_BYTES = 1 << 18  # a server starts with a few hundred
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ class Account:
         if self.boot_id != boot_id():
             return []
         recorded = {process for process in self.processes if process.exists()}
-        return sorted(recorded | _carriers(self.id), key=lambda process: process.pid)
+        uid = os.geteuid() if self.uid is None else self.uid
+        return sorted(recorded | _carriers(self.id, uid), key=lambda process: process.pid)
 
 
 def boot_id() -> str:
@@ -338,17 +340,21 @@ def _one_reaper_at_a_time(progress: Progress) -> Iterator[None]:
         yield
 
 
-def _carriers(instance_id: str) -> set[ProcessId]:
-    """Processes whose environment names the instance; those we may not look at are not ours."""
+def _carriers(instance_id: str, uid: int) -> set[ProcessId]:
+    """Return the processes of the user ``uid`` whose environment begins with the instance's.
+
+    Any process can make its environment as long as it likes, and slow to read.
+    """
     wanted = f"{ENVIRONMENT_VARIABLE}={instance_id}".encode()
     found = set()
     for pid in _pids():
-        if pid == os.getpid():
+        if pid == os.getpid() or not users.runs_under(pid, uid):
             continue
         process = ProcessId.of(pid)
         try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
+            with Path(f"/proc/{pid}/environ").open("rb") as file:
+                environment = file.read(_ENVIRONMENT_BYTES).split(b"\0")
+        except OSError:  # those we may not look at are not ours
             continue
         if process is not None and wanted in environment:
             found.add(process)

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from millrace.errors import HostProblem
+from millrace.servers import keyrings
 from millrace.system_calls import call, in_own_thread
 
 # https://systemd.io/UIDS-GIDS: between the ranges of systemd-homed and of its dynamic users.
@@ -50,7 +51,11 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
             # What hides from a listing is no stranger's: these ids are for servers alone.
             if ours and not pids_of(uid):
                 kill_all(uid)
-                yield uid
+                _clear_keys(uid)
+                try:
+                    yield uid
+                finally:
+                    _clear_keys(uid)
                 return
     raise HostProblem(
         f"no user id between {IDS.start} and {IDS.stop - 1} is free for a server",
@@ -100,6 +105,19 @@ def kill_all(uid: int) -> None:
 
     with contextlib.suppress(ProcessLookupError):  # nothing runs
         in_own_thread(kill)
+
+
+def _clear_keys(uid: int) -> None:
+    """Remove the keys that the kernel keeps for the id, under which nothing runs."""
+
+    def clear() -> None:
+        call(_SETRESUID, uid, uid, 0)
+        try:
+            keyrings.clear()
+        finally:
+            call(_SETRESUID, 0, 0, 0)
+
+    in_own_thread(clear)
 
 
 def pids_of(uid: int) -> list[int]:

@@ -8,10 +8,12 @@ the trial before left in memory.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Literal
 
+from millrace.servers.templates import copying
 from millrace.system_calls import checked, libc
 
 State = Literal["cold", "warm"]
@@ -28,12 +30,20 @@ def files_below(directory: Path) -> list[Path]:
 def bring(directory: Path, state: State) -> None:
     """Write back the file system of ``directory``, and bring its files into ``state``.
 
-    Pages that a process has mapped cannot be dropped, so no server may use the files.
+    Pages that a process has mapped cannot be dropped, so no server may use the files. When this
+    fails or is interrupted, its threads have ended.
     """
     write_back(directory)
     act = _drop if state == "cold" else _read
+    stopped = threading.Event()
     with ThreadPoolExecutor(_READERS) as threads:
-        list(threads.map(act, files_below(directory)))
+        try:
+            running = [threads.submit(act, file, stopped) for file in files_below(directory)]
+            for ended in wait(running, return_when=FIRST_EXCEPTION).done:
+                ended.result()
+        except BaseException:
+            stopped.set()
+            raise
 
 
 def write_back(directory: Path) -> None:
@@ -45,7 +55,9 @@ def write_back(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _drop(file: Path) -> None:
+def _drop(file: Path, stopped: threading.Event) -> None:
+    if stopped.is_set():
+        return
     descriptor = _opened(file, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -53,11 +65,25 @@ def _drop(file: Path) -> None:
         os.close(descriptor)
 
 
-def _read(file: Path) -> None:
-    buffer = bytearray(_READ_BYTES)
-    with open(file, "rb", buffering=0, opener=_opened) as opened:
-        while opened.readinto(buffer):
-            pass
+def _read(file: Path, stopped: threading.Event) -> None:
+    """Read the data of a file; its holes, of which there may be terabytes, are on no disk."""
+    if stopped.is_set():
+        return
+    with (
+        open(file, "rb", buffering=0, opener=_opened) as opened,
+        memoryview(bytearray(_READ_BYTES)) as buffer,
+    ):
+        size = os.fstat(opened.fileno()).st_size
+        for start, end in copying.data_ranges(opened.fileno(), size):
+            offset = start
+            while offset < end and not stopped.is_set():
+                with buffer[: end - offset] as room:
+                    got = os.preadv(opened.fileno(), [room], offset)
+                if got == 0:  # the file became shorter
+                    break
+                offset += got
+            if stopped.is_set():
+                return
 
 
 def _opened(file: str | Path, flags: int) -> int:

@@ -7,7 +7,10 @@ import random
 import shutil
 import stat
 import subprocess
+import sys
+import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -165,4 +168,43 @@ def test_files_are_brought_into_or_out_of_the_page_cache(own_places: Path) -> No
     assert cached_bytes(directory) >= 0.99 * total  # a page may be taken back at any time
     page_cache.bring(directory, "cold")
     assert cached_bytes(directory) == 0
+    shutil.rmtree(directory)
+
+
+def test_holes_are_not_read_into_the_page_cache(own_places: Path) -> None:
+    directory = own_places / "holes"
+    directory.mkdir(parents=True)
+    for name in ("a", "b", "c", "d"):
+        with (directory / name).open("wb") as file:
+            file.truncate(8 << 40)
+    source = (
+        "import sys; from pathlib import Path; from millrace.servers.templates import page_cache; "
+        "page_cache.bring(Path(sys.argv[1]), 'warm')"
+    )
+    # Reading the holes would take hours.
+    subprocess.run([sys.executable, "-c", source, directory], check=True, timeout=60)
+    shutil.rmtree(directory)
+
+
+def test_an_interrupted_reading_ends_its_threads(
+    own_places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = own_places / "interrupted"
+    directory.mkdir(parents=True)
+    for number in range(20):
+        (directory / f"{number:02}").write_bytes(b"rows")
+    began = threading.Event()
+
+    def reading(_file: Path, stopped: threading.Event) -> None:
+        began.set()
+        assert stopped.wait(60), "nobody stopped it"
+
+    def interrupted(*_: object, **__: object) -> NoReturn:
+        assert began.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page_cache, "_read", reading)
+    monkeypatch.setattr(page_cache, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        page_cache.bring(directory, "warm")
     shutil.rmtree(directory)
