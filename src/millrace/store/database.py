@@ -27,6 +27,7 @@ from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
 from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.store import private
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
 from millrace.store.schema import HEAD
@@ -55,6 +56,8 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
                 remedy="name one with --store PATH; `millrace run` makes one",
             )
         _make_parent(path)
+        private.make_file(path)
+    private.close_store(path)
     with told(path):
         if read_only:
             uri = _readable_uri(path)
@@ -264,10 +267,11 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
         problem = _not_a_store(path)
     elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         problem = _read_only(path)
-    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
+        is_index = code == sqlite3.SQLITE_PROTOCOL  # the locks of the log's index, which it tells
+        said = str(error) if is_index else f"waited for {BUSY_TIMEOUT_S:.0f} s"
         problem = HostProblem(
-            f"{path}: another process keeps the results store locked (waited for "
-            f"{BUSY_TIMEOUT_S:.0f} s)",
+            f"{path}: another process keeps the results store locked ({said})",
             remedy="end the program that has the file open, then try again",
         )
     elif code == sqlite3.SQLITE_FULL or (code in _INPUT_OUTPUT and _disk_is_full(path)):
