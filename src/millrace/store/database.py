@@ -190,6 +190,15 @@ def _json_value(cell: Any) -> Any:
         raise NotARecord(f"a cell holds bad JSON: {error}") from error
 
 
+def refusal(value: Any) -> str | None:
+    """Return why a value would not be read back from a cell; None where it would."""
+    try:
+        safe_json.parse(_json_text(value), _CELL)
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return None
+
+
 def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
     """The store's revision, None for an empty file; UserError for another program's database."""
     tables = {
