@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.errors import HostProblem
+from millrace.errors import HostProblem, UserError
 from millrace.servers import install, processes
+from millrace.servers.host_lock import host_lock
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Silent
 from millrace.servers.sources import deb
@@ -308,3 +309,40 @@ def test_files_for_apt_replace_planted_links(tmp_path: Path) -> None:
         deb._prepare(Deb("bookworm", "hello", None), root, tmp_path / "archives")
     assert victim.read_text() == "precious"
     assert not (root / "status").is_symlink()
+
+
+@only_root
+def test_nobody_removes_the_lock_of_the_host_while_root_holds_it(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    file = shared / "lock"
+    file.touch()
+    os.chown(file, OTHER_USER, OTHER_USER)
+    with host_lock("mine", file=file):
+        removing = subprocess.run(
+            ["/bin/rm", "-f", str(file)],
+            check=False,
+            user=OTHER_USER,
+            group=OTHER_USER,
+            extra_groups=[],
+            stderr=subprocess.DEVNULL,
+        )
+        assert removing.returncode == 1
+        assert file.stat().st_mode & 0o777 == 0o666  # every user can use it afterwards
+        with pytest.raises(UserError, match="another millrace"), host_lock("other", file=file):
+            pass
+
+
+def test_a_lock_that_was_removed_before_it_was_held_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, lock = tmp_path / "lock", fcntl.flock
+
+    def removed_before(descriptor: int, how: int) -> None:
+        file.unlink()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before)
+    with pytest.raises(HostProblem, match="somebody removed"), host_lock("mine", file=file):
+        pass

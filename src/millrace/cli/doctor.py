@@ -10,6 +10,7 @@ from rich.text import Text
 from millrace import paths
 from millrace.cli.console import out, print_json
 from millrace.runner import doctor, host
+from millrace.shown_text import shown_line
 
 _NARROW = 90  # columns; there the text would have too few of them beside the names
 
@@ -44,7 +45,8 @@ def command(as_json: bool) -> None:
     indent = 4 if out.width < _NARROW else width + 10
     for finding in findings:
         out.print(
-            f"{_SIGNS[finding.status]} {finding.check:<{width}}  {escape(finding.observed)}",
+            f"{_SIGNS[finding.status]} {finding.check:<{width}}  "
+            f"{escape(shown_line(finding.observed))}",  # it may hold the name of any process
             markup=True,
         )
         if finding.remedy is not None:

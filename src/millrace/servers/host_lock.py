@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -29,7 +30,8 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
     The kernel frees the lock with the process, however that ends. Raises UserError, naming the
     holder, when another process has it, and HostProblem when the file cannot be used.
     """
-    descriptor = _open(file or lock_file())
+    file = file or lock_file()
+    descriptor = _open(file)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,6 +41,7 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
                 remedy="wait until it has finished, or end it; "
                 "two measurements at a time would disturb each other",
             ) from None
+        _require_place(descriptor, file)
         _tell(descriptor, purpose)
         yield
     finally:
@@ -80,6 +83,26 @@ def _open(file: Path) -> int:
             remedy=f"look at {file} and remove it if no millrace runs",
         )
     return descriptor
+
+
+def _require_place(descriptor: int, file: Path) -> None:
+    """Raise HostProblem unless the locked file has its name, so that the next one meets it there.
+
+    The owner of a file in /tmp can remove it; root takes one of another user over.
+    """
+    if os.geteuid() == 0 and os.fstat(descriptor).st_uid != 0:
+        with contextlib.suppress(OSError):  # a file system without owners
+            os.fchown(descriptor, 0, -1)
+            os.fchmod(descriptor, 0o666)
+    try:
+        is_there = os.path.samestat(os.fstat(descriptor), file.lstat())
+    except OSError:
+        is_there = False
+    if not is_there:
+        raise HostProblem(
+            f"{file}: somebody removed the lock of this host while it was being locked",
+            remedy="try again",
+        )
 
 
 def _tell(descriptor: int, purpose: str) -> None:

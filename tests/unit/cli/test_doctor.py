@@ -1,4 +1,4 @@
-"""`millrace doctor` on terminals of different widths."""
+"""`millrace doctor` on terminals of different widths, and with names that are none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
+
+from millrace.cli.doctor import command
+from millrace.runner import doctor
 
 
 @pytest.mark.parametrize(("columns", "narrow"), [(60, True), (89, True), (90, False)])
@@ -24,3 +28,11 @@ def test_a_narrow_terminal_keeps_its_columns_for_the_text(
     }
     assert len(indents) <= 1
     assert all((indent == 4) == narrow for indent in indents)
+
+
+def test_a_process_adds_no_line_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = doctor.Finding("other load", "warn", "x\nok      steal time (pid 7)", "why", "stop it")
+    monkeypatch.setattr(doctor, "examine", lambda *_: [found])
+    done = CliRunner().invoke(command, catch_exceptions=False)
+    assert r"x\nok      steal time (pid 7)" in done.output
+    assert "\nok" not in done.output
