@@ -17,7 +17,8 @@ Root's places are not under root's home, because servers run as an unprivileged 
 able to reach them.
 
 A place that a variable names is checked whenever it is asked for: what neither is a directory nor
-can become one is the user's mistake.
+can become one is the user's mistake. So are cache and templates, wherever they are: what lies there
+is run and trusted, so that nobody else may have put it there (see ``shared_directories``).
 """
 
 from __future__ import annotations
@@ -29,13 +30,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from millrace.errors import UnusablePlace
+from millrace.shared_directories import refuse_shared
 
 _NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 def cache_dir() -> Path:
-    """The directory of downloads and unpacked servers; it may not exist yet."""
-    return _place("MILLRACE_CACHE", "/var/cache/millrace", "XDG_CACHE_HOME", ".cache")
+    """Return the directory of downloads and unpacked servers; it may not exist yet.
+
+    Raises HostProblem where another user could have put files there.
+    """
+    place = _cache()
+    refuse_shared(place, "MILLRACE_CACHE")
+    return place
 
 
 def state_dir() -> Path:
@@ -49,12 +56,13 @@ def work_dir() -> Path:
 
 
 def templates_dir() -> Path:
-    """The directory of templates; it may not exist yet."""
-    named = _named("MILLRACE_TEMPLATES")
-    if named is not None:
-        return named
-    state, work = state_dir(), work_dir()
-    return (state if _device(state) == _device(work) else work) / "templates"
+    """Return the directory of templates; it may not exist yet.
+
+    Raises HostProblem where another user could have put a template there.
+    """
+    place = _templates()
+    refuse_shared(place, "MILLRACE_TEMPLATES")
+    return place
 
 
 def default_store() -> Path:
@@ -76,6 +84,18 @@ def refusal(error: OSError) -> UnusablePlace | None:
                 remedy=f"give yourself the right to write there, or {_other(variable)}",
             )
     return None
+
+
+def _cache() -> Path:
+    return _place("MILLRACE_CACHE", "/var/cache/millrace", "XDG_CACHE_HOME", ".cache")
+
+
+def _templates() -> Path:
+    named = _named("MILLRACE_TEMPLATES")
+    if named is not None:
+        return named
+    state, work = state_dir(), work_dir()
+    return (state if _device(state) == _device(work) else work) / "templates"
 
 
 def _place(variable: str, root_place: str, xdg_variable: str, home_place: str) -> Path:
@@ -145,7 +165,7 @@ def _other(variable: str) -> str:
 # The innermost first: work and templates lie in state unless they are named.
 _DIRECTORIES: Mapping[str, Callable[[], Path]] = {
     "MILLRACE_WORK": work_dir,
-    "MILLRACE_TEMPLATES": templates_dir,
-    "MILLRACE_CACHE": cache_dir,
+    "MILLRACE_TEMPLATES": _templates,
+    "MILLRACE_CACHE": _cache,
     "MILLRACE_STATE": state_dir,
 }

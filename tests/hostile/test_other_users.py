@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from millrace import paths
 from millrace.errors import HostProblem
-from millrace.servers import processes
+from millrace.servers import install, processes
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Silent
+from millrace.servers.sources import deb
+from millrace.servers.sources.coordinates import Deb
+from millrace.servers.templates import keeping
 
 OTHER_USER = 60_950
 ID = "mysql-8.0.33-0a1b2c3d"
@@ -94,7 +101,7 @@ def test_a_state_directory_that_others_can_write_to_is_refused(
             look()
         assert "chmod go-w" in str(caught.value.remedy)
         assert "MILLRACE_STATE" in str(caught.value.remedy)
-    with pytest.raises(HostProblem, match="could replace an instance's files"):
+    with pytest.raises(HostProblem, match="could replace millrace's files"):
         processes.open_account(ID, server="s", role="server", directories=[])
     assert directory.exists()
 
@@ -232,3 +239,72 @@ def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"), exclusive(lock, "the test", Silent()):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.fixture
+def planted_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of another user, which cache and templates lie in."""
+    place = tmp_path / "x"
+    for name in ("cache", "templates"):
+        (place / name).mkdir(parents=True)
+        monkeypatch.setenv(f"MILLRACE_{name.upper()}", str(place / name))
+    os.chown(place, OTHER_USER, OTHER_USER)
+    return place
+
+
+@only_root
+@pytest.mark.parametrize(
+    ("variable", "place"),
+    [("MILLRACE_CACHE", paths.cache_dir), ("MILLRACE_TEMPLATES", paths.templates_dir)],
+)
+def test_root_uses_no_cache_and_no_templates_of_another_user(
+    planted_place: Path, variable: str, place: Callable[[], Path]
+) -> None:
+    with pytest.raises(HostProblem, match=f"number {OTHER_USER}, who owns it") as caught:
+        place()
+    assert variable in (caught.value.remedy or "")
+    os.chown(planted_place, 0, 0)
+    there = place()
+    there.chmod(0o777)
+    with pytest.raises(HostProblem, match="every user of this host"):
+        place()
+    there.rmdir()  # what is not there yet is judged by where it would be made
+    assert place() == there
+    planted_place.chmod(0o777)
+    with pytest.raises(HostProblem, match="every user of this host"):
+        place()
+
+
+@only_root
+def test_no_command_asks_a_cache_of_another_user(planted_place: Path) -> None:
+    assert planted_place.is_dir()
+    with pytest.raises(HostProblem, match="could replace millrace's files"):
+        install.list_servers()
+    with pytest.raises(HostProblem, match="could replace millrace's files"):
+        keeping.listing()
+
+
+@only_root
+def test_a_lock_in_a_directory_that_another_user_made_is_refused(tmp_path: Path) -> None:
+    suite = tmp_path / "clients/apt/bookworm"
+    suite.mkdir(parents=True)
+    os.chown(suite, OTHER_USER, OTHER_USER)
+    with (
+        pytest.raises(HostProblem, match=str(OTHER_USER)),
+        exclusive(suite / "lock", "apt", Silent()),
+    ):
+        pass
+    assert list(suite.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="needs apt")
+def test_files_for_apt_replace_planted_links(tmp_path: Path) -> None:
+    root, victim = tmp_path / "apt", tmp_path / "victim"
+    root.mkdir()
+    victim.write_text("precious")
+    for name in ("status", "sources.list"):
+        (root / name).symlink_to(victim)
+    with contextlib.suppress(HostProblem):  # the host has no Debian mirror
+        deb._prepare(Deb("bookworm", "hello", None), root, tmp_path / "archives")
+    assert victim.read_text() == "precious"
+    assert not (root / "status").is_symlink()

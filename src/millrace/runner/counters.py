@@ -15,7 +15,7 @@ from millrace.errors import TrialFailed
 from millrace.observe.cpu_clock import CpuTime, cpu_between, cpu_time
 from millrace.runner import server_state
 from millrace.runner.residency import PoolStatus, pool_status_in
-from millrace.servers.asking import ASK_LIMIT_S
+from millrace.servers.asking import ASK_LIMIT_S, count_of, oddities_as_errors
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.families.model import WriteBack
 from millrace.servers.instances import Instance
@@ -63,10 +63,12 @@ class Counters:
         self._figures.append({**server_state.pool_figures(status), **told})
 
     def _ask(self) -> dict[str, int]:
-        with self._session.cursor() as cursor:
+        with oddities_as_errors(), self._session.cursor() as cursor:
             cursor.execute(_STATUS_SQL)
             return {
-                str(name): int(value) for name, value in cursor.fetchall() if str(value).isdigit()
+                str(name): count_of(value)
+                for name, value in cursor.fetchall()
+                if str(value).isdecimal()
             }
 
     def state(self) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def _analyse(instance: Instance | AttachedInstance, database: str, limit_s: floa
     Each version does it by itself some time, seconds or a restart later, and until then chooses its
     plans by the statistics of an empty table.
     """
-    tables = instance.query(f"SHOW TABLES FROM {database}", limit_s=limit_s)
+    tables = instance.rows(f"SHOW TABLES FROM {database}", n_columns=1, limit_s=limit_s)
     listed = ", ".join(f"`{database}`.`{name}`" for (name,) in tables)
     if listed:
         instance.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)

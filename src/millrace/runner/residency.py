@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace.servers.asking import ASK_LIMIT_S
+from millrace.servers.asking import ASK_LIMIT_S, count_of, oddities_as_errors
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import Instance
 
@@ -100,6 +100,7 @@ def table_sizes(instance: Instance | AttachedInstance, database: str) -> tuple[T
     or restored and opened, after they were loaded. Raises what pymysql raises.
     """
     with (
+        oddities_as_errors(),
         contextlib.closing(instance.connect(limit_s=ASK_LIMIT_S)) as session,
         session.cursor() as cursor,
     ):
@@ -113,7 +114,7 @@ def table_sizes(instance: Instance | AttachedInstance, database: str) -> tuple[T
             (database,),
         )
         return tuple(
-            TableSize(str(name), str(engine), int(data or 0), int(index or 0))
+            TableSize(str(name), str(engine), count_of(data or 0), count_of(index or 0))
             for name, engine, data, index in cursor.fetchall()
         )
 
@@ -121,10 +122,9 @@ def table_sizes(instance: Instance | AttachedInstance, database: str) -> tuple[T
 def pool_status(instance: Instance | AttachedInstance) -> PoolStatus:
     """The buffer pool now. Raises TrialFailed when the server does not answer."""
     listed = ", ".join(f"'{name}'" for name in _COUNTERS)
-    rows = instance.query(
-        f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})", limit_s=ASK_LIMIT_S
-    )
-    found = {(name or ""): int(value or 0) for name, value in rows}
+    sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
+    rows = instance.rows(sql, n_columns=2)
+    found = {(name or ""): instance.count(sql, value or "0") for name, value in rows}
     return pool_status_in(found)
 
 

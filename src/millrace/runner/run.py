@@ -35,6 +35,7 @@ from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import DataFile, Work
 from millrace.servers.model import FittedOptions, Server
 from millrace.servers.signals import signals_held
+from millrace.store import database
 from millrace.store.events import EventLog
 from millrace.store.records import (
     BESIDE,
@@ -363,6 +364,7 @@ def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Wa
     """Write the results of trials; a full disk gets some seconds, since the trials' own files,
     often on the same disk, have just been removed, and then does without logs, histograms, what was
     observed and the course second by second. A signal meanwhile loses nothing that was measured."""
+    ended = [(attempt, _readable(result)) for attempt, result in ended]
     with signals_held():
         for _ in range(_KEEP_TRIES):
             try:
@@ -375,3 +377,18 @@ def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Wa
             for attempt, result in ended
         ]
         return store.finish_together(bare, utc_now())
+
+
+def _readable(result: AttemptResult) -> AttemptResult:
+    """Return the result, or a failed one in its place where a server answered what the store could
+    not read back: one odd server must not make a run unreadable."""
+    for instance in result.instances:
+        reason = database.refusal(asdict(instance))
+        if reason is not None:
+            return AttemptResult(
+                "failed",
+                steps=result.steps,
+                failed_step="record",
+                reason=f"{instance.server.name}: its answers cannot be stored: {reason}",
+            )
+    return result

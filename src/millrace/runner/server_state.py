@@ -21,7 +21,7 @@ from pymysql.connections import Connection
 from millrace.errors import MillraceError
 from millrace.runner.quiesce import figures_in
 from millrace.servers import families
-from millrace.servers.asking import ASK_LIMIT_S
+from millrace.servers.asking import ASK_LIMIT_S, count_of, oddities_as_errors
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.families.model import WriteBack
 from millrace.servers.instances import Instance
@@ -39,6 +39,8 @@ _POOL = {
 
 # MySQL from 8.0.30, MariaDB; others have files of a fixed size.
 _LOG_CAPACITY = ("Innodb_redo_log_capacity_resized", "Innodb_checkpoint_max_age")
+
+_LARGEST_AGE_S = 1e10  # three centuries
 
 # Kept in tables from MySQL 5.6 and MariaDB 10.0 on. The server's own clock tells both ends.
 _STATISTICS_SQL = (
@@ -59,12 +61,12 @@ def pool_figures(status: Mapping[str, int]) -> dict[str, int]:
 def figures(session: Connection[Any], write_back: WriteBack) -> dict[str, int]:
     """What the server has to write back and purge now; empty where it does not tell."""
     try:
-        with session.cursor() as cursor:
+        with oddities_as_errors(), session.cursor() as cursor:
             cursor.execute(write_back.question)
             rows = cursor.fetchall()
+            told = asdict(figures_in(str(rows[0][-1]) if rows else "", write_back))
     except pymysql.MySQLError:
         return {}
-    told = asdict(figures_in(str(rows[0][-1]) if rows else "", write_back))
     return {name: told[name] for name in _FIGURES if told[name] is not None}
 
 
@@ -81,27 +83,35 @@ def write_back_of(instance: Instance | AttachedInstance) -> WriteBack:
 
 def _log_capacity(instance: Instance | AttachedInstance) -> dict[str, int]:
     listed = ", ".join(f"'{name}'" for name in _LOG_CAPACITY)
-    with contextlib.suppress(MillraceError):
-        for _, value in instance.query(
-            f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})", limit_s=ASK_LIMIT_S
-        ):
-            if value and value.isdigit() and int(value):
-                return {"log_capacity_bytes": int(value)}
+    sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
+    with contextlib.suppress(MillraceError, ValueError):
+        for _, value in instance.rows(sql, n_columns=2):
+            if capacity := count_of(value):
+                return {"log_capacity_bytes": capacity}
     return {}
 
 
 def _statistics(instance: Instance | AttachedInstance, database: str) -> dict[str, Any]:
     try:
         with (
+            oddities_as_errors(),
             contextlib.closing(instance.connect(limit_s=ASK_LIMIT_S)) as session,
             session.cursor() as cursor,
         ):
             cursor.execute(_STATISTICS_SQL, (database,))
             return {
                 "statistics": {
-                    str(table): {"age_s": float(age_s), "rows": int(rows)}
+                    str(table): {"age_s": _age_s(age_s), "rows": count_of(rows)}
                     for table, age_s, rows in cursor.fetchall()
                 }
             }
     except (pymysql.MySQLError, MillraceError):
         return {}
+
+
+def _age_s(value: object) -> float:
+    """Raises ValueError for what is no age of a table."""
+    age_s = float(str(value))
+    if not abs(age_s) < _LARGEST_AGE_S:
+        raise ValueError(f"{age_s} seconds are no age")
+    return age_s

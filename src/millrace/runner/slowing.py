@@ -35,6 +35,7 @@ from millrace.servers.attached import AttachedInstance
 from millrace.servers.configurations.check import about
 from millrace.servers.instances import Instance
 from millrace.servers.model import FittedOptions, InstalledServer, Server
+from millrace.shared_directories import refuse_shared
 from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
 
 _TURN_S = 0.1
@@ -153,6 +154,7 @@ def slow_fsync_library() -> Path:
             remedy="install one, or plant another slowdown: --slowdown cpu",
         )
     place.parent.mkdir(parents=True, exist_ok=True)
+    refuse_shared(place.parent, "MILLRACE_CACHE")
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / place.name
         done = subprocess.run(

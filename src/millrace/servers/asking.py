@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import socket as sockets
 import ssl
 import struct
@@ -28,6 +29,8 @@ CONNECT_LIMIT_S = 10
 ASK_LIMIT_S = 60
 MOST_ANSWER_BYTES = 64 << 20
 MOST_ANSWER_MEMORY_BYTES = 256 << 20  # a row of a few bytes takes twenty times as many in memory
+_LARGEST_COUNT = 2**64 - 1
+_COUNT = re.compile(r"[0-9]{1,20}")
 _MOST_COLUMNS = 4096  # of a server's tables and results
 
 # Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
@@ -206,7 +209,7 @@ class _Session(_Connection):
         limit_s = self._read_timeout  # type: ignore[has-type]
         login_s = CONNECT_LIMIT_S if limit_s is None else limit_s
         self._read_timeout, self._ends_s = login_s, time.monotonic() + 2 * login_s
-        with _oddities_as_errors():
+        with oddities_as_errors():
             try:
                 super().connect(sock)
             except pymysql.OperationalError as error:
@@ -222,7 +225,7 @@ class _Session(_Connection):
         # The first packet may take the whole limit; it bounds each wait, and then all together.
         self._ends_s = math.inf if limit_s is None else time.monotonic() + 2 * limit_s
         try:
-            with _oddities_as_errors():
+            with oddities_as_errors():
                 self._result = None
                 result = _Result(self)
                 result.read()
@@ -306,7 +309,7 @@ def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | 
 
 
 @contextlib.contextmanager
-def _oddities_as_errors() -> Iterator[None]:
+def oddities_as_errors() -> Iterator[None]:
     """Turn what PyMySQL raises for an odd answer into a ProgrammingError that says so.
 
     RuntimeError is its answer to a server that asks for a local file.
@@ -358,6 +361,27 @@ class Answering:
                 f"{self._address.server}: {_first_words(sql)}: {words_of(error)}"
             ) from error
 
+    def rows(
+        self, sql: str, *, n_columns: int, limit_s: float = ASK_LIMIT_S
+    ) -> list[tuple[str | None, ...]]:
+        """Return the rows of one statement. Raises TrialFailed where they have another number of
+        columns."""
+        rows = self.query(sql, limit_s=limit_s)
+        if any(len(row) != n_columns for row in rows):
+            columns = sorted({len(row) for row in rows})
+            raise TrialFailed(
+                f"{self._address.server}: {_first_words(sql)}: expected rows of {n_columns} "
+                f"columns, got {columns}"
+            )
+        return rows
+
+    def count(self, sql: str, value: str | None) -> int:
+        """Return the count in an answer to ``sql``. Raises TrialFailed for what is none."""
+        try:
+            return count_of(value)
+        except ValueError as error:
+            raise TrialFailed(f"{self._address.server}: {_first_words(sql)}: {error}") from error
+
     def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
         """Return the only row of one statement. Raises TrialFailed for any other answer."""
         rows = self.query(sql, limit_s=ASK_LIMIT_S)
@@ -376,10 +400,18 @@ class Answering:
     def effective(self) -> dict[str, str]:
         """Every global variable and its value, as the server shows them."""
         sql = "SHOW GLOBAL VARIABLES"
-        rows = self.query(sql, limit_s=ASK_LIMIT_S)
-        if not rows or any(len(row) != 2 for row in rows):
+        rows = self.rows(sql, n_columns=2)
+        if not rows:
             raise TrialFailed(f"{self._address.server}: {sql}: expected rows of 2 columns")
         return {(name or "").lower(): value or "" for name, value in rows}
+
+
+def count_of(value: object) -> int:
+    """Return a count that a server gave. Raises ValueError for all but whole numbers of 64 bits."""
+    text = str(value)
+    if not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
+        raise ValueError(f"{text[:40]!r} is no count of 64 bits")
+    return int(text)
 
 
 def words_of(error: pymysql.MySQLError) -> str:

@@ -46,6 +46,7 @@ from millrace.servers.model import FittedOptions, InstalledServer, Option
 from millrace.servers.signals import signals_held
 from millrace.servers.templates import PageCache, Restored, Template, making
 from millrace.servers.templates.copying import Owner
+from millrace.shown_text import shown_line
 from millrace.tls import Tls
 
 _END_LIMIT_S = 15.0
@@ -385,12 +386,12 @@ class Instance(asking.Answering):
 
     def _refuse_foreign_answer(self) -> None:
         """Whoever answers on our socket must have our data directory."""
-        answered = self.query("SELECT @@datadir", limit_s=asking.ASK_LIMIT_S)[0][0] or ""
-        if Path(answered).resolve() != self.data_dir.resolve():
+        answered = self.one_row("SELECT @@datadir", n_columns=1)[0] or ""
+        if "\0" in answered or Path(answered).resolve() != self.data_dir.resolve():
             self.kill()
             raise TrialFailed(
-                f"{self.server.name}: another server, with the data directory {answered}, "
-                f"answers on the socket {self.socket}",
+                f"{self.server.name}: another server, with the data directory "
+                f"{shown_line(answered)}, answers on the socket {self.socket}",
                 step="start",
             )
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from millrace import paths
 from millrace.servers.progress import Progress
+from millrace.shared_directories import refuse_shared
 
 
 @contextmanager
@@ -18,8 +20,11 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
     The kernel drops the lock with the process, so that a killed one never blocks the next. The file
     stays: removing it would let two processes hold two different files of one name. No other user
     can open it: whoever can open a file can hold its lock for ever.
+
+    Raises HostProblem where another user made its directory, or could replace what lies there.
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    refuse_shared(path.parent, _variable_of(path))
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:
@@ -33,3 +38,8 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _variable_of(path: Path) -> str:
+    is_cached = path.is_relative_to(paths.cache_dir())
+    return "MILLRACE_CACHE" if is_cached else "MILLRACE_STATE"

@@ -14,7 +14,7 @@ from millrace import paths
 from millrace.errors import HostProblem
 from millrace.servers import launch, processes
 from millrace.servers.model import InstalledServer
-from millrace.servers.shared_directories import refuse_shared
+from millrace.shared_directories import refuse_shared
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
 

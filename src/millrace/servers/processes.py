@@ -48,7 +48,7 @@ from millrace.servers.closing import close_tree
 from millrace.servers.host_lock import host_lock
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
-from millrace.servers.shared_directories import is_own, refuse_shared
+from millrace.shared_directories import is_own, refuse_shared
 
 __all__ = [
     "ENVIRONMENT_VARIABLE",

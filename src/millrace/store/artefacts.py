@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from millrace import whole_file
 from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.store import private
 
 
 def write_problem(path: Path, error: OSError, *, option: str = "--store") -> MillraceError:
@@ -67,9 +68,16 @@ class Artefacts:
         sha256 = hashlib.sha256(content).hexdigest()
         path = self.path(sha256)
         if not path.exists():
+            self._make_directory()
             with written_atomically(path) as draft:
                 draft.write_bytes(content)
         return sha256
+
+    def _make_directory(self) -> None:
+        try:
+            private.make_directory(self.directory)
+        except OSError as error:
+            raise write_problem(self.directory, error) from error
 
     def read(self, sha256: str) -> bytes:
         """The content named ``sha256``; HostProblem when it is missing or was changed."""
@@ -88,8 +96,8 @@ class Artefacts:
 
         It is locked meanwhile, so that ``unsettled`` finds those of killed processes alone.
         """
+        self._make_directory()
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
             place = Path(tempfile.mkdtemp(prefix=_STAGED, dir=self.directory))
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:

@@ -27,6 +27,7 @@ from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
 from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.store import private
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
 from millrace.store.schema import HEAD
@@ -55,6 +56,8 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
                 remedy="name one with --store PATH; `millrace run` makes one",
             )
         _make_parent(path)
+        private.make_file(path)
+    private.close_store(path)
     with told(path):
         if read_only:
             uri = _readable_uri(path)
@@ -187,6 +190,15 @@ def _json_value(cell: Any) -> Any:
         raise NotARecord(f"a cell holds bad JSON: {error}") from error
 
 
+def refusal(value: Any) -> str | None:
+    """Return why a value would not be read back from a cell; None where it would."""
+    try:
+        safe_json.parse(_json_text(value), _CELL)
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return None
+
+
 def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
     """The store's revision, None for an empty file; UserError for another program's database."""
     tables = {
@@ -264,10 +276,11 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
         problem = _not_a_store(path)
     elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         problem = _read_only(path)
-    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
+        is_index = code == sqlite3.SQLITE_PROTOCOL  # the locks of the log's index, which it tells
+        said = str(error) if is_index else f"waited for {BUSY_TIMEOUT_S:.0f} s"
         problem = HostProblem(
-            f"{path}: another process keeps the results store locked (waited for "
-            f"{BUSY_TIMEOUT_S:.0f} s)",
+            f"{path}: another process keeps the results store locked ({said})",
             remedy="end the program that has the file open, then try again",
         )
     elif code == sqlite3.SQLITE_FULL or (code in _INPUT_OUTPUT and _disk_is_full(path)):

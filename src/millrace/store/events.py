@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from millrace import safe_json
+from millrace.store import private
 from millrace.store.artefacts import write_problem
 
 _OF_AN_EVENT = safe_json.Limits(text_chars=1 << 20, largest=2**64 - 1)  # counters of servers
@@ -24,7 +25,7 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private.make_directory(path.parent)
             self._file = path.open("ab", buffering=0)
             if not _ends_with_newline(path):  # a writer was killed in the middle of a line
                 self._file.write(b"\n")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace import paths
+from millrace import paths, shared_directories
 from millrace.errors import HostProblem
-from millrace.servers import launch, processes, shared_directories, users
+from millrace.servers import launch, processes, users
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 

@@ -164,6 +164,7 @@ def test_a_directory_without_write_permission_can_be_read_but_not_written(
 ) -> None:
     path = reachable / "results.sqlite"
     fill(path)
+    path.chmod(0o644)
     reachable.chmod(0o555)
     with as_ordinary_user():
         assert "read-only" in refused(path).message
@@ -183,6 +184,7 @@ def test_a_place_where_no_file_can_be_made_is_not_a_full_disk() -> None:
 def test_an_export_without_permission_speaks_of_its_own_option(reachable: Path) -> None:
     path = reachable / "results.sqlite"
     fill(path)
+    path.chmod(0o644)
     reachable.chmod(0o555)
     with as_ordinary_user(), Store.open(path, read_only=True) as store:
         with pytest.raises(UserError, match=r"e\.zip: cannot be written") as caught:

@@ -27,6 +27,7 @@ from millrace.errors import HostProblem, UserError, nearest
 from millrace.servers.templates import manifest
 from millrace.servers.templates.key import TemplateKey
 from millrace.servers.templates.manifest import KeptFile, Template
+from millrace.shared_directories import may_others_write
 
 LIMIT_VARIABLE = "MILLRACE_TEMPLATES_LIMIT"
 _DEFAULT_LIMIT_BYTES = 100_000_000_000
@@ -54,11 +55,11 @@ class Kept:
 
 
 def find(key: TemplateKey) -> Template | None:
-    """The template for a key, whole by the names, sizes and times of its files; one that is not is
-    thrown away."""
+    """The template for a key, whole by the names, sizes and times of its files; one that is not, or
+    that another user could have changed, is thrown away."""
     directory = paths.templates_dir() / key.name
     with _locked(directory, fcntl.LOCK_SH) as there:
-        template = manifest.read(directory) if there else None
+        template = manifest.read(directory) if there and _is_own(directory) else None
         if template is not None and template.key.digest == key.digest and not template.damage():
             return template
     if directory.exists():
@@ -86,7 +87,9 @@ def in_use(template: Template) -> Iterator[None]:
 def _damage(template: Template) -> str | None:
     """Return why a template is not what was kept: by its files' names, sizes and times, and once in
     this process by their contents."""
-    damage = template.damage()
+    damage = (
+        template.damage() if _is_own(template.directory) else "another user could have changed it"
+    )
     state = template.directory.stat()
     this = (state.st_dev, state.st_ino, template.files)
     if damage is None and this not in _VERIFIED:
@@ -94,6 +97,15 @@ def _damage(template: Template) -> str | None:
         if damage is None:
             _VERIFIED.add(this)
     return damage
+
+
+def _is_own(directory: Path) -> bool:
+    """Return whether only root and this process's user can have made or changed a template.
+
+    The directory of all templates may have been open to others before.
+    """
+    status = directory.lstat()
+    return status.st_uid in (0, os.geteuid()) and not may_others_write(status)
 
 
 def listing() -> list[Kept]:
@@ -169,6 +181,7 @@ def draft(key: TemplateKey) -> Iterator[Path]:
     it was published."""
     root = paths.templates_dir()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root = paths.templates_dir()  # nobody else was quicker in making it
     while True:
         directory = root / f".{key.name}.{secrets.token_hex(4)}{_MAKING}"
         directory.mkdir(mode=0o700)

@@ -146,19 +146,19 @@ def damage(made: Template, how: str) -> None:
             file.unlink()
         case "added":
             (made.data_dir / "more").touch()
-        case "of another key":
+        case "open to others":
+            made.directory.chmod(0o777)
+        case "of another key" | "of another format":
             document = json.loads((made.directory / "template.json").read_text())
-            document["key"]["data"]["seed"] = 99
-            (made.directory / "template.json").write_text(json.dumps(document))
-        case "of another format":
-            document = json.loads((made.directory / "template.json").read_text())
-            document["format"] += 1
+            changed = document["key"]["data"] if how == "of another key" else document
+            changed["seed" if how == "of another key" else "format"] += 98
             (made.directory / "template.json").write_text(json.dumps(document))
         case _:
             (made.directory / "template.json").write_text("{")
 
 
-HOW = ["truncated", "changed", "missing", "added", "of another key", "of another format", "torn"]
+HOW = ["truncated", "changed", "missing", "added", "open to others"]
+HOW += ["of another key", "of another format", "torn"]
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -169,7 +169,7 @@ def test_a_damaged_one_is_thrown_away_and_made_again(small: InstalledServer, how
     assert kept(small) == templates.find(key_of(small))
 
 
-@pytest.mark.parametrize("how", HOW[:4])
+@pytest.mark.parametrize("how", HOW[:5])
 def test_damage_after_it_was_found_leaves_an_empty_data_directory(
     small: InstalledServer, how: str
 ) -> None:

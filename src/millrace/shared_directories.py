@@ -11,14 +11,19 @@ from millrace.errors import HostProblem
 
 
 def refuse_shared(place: Path, variable: str) -> None:
-    """Raise HostProblem for a directory in which another user could replace an instance's files.
+    """Raise HostProblem for a directory in which another user could replace millrace's files.
 
     Where millrace is root this holds for all that it lies in, too: who may rename one of them may
     have root write elsewhere. An ordinary user's servers run as that user, and nobody gains by it.
+    Where ``place`` is not there yet, root must not make it where another user could be quicker.
     ``variable`` is the one that names another place.
     """
     is_root = os.geteuid() == 0
     resolved = place.resolve()
+    if not is_root and not resolved.exists():
+        return
+    while not resolved.exists():
+        resolved = resolved.parent
     for directory in (resolved, *resolved.parents) if is_root else (resolved,):
         status = directory.stat()
         if is_root and status.st_uid != 0:
@@ -30,7 +35,7 @@ def refuse_shared(place: Path, variable: str) -> None:
         else:
             continue
         raise HostProblem(
-            f"{directory}: {problem} could replace an instance's files there",
+            f"{directory}: {problem} could replace millrace's files there",
             remedy=f"close it with: {mend}; or name another place with {variable}",
         )
 

@@ -1,0 +1,58 @@
+"""Closes the files of a results store to other users.
+
+Whoever can open a file of an SQLite database for reading can lock it, and so end a run of somebody
+else. SQLite gives its write-ahead log and its index the permissions of the database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+_OF_SQLITE = ("", "-wal", "-shm", "-journal")
+_DIRECTORIES = (".artefacts", ".events")
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file for a store that is not there yet, which only this user can open.
+
+    What the system refuses is left to SQLite, which says it again.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        os.close(os.open(os.path.realpath(path), flags, 0o600))
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory that only this user can enter, unless it is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+
+
+def close_store(path: Path) -> None:
+    """Take the rights of other users from a store of this user: from the database, from what SQLite
+    keeps beside it, and from the directories of events and artefacts."""
+    real = os.path.realpath(path)
+    for ending in _OF_SQLITE:
+        _close(real + ending, stat.S_IFREG)
+    for ending in _DIRECTORIES:
+        _close(f"{path}{ending}", stat.S_IFDIR)
+
+
+def _close(name: str, kind: int) -> None:
+    # Closing any other descriptor of the database would end the locks that this process holds.
+    try:
+        handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        status = os.fstat(handle)
+        is_own = stat.S_IFMT(status.st_mode) == kind and status.st_uid == os.geteuid()
+        if is_own and status.st_mode & _OF_OTHERS:
+            with contextlib.suppress(OSError):  # a file system that is read-only, or has no modes
+                Path(f"/proc/self/fd/{handle}").chmod(stat.S_IMODE(status.st_mode) & ~_OF_OTHERS)
+    finally:
+        os.close(handle)

@@ -1,0 +1,97 @@
+"""Other users can open no file of a results store, and so can lock none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import HostProblem
+from millrace.store import database
+from millrace.store.events import EventLog
+from millrace.store.store import Store
+
+
+@pytest.fixture(autouse=True)
+def ordinary_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def filled(path: Path) -> None:
+    with Store.open(path) as store:
+        store.artefacts.keep(b"samples")
+        EventLog(store.events_path("run")).close()
+
+
+@contextlib.contextmanager
+def log_and_index(path: Path) -> Iterator[None]:
+    """Inside, the write-ahead log and its index lie beside the store."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        yield
+
+
+def modes(path: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+
+
+PRIVATE = {
+    "results.sqlite": 0o600,
+    "results.sqlite-shm": 0o600,
+    "results.sqlite-wal": 0o600,
+    "results.sqlite.artefacts": 0o700,
+    "results.sqlite.events": 0o700,
+}
+
+
+def test_a_new_store_is_closed_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    filled(path)
+    with log_and_index(path):
+        assert modes(path) == PRIVATE
+
+
+def test_a_new_store_behind_a_link_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    path = tmp_path / "there/results.sqlite"
+    (tmp_path / "link").symlink_to(path)
+    Store.open(tmp_path / "link").close()
+    assert modes(path) == {"results.sqlite": 0o600}
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_of_before_is_closed_to_others(tmp_path: Path, read_only: bool) -> None:
+    path = tmp_path / "results.sqlite"
+    filled(path)
+    path.chmod(0o644)
+    with log_and_index(path):
+        for each in tmp_path.iterdir():
+            each.chmod(0o755 if each.is_dir() else 0o644)
+        Store.open(path, read_only=read_only).close()
+        assert modes(path) == PRIVATE
+
+
+def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> None:
+    path, victim = tmp_path / "results.sqlite", tmp_path / "victim"
+    filled(path)
+    victim.touch(mode=0o644)
+    (tmp_path / "results.sqlite-journal").symlink_to(victim)
+    with contextlib.suppress(HostProblem):
+        Store.open(path).close()
+    assert victim.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_lock_of_the_index_is_no_damage(tmp_path: Path) -> None:
+    error = sqlite3.OperationalError("locking protocol")
+    error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
+    with (
+        pytest.raises(HostProblem, match=r"keeps the results store locked \(locking protocol\)"),
+        database.told(tmp_path / "results.sqlite"),
+    ):
+        raise error
