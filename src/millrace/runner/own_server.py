@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from millrace.errors import TrialFailed
+from millrace.errors import HostProblem, TrialFailed
 from millrace.load import client as load
 from millrace.load.spec import Connection, Tls
 from millrace.runner import limits, measuring
@@ -22,7 +22,7 @@ from millrace.runner.meeting import LIMIT_S, READY, Meet, alone
 from millrace.runner.phases import spec as phase_spec
 from millrace.runner.steps import Step
 from millrace.runner.work import DataFile
-from millrace.servers import error_log, instances
+from millrace.servers import error_log, instances, places
 from millrace.servers.asking import ASK_LIMIT_S
 from millrace.servers.instances import Instance
 from millrace.servers.model import InstalledServer
@@ -128,7 +128,9 @@ class OwnServerTrial:
         )
 
     def _prepare(self, _limit_s: float) -> None:
-        instance = instances.create(self.server, self.given.options)
+        # Another user of the host could take the port before the server does.
+        by_tcp = self._transport() == "tcp"
+        instance = instances.create(self.server, self.given.options, by_tcp=by_tcp)
         self._instance = self.opened.enter_context(instance)
         self.found.log_tail = self._instance.log_tail
         self.found.log = self._log
@@ -151,7 +153,26 @@ class OwnServerTrial:
         self._instance.initialise(limit_s)
 
     def _start(self, limit_s: float) -> None:
-        self._instance.start(limit_s)
+        try:
+            self._instance.start(limit_s)
+        except TrialFailed as failure:
+            self._refuse_taken_port(failure)
+            raise
+
+    def _refuse_taken_port(self, failure: TrialFailed) -> None:
+        """Raise HostProblem where another process listens at the server's port: who takes a port
+        makes no server fail."""
+        if self._transport() != "tcp":
+            return
+        instance = self._instance
+        instance.kill()
+        if places.is_listened_at(instance.port):
+            raise HostProblem(
+                f"another process of this host listens at the port {instance.port}, which was "
+                f"chosen for {instance.server.name}",
+                remedy="end that process, which ss -ltnp names, and run the command again, or "
+                "use the transport socket",
+            ) from failure
 
     def _record(self, _limit_s: float) -> None:
         instance = self._instance
@@ -179,7 +200,7 @@ class OwnServerTrial:
     def _measure(self, limit_s: float) -> Sequence[StepRecord]:
         values = self.given.work.values
         connection = self._connection(
-            values.get("transport", "socket"), Tls("required") if values.get("tls") else None
+            self._transport(), Tls("required") if values.get("tls") else None
         )
         return measuring.measure(
             self.given,
@@ -193,6 +214,9 @@ class OwnServerTrial:
             data_file=self._data_file,
             meet=self.meet,
         )
+
+    def _transport(self) -> str:
+        return str(self.given.work.values.get("transport", "socket"))
 
     def _connection(self, transport: str, tls: Tls | None = None) -> Connection:
         instance = self._instance

@@ -443,12 +443,13 @@ def create(
     work_dir: Path | None = None,
     port: int | None = None,
     socket: Path | None = None,
+    by_tcp: bool = True,
 ) -> Iterator[Instance]:
     """An instance with an empty data directory under ``work_dir`` (or millrace's own).
 
     Port and socket are chosen unless given; a port that was chosen stays reserved while the
-    instance exists. Leaving the context ends the server and removes everything.
-    Raises HostProblem when the directory cannot be made.
+    instance exists. Only where ``by_tcp`` does the server listen there. Leaving the context ends
+    the server and removes everything. Raises HostProblem when the directory cannot be made.
     """
     instance_id = processes.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id
@@ -480,6 +481,7 @@ def create(
             port=reserved,
             user_argument=runs_as.argument,
             password=secrets.token_hex(16),
+            by_tcp=by_tcp,
         )
         instance = Instance(site, options, role=role, runs_as=runs_as, account=account, log=log)
         undo.callback(instance._leave)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket as sockets
 import stat
@@ -103,3 +104,14 @@ def reserved_port() -> Iterator[int]:
         holder.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
         yield int(holder.getsockname()[1])
+
+
+def is_listened_at(port: int) -> bool:
+    """Return whether a process listens at a port of 127.0.0.1, by the kernel's word."""
+    with sockets.socket(sockets.AF_INET) as probe:
+        probe.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False

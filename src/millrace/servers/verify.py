@@ -81,7 +81,8 @@ def verify(server: InstalledServer | AttachedServer, report: Callable[[str], Non
 
 
 def _verify_installed(server: InstalledServer, progress: _Progress) -> None:
-    with instances.create(server, FittedOptions("default", ()), role="verify") as instance:
+    options = FittedOptions("default", ())
+    with instances.create(server, options, role="verify", by_tcp=False) as instance:
         progress.step("initialise", lambda: _quietly(instance.initialise, _INITIALISE_LIMIT_S))
         progress.step("start", lambda: _quietly(instance.start, _START_LIMIT_S))
         progress.step("query", lambda: _ask_version(instance, progress))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +19,10 @@ from millrace import paths
 from millrace.runner import placement
 from millrace.runner.cpu_wakeup import Control
 from millrace.runner.measuring import Announce, TrialInput
+from millrace.runner.passing import FailedForNow
 from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import Work
-from millrace.servers import instances, processes, templates
+from millrace.servers import instances, places, processes, templates
 from millrace.servers.model import AttachedServer, FittedOptions, Option
 from millrace.servers.templates import Template, contents, manifest
 from millrace.store.records import AttemptResult
@@ -94,6 +97,10 @@ def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) ->
     assert measured(again)["template_saved_s"] > 0
     assert "template_saved_s" not in measured(first)
 
+    # Nobody can take a port that the server does not need.
+    by_tcp = [result.instances[0].effective["skip_networking"] for result in (first, again)]
+    assert by_tcp == ["ON", "OFF"]
+
     for result in (first, again):
         found = measured(result)
         [transactions] = [each for each in result.histograms if each.of == "transaction"]
@@ -110,6 +117,19 @@ def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) ->
     found = measured(again)
     assert found["statements"] == 4 * found["transactions"]
     assert found["rows_read"] == found["rows_affected"] == found["transactions"]
+
+
+def test_a_port_that_somebody_takes_is_no_failure_of_the_server(
+    server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        monkeypatch.setattr(places, "reserved_port", lambda: contextlib.nullcontext(port))
+        by_socket = trial(server_of, "mysql-5.6.24", clients=2)
+        by_tcp = trial(server_of, "mysql-5.6.24", clients=2, transport="tcp")
+    assert by_socket.outcome == "finished", by_socket.reason
+    assert isinstance(by_tcp, FailedForNow)
+    assert f"another process of this host listens at the port {port}" in (by_tcp.reason or "")
 
 
 @pytest.mark.quiet  # samples of a busy host may miss that a thread waits for its client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,9 @@ def test_every_start_is_on_loopback_and_reads_no_file_of_the_host(tmp_path: Path
         assert arguments[0] == "--no-defaults"
         assert "--bind-address=127.0.0.1" in arguments
         assert f"--secure-file-priv={where.load_dir}" in arguments
+        assert "--skip-networking" not in arguments
+        by_socket = families.get(where.server.family).start_arguments(replace(where, by_tcp=False))
+        assert "--skip-networking" in by_socket
 
 
 @pytest.mark.parametrize(

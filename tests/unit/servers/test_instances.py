@@ -143,6 +143,8 @@ def test_a_reserved_port_is_for_one_listener() -> None:
             stranger.bind(("127.0.0.1", port))
         with socket.create_server(("127.0.0.1", port)) as server:
             assert server.getsockname()[1] == port
+            assert places.is_listened_at(port)
+        assert not places.is_listened_at(port)
         with socket.create_server(("127.0.0.1", port)):
             pass
 

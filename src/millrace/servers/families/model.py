@@ -16,7 +16,7 @@ class Site:
 
     The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
     ``user_argument`` is the name for the server's own ``--user``, only where the server has to run
-    as root; ``password`` is the one of every account.
+    as root; ``password`` is the one of every account. At ``port`` it listens where ``by_tcp``.
     """
 
     server: InstalledServer
@@ -29,6 +29,7 @@ class Site:
     port: int
     user_argument: str | None
     password: str = field(repr=False)
+    by_tcp: bool = True
 
     @property
     def pid_file(self) -> Path:

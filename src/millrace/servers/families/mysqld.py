@@ -136,6 +136,8 @@ def _start_arguments(data: Data, site: Site) -> tuple[str, ...]:
         f"--pid-file={site.pid_file}",
         "--local-infile=1",
     ]
+    if not site.by_tcp:
+        arguments.append("--skip-networking")
     for entry in data["start"]:
         if version_key(entry["since"]) <= version:
             arguments += entry["arguments"]
