@@ -8,13 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.runner import measuring, residency, run, server_state
+from millrace.errors import TrialFailed
+from millrace.runner import measuring, quiesce, residency, run, server_state, yields
 from millrace.runner.counters import counters_of
 from millrace.runner.steps import EXPECTED_FAILURES
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
-from tests.hostile.mysql_server import Answer, answers, says, serving
+from millrace.store import observations
+from tests.hostile.mysql_server import Answer, answers, rows, says, serving
 from tests.unit.store.stored_records import result
+
+# Python refuses to make a number of as many digits.
+DIGITS = b"Modified db pages  " + b"9" * 5_000 + b"\n"
 
 Question = Callable[[AttachedInstance], object]
 
@@ -38,11 +43,15 @@ def counted(instance: AttachedInstance) -> object:
         return list(counters.measurements())
 
 
+def settled(instance: AttachedInstance) -> object:
+    return quiesce.quiesce(instance, limit_s=0)
+
+
 def afterwards(instance: AttachedInstance) -> object:
     return server_state.afterwards(instance, "test")
 
 
-@pytest.mark.parametrize("question", [pool, sizes, analyse, counted, afterwards])
+@pytest.mark.parametrize("question", [pool, sizes, analyse, counted, settled, afterwards])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -56,6 +65,7 @@ def afterwards(instance: AttachedInstance) -> object:
         answers(b"a", b"b", b"c", b"d", b"e"),
         answers(None, None, None, None),
         says(b"\x00\x00\x00\x02\x00\x00\x00"),
+        says(*rows(["Type", "Name", "Status"], [b"", b"", DIGITS])),
     ],
 )
 def test_an_odd_answer_ends_a_trial_at_most(question: Question, answer: Answer) -> None:
@@ -76,3 +86,24 @@ def test_answers_that_could_not_be_read_back_are_a_failed_trial(odd: dict[str, s
     facts = replace(instance, facts={"age_s": 1e300, "count": 10**40})
     assert run._readable(replace(result(), instances=(facts,))).outcome == "failed"
     assert run._readable(result()) == result()
+
+
+@pytest.mark.parametrize("cells", [("7", "9" * 5_000), ("7", "1e3"), ("7", "²"), ("7",), ()])
+def test_a_description_of_a_table_that_is_no_number_fails_the_trial(cells: tuple[str, ...]) -> None:
+    with pytest.raises(TrialFailed, match="cannot understand"):
+        yields._cell([cells], 1)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"count": 10**400}, {"count": float("inf")}, {"text": "x" * (9 << 20)}, {"deep": [[[]]] * 9}],
+    ids=["count", "infinity", "long", "odd"],
+)
+def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, object]) -> None:
+    fitting = {"version": 1, "window_s": 2.5, "status": {"deltas": {"Com_select": 7}}}
+    assert observations.readable(fitting) == fitting
+    kept = run._readable(replace(result(), observations={**fitting, "digests": odd}))
+    assert kept.outcome == "finished"
+    (lack,) = kept.observations["missing"]
+    assert "cannot be stored" in lack["what"]
+    assert observations.readable(kept.observations) == kept.observations

@@ -21,8 +21,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.errors import TrialFailed
 from millrace.servers import families
-from millrace.servers.asking import ASK_LIMIT_S
+from millrace.servers.asking import ASK_LIMIT_S, count_of
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.families.model import Pressure, WriteBack
 from millrace.servers.instances import Instance
@@ -122,7 +123,8 @@ def unsettled(looks: Sequence[Look]) -> tuple[str, ...]:
 
 
 def figures_in(text: str, write_back: WriteBack) -> Figures:
-    """The figures in a server's answer to the family's question."""
+    """Return the figures in a server's answer to the family's question. Raises ValueError for a
+    figure beyond 64 bits."""
     found = {
         name: matched[1]
         for name, pattern in write_back.figures.items()
@@ -130,7 +132,7 @@ def figures_in(text: str, write_back: WriteBack) -> Figures:
     }
 
     def number(name: str) -> int | None:
-        return int(found[name]) if name in found else None
+        return count_of(found[name]) if name in found else None
 
     purged_to, transactions_to = found.get("purged_to"), found.get("transactions_to")
     return Figures(
@@ -165,7 +167,13 @@ def _merges(looks: Sequence[Look]) -> bool:
 
 def _ask(instance: Instance | AttachedInstance, write_back: WriteBack) -> Figures:
     rows = instance.query(write_back.question, limit_s=ASK_LIMIT_S)
-    return figures_in(rows[0][-1] or "" if rows else "", write_back)
+    text = rows[0][-1] if rows and rows[0] else None
+    try:
+        return figures_in(text or "", write_back)
+    except ValueError as error:
+        raise TrialFailed(
+            f"{instance.server.name}: {write_back.question}: cannot understand the answer: {error}"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -180,7 +188,7 @@ def _hurried(
             effective = instance.effective()
             for pressure in write_back.pressure:
                 value = effective.get(pressure.variable)
-                wanted = None if value is None else _under(pressure, float(value))
+                wanted = None if value is None else _beyond(pressure, value)
                 if value is not None and wanted is not None:
                     before[pressure.variable] = value
                     _set(instance, pressure.variable, str(wanted))
@@ -194,10 +202,14 @@ def _set(instance: Instance | AttachedInstance, variable: str, value: str) -> No
     instance.query(f"SET GLOBAL {variable} = {value}", limit_s=ASK_LIMIT_S)
 
 
-def _under(pressure: Pressure, value: float) -> float | None:
-    """What the variable has to be set to; None where it is there already."""
-    if pressure.at_least is not None and value < pressure.at_least:
+def _beyond(pressure: Pressure, value: str) -> float | None:
+    """Return what the variable has to be set to; None where it is there already, or no number."""
+    try:
+        now = float(value)
+    except ValueError:
+        return None
+    if pressure.at_least is not None and now < pressure.at_least:
         return pressure.at_least
-    if pressure.at_most is not None and value > pressure.at_most:
+    if pressure.at_most is not None and now > pressure.at_most:
         return pressure.at_most
     return None

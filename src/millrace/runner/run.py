@@ -35,7 +35,7 @@ from millrace.runner.trial import carry_out_trial
 from millrace.runner.work import DataFile, Work
 from millrace.servers.model import FittedOptions, Server
 from millrace.servers.signals import signals_held
-from millrace.store import database
+from millrace.store import database, observations
 from millrace.store.events import EventLog
 from millrace.store.records import (
     BESIDE,
@@ -381,7 +381,8 @@ def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Wa
 
 def _readable(result: AttemptResult) -> AttemptResult:
     """Return the result, or a failed one in its place where a server answered what the store could
-    not read back: one odd server must not make a run unreadable."""
+    not read back: one odd server must not make a run unreadable. Observations that could not be
+    read back are left out."""
     for instance in result.instances:
         reason = database.refusal(asdict(instance))
         if reason is not None:
@@ -391,4 +392,4 @@ def _readable(result: AttemptResult) -> AttemptResult:
                 failed_step="record",
                 reason=f"{instance.server.name}: its answers cannot be stored: {reason}",
             )
-    return result
+    return replace(result, observations=observations.readable(result.observations))

@@ -17,6 +17,7 @@ from millrace.load.client import (
     Record,
     TablesResult,
 )
+from millrace.servers.asking import count_of
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
 from millrace.workloads.sure_rows import Rows
@@ -191,7 +192,14 @@ def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
 
 
 def _cell(rows: Sequence[Sequence[str | None]] | None, column: int) -> int:
-    return int(rows[0][column] or 0) if rows else 0
+    """Return a count in the only row of an answer, 0 where it has none. Raises TrialFailed for what
+    is no count."""
+    try:
+        return count_of(rows[0][column] or 0) if rows else 0
+    except (IndexError, ValueError) as error:
+        raise TrialFailed(
+            f"cannot understand the answer that describes the table: {error}", step=VERIFY_ROWS
+        ) from error
 
 
 def _expect(phase: str, what: str, found: int, expected: int) -> None:

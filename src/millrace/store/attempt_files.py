@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from millrace import safe_json
 from millrace.errors import HostProblem
 from millrace.store.artefacts import Artefacts
 from millrace.store.records import StoredAttempt
 
 _Content = TypeVar("_Content")
+
+# Far above any real file.
+OF_A_FILE = safe_json.Limits(
+    size_bytes=64 << 20,
+    values=4_000_000,
+    depth=64,
+    text_chars=8 << 20,
+    largest=2**64 - 1,  # counters of servers
+)
+OF_A_LINE = safe_json.Limits(largest=2**64 - 1)
 
 
 def contents(

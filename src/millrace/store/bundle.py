@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -23,9 +23,9 @@ from millrace.errors import HostProblem, UserError
 from millrace.store import checked, histograms, observations, series
 from millrace.store.archive import Archive, opened, wrong
 from millrace.store.artefacts import Staged
+from millrace.store.attempt_files import OF_A_FILE
 from millrace.store.checked import NotARecord, duplicates
 from millrace.store.history_records import HistoryPart
-from millrace.store.observed_documents import Observations, check_event
 from millrace.store.portable import FORMAT, MANIFEST, VERSION
 from millrace.store.records import StoredRun
 
@@ -38,15 +38,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
 _OF_A_RUN = safe_json.Limits(size_bytes=128 << 20, values=8_000_000, depth=64, text_chars=8 << 20)
-_OF_A_FILE = safe_json.Limits(
-    size_bytes=64 << 20,
-    values=4_000_000,
-    depth=64,
-    text_chars=8 << 20,
-    largest=2**64 - 1,  # counters of servers
-)
-_OF_A_LINE = safe_json.Limits(largest=2**64 - 1)
-_MOST_LINES = 1_000_000
 _OF_THE_MANIFEST = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
 
 _Size = Annotated[int, Field(ge=0)]
@@ -131,7 +122,7 @@ class Bundle:
     def _check(self, name: str, kind: str, file: Path) -> None:
         try:
             with file.open("rb") as content:
-                _CHECKS[kind](safe_json.read_bounded(content, _OF_A_FILE.size_bytes))
+                _CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
         except ValueError as error:
             raise wrong(self._archive.path, f"{name} holds no {kind} ({error})") from error
 
@@ -265,26 +256,12 @@ def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:
 
 
 def _check_histograms(content: bytes) -> None:
-    safe_json.parse(content, _OF_A_FILE)
+    safe_json.parse(content, OF_A_FILE)
     histograms.check(content)
-
-
-def _check_observations(content: bytes) -> None:
-    document = safe_json.parse_object(content, _OF_A_FILE)
-    checked.document(observations.KIND, Observations, document)
-
-
-def _check_series(content: bytes) -> None:
-    lines = content.splitlines()
-    if len(lines) > _MOST_LINES:
-        raise NotARecord(f"more than {_MOST_LINES:,} lines")
-    for number, line in enumerate(lines, start=1):
-        event: dict[str, Any] = safe_json.parse_object(line, _OF_A_LINE)
-        check_event(f"line {number}", event)
 
 
 _CHECKS: Mapping[str, Callable[[bytes], None]] = {
     histograms.KIND: _check_histograms,
-    observations.KIND: _check_observations,
-    series.KIND: _check_series,
+    observations.KIND: observations.check,
+    series.KIND: series.check,
 }

@@ -7,6 +7,7 @@ what lies beside a store is known by its hash afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -247,7 +248,7 @@ class _Interval(Document):
     p50_us: Count | None = None
 
 
-def check_event(where: str, event: dict[str, Any]) -> None:
+def check_event(where: str, event: Mapping[str, Any]) -> None:
     """Raise NotARecord for a line of a series whose keys are not as the analysis reads them."""
     kind = event.get("type")
     if isinstance(kind, str) and kind in _EVENTS:

@@ -3,24 +3,36 @@ store, the load generator's own events (docs/load-spec.md)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from millrace import safe_json
 from millrace.store.artefacts import Artefacts
-from millrace.store.attempt_files import contents
+from millrace.store.attempt_files import OF_A_LINE, contents
+from millrace.store.observed_documents import check_event
 from millrace.store.records import StoredAttempt, StoredRun
 
 KIND = "series"
+_MOST_LINES = 1_000_000
 
 
 def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
     """The events in a file's bytes; ValueError says what is wrong with them."""
-    events = tuple(json.loads(line) for line in content.splitlines())
-    if not all(isinstance(event, dict) for event in events):
-        raise ValueError("a line is not a JSON object")
-    return events
+    return tuple(_events(content))
+
+
+def check(content: bytes) -> None:
+    """Raise ValueError for a file's bytes that are no series."""
+    for number, event in enumerate(_events(content), start=1):
+        check_event(f"line {number}", event)
+
+
+def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
+    lines = content.splitlines()
+    if len(lines) > _MOST_LINES:
+        raise ValueError(f"more than {_MOST_LINES:,} lines")
+    return (safe_json.parse_object(line, OF_A_LINE) for line in lines)
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:

@@ -36,15 +36,19 @@ def test_of_two_that_may_be_it_neither_is_taken() -> None:
 
 def test_the_switches_of_threads_that_run_are_counted() -> None:
     before = switches(os.getpid())
+    napped, counted = threading.Event(), threading.Event()
 
     def nap() -> None:
         for _ in range(PINGS):
             time.sleep(0.0005)
+        napped.set()
+        counted.wait()
 
     naps = threading.Thread(target=nap)
     naps.start()
-    while naps.is_alive():
-        after = switches(os.getpid())
-        time.sleep(0.005)
+    napped.wait()
+    after = switches(os.getpid())
+    counted.set()
+    naps.join()
     assert threading.get_native_id() in before
     assert serving_thread(before, after) == naps.native_id
