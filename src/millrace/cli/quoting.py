@@ -16,7 +16,7 @@ def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
     run's host."""
     if calibrates(analysis.run) is not None:
         return analysis  # it is one itself
-    runs = preferred(analysis.run, store.calibrations_of(analysis.run.host.id))
+    runs = preferred(analysis.run, store.calibrations_of(analysis.run))
     if not runs:
         return replace(analysis, calibrations=())
     # One that was stopped before its first verdict does not hide an older one.

@@ -24,7 +24,7 @@ def refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
         return
     factor = experiment.compare.factor
     groups = [dict(each) for each in {held(each, factor): None for each in plan.treatments}]
-    runs = of_experiment(run, store.calibrations_of(run.host.id))
+    runs = of_experiment(run, store.calibrations_of(run))
     found = (calibration(store.load_run(each.id)) for each in runs)
     why = objection(run, groups, found, datetime.now(UTC))
     if why is not None:

@@ -73,8 +73,21 @@ def choose(
                 return _continued(store, run, experiment, command)
             told = f"run {run.id} is not continued, a new one begins: {'; '.join(changed)}"
             break
+        else:
+            told = _not_continued(store, plan, experiment, host)
     run = new_run_record(plan, host, versions, command)
     return Chosen(run, with_controls(plan), is_new=True, told=told)
+
+
+def _not_continued(
+    store: Store, plan: Plan, experiment: Experiment, host: HostRecord
+) -> str | None:
+    """Return the words for an imported run that would be continued had it been measured here."""
+    imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
+    for run in imported:
+        if measures_the_same(run, experiment):
+            return f"run {run.id} was imported and is not continued, a new one begins"
+    return None
 
 
 def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> Chosen:

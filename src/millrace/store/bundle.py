@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -27,13 +28,14 @@ from millrace.store.attempt_files import OF_A_FILE
 from millrace.store.checked import NotARecord, duplicates
 from millrace.store.history_records import HistoryPart
 from millrace.store.portable import FORMAT, MANIFEST, VERSION
-from millrace.store.records import StoredRun
+from millrace.store.records import RunRecord, StoredRun
 
 # It names the run's event file and its report, whose drafts have longer names than they, and it
 # stands among the options of commands.
 _RUN_ID = re.compile(r"[^-./\\\x00-\x1f][^/\\\x00-\x1f]*")
 _LONGEST_RUN_ID_BYTES = 200
 _NO_RUN_ID = "latest"  # the newest run, to every command
+_CLOCKS_DIFFER = timedelta(days=1)  # of the host that measured and this one, at most
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
@@ -195,10 +197,17 @@ def _run(archive: Archive, entry: RunEntry) -> StoredRun:
             raise wrong(path, f"{entry.file} holds another run than its {MANIFEST} says")
         _refuse_unusable_id(path, entry)
         checked.run(run.run)
+        _refuse_future(run.run)
         checked.stored_run(run)
     except NotARecord as error:
         raise wrong(path, f"{entry.file} is wrong: {error}") from error
     return run
+
+
+def _refuse_future(run: RunRecord) -> None:
+    """Raise NotARecord for a run that would stay the newest one, and so `latest`, for long."""
+    if datetime.fromisoformat(run.created_utc) > datetime.now(UTC) + _CLOCKS_DIFFER:
+        raise NotARecord(f"run {run.id}: created_utc is in the future: {run.created_utc}")
 
 
 def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import Connection, insert, select
@@ -98,7 +99,8 @@ def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
 
 def _insert(connection: Connection, stored: StoredRun) -> None:
     run_id = stored.run.id
-    connection.execute(insert(schema.runs).values(**rows.run_row(stored.run)))
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    connection.execute(insert(schema.runs).values(**rows.run_row(stored.run), imported_utc=now))
     rows.insert_missing(
         connection, schema.treatments, [rows.treatment_row(run_id, t) for t in stored.treatments]
     )

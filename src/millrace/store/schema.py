@@ -16,6 +16,9 @@ JSON: a new factor, role or fact needs no new column. Effective variables are hu
 nearly always the same, so those that do not differ on every start are stored once and found by
 their hash.
 
+A run that came from a file has ``imported_utc``. What it says of this host is somebody's word: it
+is not continued, and proves nothing about runs that were measured here.
+
 The points of histories are many, and outlive the runs they are of. They lie in the order in which
 they are read, series by series (the table is its primary key), and are small: what their run or
 their series has in common is in rows of its own.
@@ -40,7 +43,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0003"
+HEAD = "0004"
 """The revision these tables are; the newest one in ``migrations/versions``."""
 
 _NAMES = {
@@ -69,6 +72,7 @@ runs = Table(
     Column("spec", JSON, nullable=False),
     Column("experiment_text", Text, nullable=False),
     Column("millrace_command", Text, nullable=False),
+    Column("imported_utc", String(32)),
     Index(None, "digest", "host_id"),
 )
 

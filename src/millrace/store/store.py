@@ -19,7 +19,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from millrace import whole_file
 from millrace.errors import HostProblem, UserError
@@ -290,11 +302,17 @@ class Store:
             found = select(runs).where(runs.c.id == matching[0].id)
             return rows.run_record(connection.execute(found).one())
 
-    def runs_of(self, digest: str, host_id: str, seed: int | None) -> list[RunRecord]:
-        """The runs of this experiment (by digest) on this host, the newest first; with ``seed``
-        only those in that order."""
+    def runs_of(
+        self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
+    ) -> list[RunRecord]:
+        """Return the runs of this experiment (by digest) on this host, the newest first; with
+        ``seed`` only those in that order. They were measured here, or else all ``imported``."""
         runs = schema.runs
-        query = select(runs).where(runs.c.digest == digest, runs.c.host_id == host_id)
+        query = select(runs).where(
+            runs.c.digest == digest,
+            runs.c.host_id == host_id,
+            runs.c.imported_utc.is_not(None) if imported else runs.c.imported_utc.is_(None),
+        )
         if seed is not None:
             query = query.where(runs.c.seed == seed)
         with self._reading() as connection:
@@ -302,18 +320,24 @@ class Store:
             return [rows.run_record(row) for row in found]
 
     def tests_of(self, run_id: str) -> list[RunRecord]:
-        """The runs that test what is suspected in a run, the newest first."""
+        """Return the runs that test what is suspected in a run, the newest first; for a run that
+        was measured here, only those measured here too."""
         runs = schema.runs
-        query = select(runs).where(runs.c.spec[TESTED, "run"].as_string() == run_id)
+        query = select(runs).where(
+            runs.c.spec[TESTED, "run"].as_string() == run_id, _as_trusted_as(run_id)
+        )
         with self._reading() as connection:
             found = connection.execute(query.order_by(*_newest_first()))
             return [rows.run_record(row) for row in found]
 
-    def calibrations_of(self, host_id: str) -> list[RunRecord]:
-        """The runs that calibrate a host, the newest first."""
+    def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
+        """Return the runs that calibrate a run's host, the newest first; for a run that was, or is
+        to be, measured here, only those measured here too."""
         runs = schema.runs
         digest = runs.c.spec[CALIBRATES, "digest"].as_string()
-        query = select(runs).where(runs.c.host_id == host_id, digest.is_not(None))
+        query = select(runs).where(
+            runs.c.host_id == run.host.id, digest.is_not(None), _as_trusted_as(run.id)
+        )
         with self._reading() as connection:
             found = connection.execute(query.order_by(*_newest_first()))
             return [rows.run_record(row) for row in found]
@@ -440,6 +464,14 @@ class Store:
     def _writing(self) -> Iterator[Connection]:
         with database.told(self.path), database.writing(self._engine) as connection:
             yield connection
+
+
+def _as_trusted_as(run_id: str) -> ColumnElement[bool]:
+    """Return the condition for runs whose word may be taken for this one: an imported run proves
+    nothing about one that was measured here."""
+    of_run = schema.runs.alias()
+    is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
+    return or_(schema.runs.c.imported_utc.is_(None), is_imported)
 
 
 def _newest_first() -> tuple[Any, Any]:

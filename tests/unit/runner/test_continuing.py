@@ -121,6 +121,21 @@ def test_the_same_command_continues(command: Command) -> None:
     assert again.told is None
 
 
+def test_an_imported_run_is_not_continued(command: Command, store: Store, tmp_path: Path) -> None:
+    theirs = command(seed=1)
+    store.export_runs([theirs.run.id], tmp_path / "runs.zip")
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(tmp_path / "runs.zip")
+        elsewhere = Command(other, tmp_path)
+        own = elsewhere(seed=1)
+        assert own.run.id != theirs.run.id
+        assert (
+            own.told == f"run {theirs.run.id} was imported and is not continued, a new one begins"
+        )
+        again = elsewhere(seed=1)
+    assert (again.run.id, again.told) == (own.run.id, None)
+
+
 @pytest.mark.parametrize(
     "changed",
     [

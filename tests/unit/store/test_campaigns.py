@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,9 @@ def test_the_calibrations_of_a_host_are_found_newest_first(store: Store) -> None
             run_id, created_utc=f"2026-05-0{day}T12:00:00Z", host=HostRecord(host, {}), spec=of
         )
         store.begin_run(what.run, what.treatments, what.trials)
-    assert [run.id for run in store.calibrations_of("host")] == ["new", "old"]
-    assert store.calibrations_of("nowhere") == []
+    measured = store.find_run("ordinary")
+    assert [run.id for run in store.calibrations_of(measured)] == ["new", "old"]
+    assert store.calibrations_of(replace(measured, host=HostRecord("nowhere", {}))) == []
 
 
 @pytest.mark.parametrize("from_block", range(4))
