@@ -42,7 +42,7 @@ Positive = Annotated[int | float, BeforeValidator(_number), Field(gt=0)]
 class Document(BaseModel):
     """Keys that are read; strings are no numbers here, and there is no other leniency."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)
 
 
 class _Whole(Document):

@@ -1,12 +1,17 @@
-"""Commands called in this process, for their exit status."""
+"""Commands called in this process: a process of their own would take a second to start."""
 
 from __future__ import annotations
 
+import io
+import os
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
-from millrace.cli.main import cli
+from millrace.cli.main import cli, main
 from millrace.errors import MillraceError
 
 
@@ -18,3 +23,28 @@ def call(*arguments: str | Path) -> int:
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done.exit_code
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def millrace(*arguments: str | Path, answer: str = "") -> Done:
+    """Run the command line as a user does, but in this process; ``answer`` is what it can read."""
+    out, err = io.StringIO(), io.StringIO()
+    umask = os.umask(0o022)
+    try:
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setenv("NO_COLOR", "1")
+            patch.setattr("sys.stdin", io.StringIO(answer))
+            patch.setattr("sys.argv", ["millrace", *map(str, arguments)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+    finally:
+        os.umask(umask)
+    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())

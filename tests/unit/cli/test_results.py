@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from millrace.runner import ownership
 from millrace.store.store import Store
+from tests.unit.cli.called import millrace
 from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result
 
 
@@ -36,24 +35,8 @@ def store(tmp_path: Path) -> Path:
 def results(
     *arguments: str | Path, store: Path, status: int = 0, answer: str = ""
 ) -> tuple[str, str]:
-    """Call the command in a process of its own; (stdout, stderr)."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from millrace.cli.main import main; main()",
-            "results",
-            *map(str, arguments),
-            "--store",
-            str(store),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        input=answer,
-        env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"},
-    )
-    assert "Traceback" not in done.stderr, done.stderr
+    """Call the command; (stdout, stderr)."""
+    done = millrace("results", *arguments, "--store", store, answer=answer)
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
 

@@ -21,9 +21,9 @@ from millrace.experiment.model import Experiment, PlannedTrial
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.read import Overrides
 from millrace.levels import Level
+from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
 from tests.unit.experiment.files import SMALL, read_text
-from tests.unit.experiment.test_plan_command import millrace
 
 SEEDS = st.integers(0, 2**63 - 1)
 HELD = st.dictionaries(

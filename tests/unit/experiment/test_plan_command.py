@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.called import millrace
 from tests.unit.experiment.files import SHIPPED, SMALL
-
-
-def millrace(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "millrace.cli.main", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
 
 
 def test_the_plan_as_json_holds_trials_and_estimate() -> None:
