@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from millrace.store.checked import NotARecord
 from millrace.store.schema import HEAD
 
 BUSY_TIMEOUT_S = 30.0
+_RETRY_EVERY_S = 0.05
 
 _APPLICATION_ID = 0x4D494C4C  # "MILL", so that another program's database is never taken for ours
 _NEARLY_FULL_BYTES = 1 << 20
@@ -220,7 +222,7 @@ def _bring_up_to_date(path: Path) -> None:
             return
         if revision is None:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_write_ahead_log(connection)
     # Only here: reading the migrations takes longer than everything else a command does.
     from millrace.store import migrations  # noqa: PLC0415
 
@@ -232,6 +234,20 @@ def _bring_up_to_date(path: Path) -> None:
         broken = transaction.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise UserError(f"{path}: rows refer to rows that do not exist: {broken[:3]}")
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Switch the database to a write-ahead log. SQLite does not wait here for another process that
+    writes, one that makes the same store say: it gives up at once."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(_RETRY_EVERY_S)
 
 
 def _require_current(path: Path, uri: str) -> None:

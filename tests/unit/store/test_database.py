@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,33 @@ def test_a_new_store_has_the_newest_schema_in_a_new_directory(tmp_path: Path) ->
         "results.sqlite",
         "results.sqlite.artefacts",
     ]
+
+
+def test_a_store_that_another_process_is_making_is_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    written = threading.Timer(0.3, lambda: other.execute("COMMIT"))
+
+    def write_meanwhile(statement: str) -> None:
+        if "journal_mode" in statement and written.ident is None:
+            other.execute("BEGIN IMMEDIATE")
+            written.start()
+
+    def connect(uri: str) -> sqlite3.Connection:
+        connection = real(uri)
+        connection.set_trace_callback(write_meanwhile)
+        return connection
+
+    real = database._connect
+    with contextlib.closing(other):
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "_connect", connect)
+            Store.open(path).close()
+        written.join()
+    assert written.finished.is_set()
+    with Store.open(path) as store:
+        assert store.list_runs() == []
 
 
 def test_the_tables_are_what_the_migrations_make(path: Path) -> None:
