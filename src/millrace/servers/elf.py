@@ -14,7 +14,10 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, Section
 
+from millrace.errors import MillraceError
+
 _SECTION_LIMIT_BYTES = 1 << 30
+_COMMENTS_LIMIT_BYTES = 1 << 20
 # A server of 60 MB takes some 100,000 reads, of its hash tables; one made to harm has no end.
 _MOST_READS = 1_000_000
 _MOST_NEEDED = 1_000
@@ -66,7 +69,7 @@ def read(path: Path) -> Elf:
             comment=_comment(elf),
             sections=frozenset(section.name for section in elf.iter_sections()),
             names=b"".join(
-                _data(section)
+                _data(section, _SECTION_LIMIT_BYTES)
                 for name in (".dynstr", ".strtab")
                 if (section := elf.get_section_by_name(name)) is not None
             ),
@@ -92,16 +95,18 @@ def _damage_as_error() -> Iterator[None]:
     """Raise whatever the library makes of a file that is damaged, or made to harm, as ELFError."""
     try:
         yield
-    except ELFError:
+    except (ELFError, MillraceError):  # the latter says that the user interrupted
         raise
     except Exception as error:
         raise ELFError(f"{type(error).__name__}: {error}") from error
 
 
-def _data(section: Section) -> bytes:
-    """Return what a section holds. Raises ELFError for one that would not fit in memory."""
-    if section.data_size > _SECTION_LIMIT_BYTES:
-        raise ELFError(f"the section {section.name!r} has {section.data_size} bytes")
+def _data(section: Section, limit_bytes: int) -> bytes:
+    """Return what a section holds. Raises ELFError for one that is larger than the limit, or
+    compressed, which compilers do to what a debugger reads alone."""
+    if section.compressed or section.data_size > limit_bytes:
+        kind = "compressed " if section.compressed else ""
+        raise ELFError(f"the section {section.name!r} has {section.data_size} {kind}bytes")
     data: bytes = section.data()
     return data
 
@@ -135,6 +140,7 @@ def _comment(elf: ELFFile) -> tuple[str, ...]:
     section = elf.get_section_by_name(".comment")
     if section is None:
         return ()
-    texts = (text.decode(errors="replace").strip() for text in _data(section).split(b"\0"))
+    content = _data(section, _COMMENTS_LIMIT_BYTES)
+    texts = (text.decode(errors="replace").strip() for text in content.split(b"\0"))
     each_once = dict.fromkeys(text[:_MOST_COMMENT] for text in texts if text)
     return tuple(itertools.islice(each_once, _MOST_COMMENTS))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace import safe_json, whole_file
-from millrace.errors import HostProblem
+from millrace.errors import HostProblem, LastingProblem
 from millrace.servers import builds
 from millrace.servers.model import Artefact, InstalledServer, Provenance
 
@@ -82,9 +82,17 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
 
 
 def write(manifest: Manifest, directory: Path) -> None:
-    """Write the manifest; it appears whole or not at all."""
+    """Write the manifest; it appears whole or not at all. Raises LastingProblem where it could not
+    be read back: the names of a build's files are whatever its archive says."""
     document = {"manifest_version": _VERSION, **asdict(manifest)}
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    try:
+        safe_json.parse(text)
+    except safe_json.JsonRefused as error:
+        raise LastingProblem(
+            f"the build of {manifest.name} has names of files that cannot be recorded: {error}",
+            remedy="get the build from its publisher, and compare its checksum",
+        ) from error
     whole_file.write_text(directory / FILE, text)
 
 

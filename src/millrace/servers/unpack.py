@@ -8,6 +8,7 @@ followed, and one that leads out of the directory is refused.
 
 from __future__ import annotations
 
+import bz2
 import errno
 import gzip
 import lzma
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, NoReturn
+from typing import IO, NoReturn, cast
 
 from millrace.errors import LastingProblem
 from millrace.servers.sources import clients
@@ -34,6 +35,9 @@ _MOST_TIMES_ITS_SIZE = 100
 _ALWAYS_ALLOWED_BYTES = 64 << 20
 _MOST_MEMBERS = 500_000
 _MOST_LINK_BYTES = 4096  # PATH_MAX
+
+# zipfile makes of other kinds as much at once as they hold.
+_OF_ZIPS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _EXTENDED = (
     tarfile.XHDTYPE,
@@ -164,7 +168,7 @@ class _Target:
             while part := content.read(1 << 20):
                 self.n_bytes += len(part)
                 if self.n_bytes > self.most_bytes:
-                    raise self.unsafe(f"it unpacks to more than {self.most_bytes:,} bytes")
+                    raise self.too_large()
                 file.write(part)
         place.chmod(0o755 if executable else 0o644)
 
@@ -192,6 +196,9 @@ class _Target:
         if "\0" in text or not Path(os.path.realpath(path)).is_relative_to(self.into):
             raise self.outside(text)
 
+    def too_large(self) -> Unusable:
+        return self.unsafe(f"it unpacks to more than {self.most_bytes:,} bytes")
+
     def outside(self, member: str) -> Unusable:
         return self.unsafe(f"{member!r} leaves its directory")
 
@@ -208,6 +215,8 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
             place = target.place(member.filename)
             if place is None or member.is_dir():
                 continue
+            if member.compress_type not in _OF_ZIPS:
+                raise target.unsafe(f"{member.filename!r} is compressed as no zip of a server is")
             mode = member.external_attr >> 16
             with opened.open(member) as content:
                 if stat.S_ISLNK(mode):
@@ -241,13 +250,34 @@ class _BoundedHeader(tarfile.TarInfo):
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
-def _opened_tar(stream: IO[bytes]) -> tarfile.TarFile:
-    return tarfile.open(fileobj=stream, mode="r|*", tarinfo=_BoundedHeader)
+class _Bounded:
+    """A stream of which no more may be read than an archive may unpack to, members that are not
+    wanted and headers among it."""
+
+    def __init__(self, stream: IO[bytes], target: _Target) -> None:
+        self._stream = stream
+        self._target = target
+        self._left_bytes = target.most_bytes
+
+    def read(self, n_bytes: int) -> bytes:
+        part = self._stream.read(n_bytes)
+        self._left_bytes -= len(part)
+        if self._left_bytes < 0:
+            raise self._target.too_large()
+        return part
 
 
 def _unpack_tar(archive: Path, target: _Target) -> None:
-    with _tar_stream(archive) as stream, _opened_tar(stream) as opened:
+    with (
+        _tar_stream(archive, target) as stream,
+        tarfile.open(
+            fileobj=stream,  # type: ignore[call-overload]
+            mode="r|",
+            tarinfo=_BoundedHeader,
+        ) as opened,
+    ):
         for member in opened:
+            opened.members.clear()  # it would keep each with its headers
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 raise target.unsafe(f"{member.name!r} is not a file, directory or link")
             place = target.place(member.name)
@@ -265,8 +295,20 @@ def _unpack_tar(archive: Path, target: _Target) -> None:
                 target.write(place, content, bool(member.mode & 0o111))
 
 
+def _decompressed(archive: Path, magic: bytes) -> IO[bytes]:
+    """Return the content of a compressed file. Other than tarfile's own decompressors, these yield
+    no more at once than is asked for."""
+    if magic.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.open(archive))
+    if magic.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.open(archive))
+    if magic.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")):
+        return cast("IO[bytes]", lzma.open(archive))
+    return archive.open("rb")
+
+
 @contextmanager
-def _tar_stream(archive: Path) -> Iterator[IO[bytes]]:
+def _tar_stream(archive: Path, target: _Target) -> Iterator[_Bounded]:
     """The archive as a stream that tarfile can read; other programs undo what it cannot."""
     with archive.open("rb") as file:
         magic = file.read(8)
@@ -276,16 +318,17 @@ def _tar_stream(archive: Path) -> Iterator[IO[bytes]]:
     elif magic.startswith(b"\x28\xb5\x2f\xfd"):
         command = [clients.require("zstd", purpose), "-dcq", str(archive)]
     else:
-        with archive.open("rb") as file:
-            yield file
+        with _decompressed(archive, magic) as file:
+            yield _Bounded(file, target)
         return
     with tempfile.TemporaryFile() as complaints:
         reader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints)
         assert reader.stdout is not None
         try:
-            yield reader.stdout
+            stream = _Bounded(reader.stdout, target)
+            yield stream
             # tarfile stops at the end mark; a reader that cannot write the padding would fail.
-            while reader.stdout.read(1 << 20):
+            while stream.read(1 << 20):
                 pass
         finally:
             reader.stdout.close()

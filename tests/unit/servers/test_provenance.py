@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import struct
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
+from elftools.common.exceptions import ELFError
 
-from millrace.servers import elf, libraries, provenance
+from millrace.errors import LastingProblem
+from millrace.servers import elf, libraries, manifest, provenance
 from millrace.servers.model import Artefact, Provenance
 from tests.unit.servers import small_servers
 
@@ -94,3 +98,53 @@ def test_a_newer_c_library_brings_its_loader(version: str, own: bool, tmp_path: 
     names = {path.name for path in (tmp_path / "lib").iterdir()}
     assert names == ({"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"} if own else set())
     assert laid.loader == ("ld-linux-x86-64.so.2" if own else None)
+
+
+def with_comment(path: Path, content: bytes, *, compressed: bool) -> Path:
+    """Write an ELF file of nothing but a section for what compilers write."""
+    names = b"\0.comment\0.shstrtab\0"
+    body = content
+    if compressed:
+        body = struct.pack("<IIQQ", 1, 0, len(content), 1) + zlib.compress(content)
+    end = 64 + len(body) + len(names)
+    header = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack(
+        "<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, end, 0, 64, 0, 0, 64, 3, 2
+    )
+
+    def section(name: int, kind: int, flags: int, begin: int, size: int) -> bytes:
+        return struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, begin, size, 0, 0, 1, 0)
+
+    sections = (
+        section(0, 0, 0, 0, 0),
+        section(1, 1, 0x800 if compressed else 0, 64, len(body)),
+        section(10, 3, 0, 64 + len(body), len(names)),
+    )
+    path.write_bytes(header + body + names + b"".join(sections))
+    return path
+
+
+def test_what_compilers_wrote_is_short_and_not_compressed(tmp_path: Path) -> None:
+    path = tmp_path / "mysqld"
+    assert elf.read(with_comment(path, b"GCC 12\0GCC 12\0", compressed=False)).comment == (
+        "GCC 12",
+    )
+    with pytest.raises(ELFError, match=r"'\.comment' has 2097152 bytes"):
+        elf.read(with_comment(path, b"a\0" * (1 << 20), compressed=False))
+    with pytest.raises(ELFError, match="compressed bytes"):
+        elf.read(with_comment(path, b"GCC 12\0", compressed=True))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"lib/a\udcff.so": "0" * 64}, {f"lib/{i}.so": "0" * 64 for i in range(20_000)}],
+    ids=["no text", "very many"],
+)
+def test_files_that_could_not_be_recorded_are_refused(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    layout = manifest.Layout("x", "x/bin/mysqld", "x/share")
+    nothing = observed(small_servers.program(tmp_path / "mysqld", "5.7.1"))
+    written = manifest.Manifest("mine", "mysql", "5.7.44", layout, nothing, files)
+    with pytest.raises(LastingProblem, match="names of files that cannot be recorded"):
+        manifest.write(written, tmp_path)
+    assert manifest.read(tmp_path) is None

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import io
+import lzma
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import tracemalloc
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -325,3 +329,76 @@ def test_a_long_name_is_unpacked(tmp_path: Path) -> None:
     archive = make_tar(tmp_path / "a.tar.gz", [(name, tarfile.REGTYPE, "x")])
     unpack(archive, tmp_path / "out")
     assert (tmp_path / "out" / name).read_text() == "x"
+
+
+def far_too_much(name: str, kind: bytes, pack: Callable[[bytes], bytes]) -> bytes:
+    """Return an archive whose one member, or its header, is 200 MiB of nothing: a compressed stream
+    for the header, and as often one for 8 MiB as it takes."""
+    member = tarfile.TarInfo(name)
+    member.type, member.size = kind, 200 << 20
+    return pack(member.tobuf(tarfile.GNU_FORMAT)) + 25 * pack(bytes(8 << 20)) + pack(bytes(10240))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_members_that_are_not_wanted_count_too(
+    tmp_path: Path, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.servers.unpack._ALWAYS_ALLOWED_BYTES", 0)
+    archive = tmp_path / "a"
+    archive.write_bytes(far_too_much("doc/readme", tarfile.REGTYPE, pack))
+    with pytest.raises(Unusable, match=r"it unpacks to more than [\d,]+ bytes"):
+        unpack(archive, tmp_path / "into", keep=lambda path: path.parts[0] == "bin")
+
+
+def test_what_follows_the_end_of_an_archive_counts_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.servers.unpack._ALWAYS_ALLOWED_BYTES", 0)
+    plain = make_tar(tmp_path / "plain", [("a", tarfile.REGTYPE, "x")], "w").read_bytes()
+    squeezed = subprocess.run(
+        ["zstd", "-q"], input=plain + bytes(50 << 20), capture_output=True, check=True
+    )
+    (tmp_path / "a").write_bytes(squeezed.stdout)
+    with pytest.raises(Unusable, match=r"it unpacks to more than [\d,]+ bytes"):
+        unpack(tmp_path / "a", tmp_path / "into")
+
+
+def test_a_decompressor_yields_no_more_at_once_than_is_asked_for(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("doc/readme")
+    member.size = 128 << 20
+    archive = tmp_path / "a"
+    archive.write_bytes(bz2.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(member.size)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unusable, match="it unpacks to more than"):
+            unpack(archive, tmp_path / "into", keep=lambda _: False)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 32 << 20
+
+
+def test_headers_of_many_members_are_not_kept(tmp_path: Path) -> None:
+    members = []
+    for i in range(40):
+        member = tarfile.TarInfo(f"doc/{i}")
+        member.pax_headers = {"comment": "a" * 900_000}
+        members.append(member)
+    with tarfile.open(tmp_path / "a", "w:gz", format=tarfile.PAX_FORMAT) as opened:
+        for member in members:
+            opened.addfile(member)
+    tracemalloc.start()
+    try:
+        unpack(tmp_path / "a", tmp_path / "into")
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 16 << 20
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_that_is_compressed_in_an_unusual_way_is_refused(tmp_path: Path, kind: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a", "w", kind) as opened:
+        opened.writestr("bin/mysqld", "x")
+    with pytest.raises(Unusable, match="'bin/mysqld' is compressed as no zip of a server is"):
+        unpack(tmp_path / "a", tmp_path / "into")
