@@ -49,15 +49,18 @@ class _Threads(_Late):
     threads: list[_ThreadUsage] | None = None
 
 
-class _State(Document):
+class _CountedState(Document):
     class_: Annotated[str, Field(alias="class")]
     count: Positive
     seconds: Count = 0
+    during_sync: Count
+
+
+class _State(_CountedState):
     syscall: str | None
     wchan: str | None
     target: str | None
     stack: str | None = None
-    during_sync: Count
 
 
 class _SampledThread(Document):
@@ -66,7 +69,7 @@ class _SampledThread(Document):
     states: list[_State]
 
 
-class _StatementState(_State):
+class _StatementState(_CountedState):
     statement: str | None
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from millrace.load import wakeup
 from millrace.observe import disk, host, states, threads
+from millrace.store import observations
 from tests.conftest import InstanceOf
 from tests.integration.observe.driven import Observed, loaded, observed
 
@@ -51,6 +52,7 @@ def test_nothing_is_missing_and_all_is_json(seen: Observed) -> None:
     ended = [each for each in seen.document["missing"] if "threads ended" in each["what"]]
     assert seen.document["missing"] == ended
     assert json.loads(json.dumps(seen.document)) == seen.document
+    assert observations.readable(seen.document) == seen.document
     assert seen.transactions > 0
 
 

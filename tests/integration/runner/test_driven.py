@@ -25,6 +25,7 @@ from millrace.runner.work import Work
 from millrace.servers import instances, places, processes, templates
 from millrace.servers.model import AttachedServer, FittedOptions, Option
 from millrace.servers.templates import Template, contents, manifest
+from millrace.store import observations
 from millrace.store.records import AttemptResult
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
@@ -138,6 +139,7 @@ def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf)
     assert seen.outcome == "finished", seen.reason
     told = seen.observations["states"]["statements"]
     assert told["threads"] == 2
+    assert observations.readable(seen.observations) == seen.observations
     assert {state["statement"] for state in told["states"]} >= {"select", "update", "COMMIT"}
     # Threads of a pool serve whoever asks.
     options = (Option("thread_handling", "pool-of-threads", False, "pool"),)
