@@ -17,7 +17,7 @@ from elftools.elf.sections import NoteSection, Section
 from millrace.errors import MillraceError
 
 _SECTION_LIMIT_BYTES = 1 << 30
-_COMMENTS_LIMIT_BYTES = 1 << 20
+_COMMENTS_BYTES = 1 << 16
 # A server of 60 MB takes some 100,000 reads, of its hash tables; one made to harm has no end.
 _MOST_READS = 1_000_000
 _MOST_NEEDED = 1_000
@@ -69,7 +69,7 @@ def read(path: Path) -> Elf:
             comment=_comment(elf),
             sections=frozenset(section.name for section in elf.iter_sections()),
             names=b"".join(
-                _data(section, _SECTION_LIMIT_BYTES)
+                _data(section)
                 for name in (".dynstr", ".strtab")
                 if (section := elf.get_section_by_name(name)) is not None
             ),
@@ -101,13 +101,17 @@ def _damage_as_error() -> Iterator[None]:
         raise ELFError(f"{type(error).__name__}: {error}") from error
 
 
-def _data(section: Section, limit_bytes: int) -> bytes:
-    """Return what a section holds. Raises ELFError for one that is larger than the limit, or
-    compressed, which compilers do to what a debugger reads alone."""
-    if section.compressed or section.data_size > limit_bytes:
+def _data(section: Section, most_bytes: int | None = None) -> bytes:
+    """Return what a section holds, or no more than its first bytes. Raises ELFError for one that
+    would not fit in memory, or is compressed, as nothing is but what a debugger reads."""
+    size = section.data_size if most_bytes is None else min(section.data_size, most_bytes)
+    if section.compressed or size > _SECTION_LIMIT_BYTES:
         kind = "compressed " if section.compressed else ""
         raise ELFError(f"the section {section.name!r} has {section.data_size} {kind}bytes")
-    data: bytes = section.data()
+    if section["sh_type"] == "SHT_NOBITS":
+        return b""
+    section.stream.seek(section["sh_offset"])
+    data: bytes = section.stream.read(size)
     return data
 
 
@@ -140,7 +144,7 @@ def _comment(elf: ELFFile) -> tuple[str, ...]:
     section = elf.get_section_by_name(".comment")
     if section is None:
         return ()
-    content = _data(section, _COMMENTS_LIMIT_BYTES)
+    content = _data(section, _COMMENTS_BYTES)
     texts = (text.decode(errors="replace").strip() for text in content.split(b"\0"))
     each_once = dict.fromkeys(text[:_MOST_COMMENT] for text in texts if text)
     return tuple(itertools.islice(each_once, _MOST_COMMENTS))

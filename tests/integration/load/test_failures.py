@@ -149,6 +149,7 @@ def test_more_connections_than_the_server_takes(instance: Instance) -> None:
     done = run(specification(by_socket(instance), phase))
     assert (done.status, done.error["code"], done.error["phase"]) == (1, 1040, "measure")
     assert "Too many connections" in done.said
+    driving.status(instance)  # it waits until the server has let them all go
     # As many as it takes: the run keeps none for itself while its last phase drives them.
     phase = drive("select", transactions=500, clients=CONNECTIONS)
     assert run(specification(by_socket(instance), phase)).status == 0

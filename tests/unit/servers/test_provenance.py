@@ -128,8 +128,8 @@ def test_what_compilers_wrote_is_short_and_not_compressed(tmp_path: Path) -> Non
     assert elf.read(with_comment(path, b"GCC 12\0GCC 12\0", compressed=False)).comment == (
         "GCC 12",
     )
-    with pytest.raises(ELFError, match=r"'\.comment' has 2097152 bytes"):
-        elf.read(with_comment(path, b"a\0" * (1 << 20), compressed=False))
+    many = b"".join(b"%07d\0" % i for i in range(200_000))
+    assert len(elf.read(with_comment(path, many, compressed=False)).comment) == 50
     with pytest.raises(ELFError, match="compressed bytes"):
         elf.read(with_comment(path, b"GCC 12\0", compressed=True))
 
