@@ -22,10 +22,10 @@ from millrace.experiment.check import MAX_BLOCKS
 from millrace.experiment.model import Experiment
 from millrace.report.formatting import counted
 from millrace.report.history_tables import change_lines
-from millrace.runner.run import utc_now
 from millrace.store.history_records import ChangeRecord
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
+from millrace.utc import utc_now
 
 
 @click.command("confirm")

@@ -15,10 +15,10 @@ from millrace.cli.store_option import store_option
 from millrace.report.formatting import counted
 from millrace.report.history_tables import changes_table, next_step, nothing_moved, too_few
 from millrace.report.terminal_table import show_table
-from millrace.runner.run import utc_now
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import ChangeRecord
 from millrace.store.store import Store
+from millrace.utc import utc_now
 
 
 @click.command("detect")

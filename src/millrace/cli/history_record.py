@@ -16,6 +16,7 @@ from millrace.errors import UserError
 from millrace.report.formatting import counted
 from millrace.store.history_records import HistoryPart, Recorded
 from millrace.store.store import Store
+from millrace.utc import utc_text
 
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S %z")
 
@@ -69,8 +70,7 @@ def command(
 
 
 def _utc(date: datetime) -> str:
-    aware = date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
-    return aware.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_text(date.replace(tzinfo=UTC) if date.tzinfo is None else date)
 
 
 def _tell(run_id: str, part: HistoryPart, recorded: Recorded) -> None:

@@ -12,6 +12,7 @@ from millrace.cli.console import err, plain_table, print_json, print_table
 from millrace.errors import UserError
 from millrace.servers import templates
 from millrace.servers.templates import Kept
+from millrace.utc import utc_text
 
 
 @click.group("templates")
@@ -99,4 +100,4 @@ def _plain(data: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _instant(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_text(datetime.fromtimestamp(seconds, UTC))

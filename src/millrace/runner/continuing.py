@@ -22,13 +22,13 @@ from millrace.runner.run import (
     experiment_spec,
     new_run_record,
     stored_trial_id,
-    utc_now,
 )
 from millrace.servers import install
 from millrace.servers.model import InstalledServer, as_data
 from millrace.store.records import CONFIRMS, HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.same_host import changes
 from millrace.store.store import Store
+from millrace.utc import utc_now
 
 _SEEDS = 1 << 31
 

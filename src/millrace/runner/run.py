@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from millrace.errors import HostProblem, MillraceError
@@ -48,6 +47,7 @@ from millrace.store.records import (
     TrialRecord,
 )
 from millrace.store.store import Store
+from millrace.utc import utc_now
 
 _KEEP_TRIES = 10
 _KEEP_PAUSE_S = 3.0
@@ -133,11 +133,6 @@ def design_of(experiment: Experiment) -> Design:
     """How many blocks a run of the experiment is to have."""
     kind: Literal["fixed", "sequential"] = "sequential" if experiment.sequential else "fixed"
     return Design(kind, experiment.blocks, experiment.max_time_s, experiment.side_by_side)
-
-
-def utc_now() -> str:
-    """This instant, UTC, ISO 8601 with seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def begin(

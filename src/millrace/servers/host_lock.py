@@ -10,11 +10,11 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 from millrace import safe_json
 from millrace.errors import HostProblem, UserError
+from millrace.utc import utc_now
 
 # Not the user's own temporary directory: all users of the host have to meet at the same file.
 HOST_LOCK = Path("/tmp/millrace-host.lock")  # noqa: S108 - opened without following links
@@ -110,7 +110,7 @@ def _tell(descriptor: int, purpose: str) -> None:
         "pid": os.getpid(),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
         "purpose": purpose[:200],
-        "since_utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "since_utc": utc_now(),
     }
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(holder).encode(), 0)

@@ -38,7 +38,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from millrace import paths, safe_json, whole_file
@@ -49,6 +48,7 @@ from millrace.servers.host_lock import host_lock
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
 from millrace.shared_directories import is_own, refuse_shared
+from millrace.utc import utc_now
 
 __all__ = [
     "ENVIRONMENT_VARIABLE",
@@ -162,7 +162,7 @@ def open_account(
         server=server,
         role=role,
         command=" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        created_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created_utc=utc_now(),
         boot_id=boot_id(),
         pid_namespace=pid_namespace(),
         owner=owner,

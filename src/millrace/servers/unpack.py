@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, NoReturn, cast
+from typing import IO, NoReturn, Protocol, cast
 
 from millrace.errors import LastingProblem
 from millrace.servers.sources import clients
@@ -79,6 +79,10 @@ _DAMAGED_NAMES = frozenset(
 
 class Unusable(LastingProblem):
     """An archive that is damaged, not safe to unpack, or of no kind that is known."""
+
+
+class _Readable(Protocol):
+    def read(self, n_bytes: int, /) -> bytes: ...
 
 
 def everything(path: PurePosixPath) -> bool:
@@ -142,11 +146,17 @@ class _Target:
     hard_links: list[tuple[Path, Path]] = field(default_factory=list)
     n_bytes: int = 0
     n_members: int = 0
+    most_bytes: int = field(init=False)
 
-    @property
-    def most_bytes(self) -> int:
-        """The bytes that all files together may have."""
-        return _ALWAYS_ALLOWED_BYTES + _MOST_TIMES_ITS_SIZE * self.archive.stat().st_size
+    def __post_init__(self) -> None:
+        size_bytes = self.archive.stat().st_size
+        self.most_bytes = _ALWAYS_ALLOWED_BYTES + _MOST_TIMES_ITS_SIZE * size_bytes
+
+    def count(self, n_bytes: int) -> None:
+        """Add to what was unpacked; raise Unusable where that is more than an archive may hold."""
+        self.n_bytes += n_bytes
+        if self.n_bytes > self.most_bytes:
+            raise self.unsafe(f"it unpacks to more than {self.most_bytes:,} bytes")
 
     def place(self, member: str) -> Path | None:
         """Where a member goes; None when it is not wanted."""
@@ -161,14 +171,11 @@ class _Target:
         below = PurePosixPath(*path.parts[len(self.root.parts) :])
         return self.into / below if self.keep(below) else None
 
-    def write(self, place: Path, content: IO[bytes], executable: bool) -> None:
+    def write(self, place: Path, content: _Readable, executable: bool) -> None:
         place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         place.unlink(missing_ok=True)
         with place.open("xb") as file:
             while part := content.read(1 << 20):
-                self.n_bytes += len(part)
-                if self.n_bytes > self.most_bytes:
-                    raise self.too_large()
                 file.write(part)
         place.chmod(0o755 if executable else 0o644)
 
@@ -196,9 +203,6 @@ class _Target:
         if "\0" in text or not Path(os.path.realpath(path)).is_relative_to(self.into):
             raise self.outside(text)
 
-    def too_large(self) -> Unusable:
-        return self.unsafe(f"it unpacks to more than {self.most_bytes:,} bytes")
-
     def outside(self, member: str) -> Unusable:
         return self.unsafe(f"{member!r} leaves its directory")
 
@@ -225,7 +229,7 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
                         raise target.unsafe(f"the link {member.filename!r} is too long")
                     target.links.append((place, text.decode()))
                 else:
-                    target.write(place, content, bool(mode & 0o111))
+                    target.write(place, _Bounded(content, target), bool(mode & 0o111))
 
 
 class _BoundedHeader(tarfile.TarInfo):
@@ -251,19 +255,16 @@ class _BoundedHeader(tarfile.TarInfo):
 
 
 class _Bounded:
-    """A stream of which no more may be read than an archive may unpack to, members that are not
-    wanted and headers among it."""
+    """A stream of which no more may be read than an archive may unpack to: of a tar archive all,
+    with members that are not wanted and headers; of a zip archive the members that are written."""
 
     def __init__(self, stream: IO[bytes], target: _Target) -> None:
         self._stream = stream
         self._target = target
-        self._left_bytes = target.most_bytes
 
     def read(self, n_bytes: int) -> bytes:
         part = self._stream.read(n_bytes)
-        self._left_bytes -= len(part)
-        if self._left_bytes < 0:
-            raise self._target.too_large()
+        self._target.count(len(part))
         return part
 
 

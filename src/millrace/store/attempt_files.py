@@ -20,7 +20,6 @@ OF_A_FILE = safe_json.Limits(
     text_chars=8 << 20,
     largest=2**64 - 1,  # counters of servers
 )
-OF_A_LINE = safe_json.Limits(largest=2**64 - 1)
 
 
 def contents(

@@ -264,13 +264,8 @@ def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:
     return part
 
 
-def _check_histograms(content: bytes) -> None:
-    safe_json.parse(content, OF_A_FILE)
-    histograms.check(content)
-
-
 _CHECKS: Mapping[str, Callable[[bytes], None]] = {
-    histograms.KIND: _check_histograms,
+    histograms.KIND: histograms.check,
     observations.KIND: observations.check,
     series.KIND: series.check,
 }

@@ -11,9 +11,10 @@ from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
+from millrace import safe_json
 from millrace.store import checked
 from millrace.store.artefacts import Artefacts
-from millrace.store.attempt_files import contents
+from millrace.store.attempt_files import OF_A_FILE, contents
 from millrace.store.checked import NotARecord
 from millrace.store.records import AttemptResult, HistogramRecord, StoredAttempt, StoredRun
 
@@ -40,7 +41,9 @@ def parse(content: bytes) -> tuple[HistogramRecord, ...]:
 
 
 def check(content: bytes) -> None:
-    """Raise NotARecord for a file's bytes with records of wrong types or counts below 0."""
+    """Raise ValueError for a file's bytes that exceed its limits, or hold records of wrong types or
+    counts below 0."""
+    safe_json.parse(content, OF_A_FILE)
     for each in checked.from_json(tuple[HistogramRecord, ...], content):
         if each.count < 0 or not 0 <= each.sum_s <= _LONGEST_S:
             raise NotARecord(f"{each.name} has a count of {each.count} and {each.sum_s} s")

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import ColumnElement, Connection, exists, insert, or_, select
 
 from millrace.errors import UserError
 from millrace.store import bundle, rows, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_part
 from millrace.store.records import StoredRun
+from millrace.utc import utc_now
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 
@@ -57,6 +57,14 @@ def referred(connection: Connection, names: Collection[str]) -> set[str]:
     """Return those of the artefacts ``names`` that a run refers to."""
     kept = schema.attempt_artefacts.c.sha256
     return {name for name in connection.scalars(select(kept).distinct()) if name in names}
+
+
+def is_trusted_for(run_id: str) -> ColumnElement[bool]:
+    """Return the condition of runs that say something about this one: of a run that was measured
+    here, or is to be, only those that were measured here too."""
+    of_run = schema.runs.alias()
+    is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
+    return or_(schema.runs.c.imported_utc.is_(None), is_imported)
 
 
 def _add(
@@ -99,8 +107,8 @@ def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
 
 def _insert(connection: Connection, stored: StoredRun) -> None:
     run_id = stored.run.id
-    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    connection.execute(insert(schema.runs).values(**rows.run_row(stored.run), imported_utc=now))
+    imported = {**rows.run_row(stored.run), "imported_utc": utc_now()}
+    connection.execute(insert(schema.runs).values(**imported))
     rows.insert_missing(
         connection, schema.treatments, [rows.treatment_row(run_id, t) for t in stored.treatments]
     )

@@ -9,12 +9,13 @@ from typing import Any
 
 from millrace import safe_json
 from millrace.store.artefacts import Artefacts
-from millrace.store.attempt_files import OF_A_LINE, contents
+from millrace.store.attempt_files import contents
 from millrace.store.observed_documents import check_event
 from millrace.store.records import StoredAttempt, StoredRun
 
 KIND = "series"
 _MOST_LINES = 1_000_000
+_OF_A_LINE = safe_json.Limits(largest=2**64 - 1)  # counters of servers
 
 
 def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
@@ -32,7 +33,7 @@ def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
     lines = content.splitlines()
     if len(lines) > _MOST_LINES:
         raise ValueError(f"more than {_MOST_LINES:,} lines")
-    return (safe_json.parse_object(line, OF_A_LINE) for line in lines)
+    return (safe_json.parse_object(line, _OF_A_LINE) for line in lines)
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:

@@ -19,19 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    bindparam,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
 
 from millrace import whole_file
 from millrace.errors import HostProblem, UserError
@@ -324,7 +312,7 @@ class Store:
         was measured here, only those measured here too."""
         runs = schema.runs
         query = select(runs).where(
-            runs.c.spec[TESTED, "run"].as_string() == run_id, _as_trusted_as(run_id)
+            runs.c.spec[TESTED, "run"].as_string() == run_id, importing.is_trusted_for(run_id)
         )
         with self._reading() as connection:
             found = connection.execute(query.order_by(*_newest_first()))
@@ -336,7 +324,7 @@ class Store:
         runs = schema.runs
         digest = runs.c.spec[CALIBRATES, "digest"].as_string()
         query = select(runs).where(
-            runs.c.host_id == run.host.id, digest.is_not(None), _as_trusted_as(run.id)
+            runs.c.host_id == run.host.id, digest.is_not(None), importing.is_trusted_for(run.id)
         )
         with self._reading() as connection:
             found = connection.execute(query.order_by(*_newest_first()))
@@ -464,14 +452,6 @@ class Store:
     def _writing(self) -> Iterator[Connection]:
         with database.told(self.path), database.writing(self._engine) as connection:
             yield connection
-
-
-def _as_trusted_as(run_id: str) -> ColumnElement[bool]:
-    """Return the condition for runs whose word may be taken for this one: an imported run proves
-    nothing about one that was measured here."""
-    of_run = schema.runs.alias()
-    is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
-    return or_(schema.runs.c.imported_utc.is_(None), is_imported)
 
 
 def _newest_first() -> tuple[Any, Any]:

@@ -27,6 +27,7 @@ from millrace.servers import processes
 from millrace.servers.model import FittedOptions, Option
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
+from millrace.utc import utc_now
 from tests.conftest import ServerOf
 from tests.integration.runner.command import Place
 from tests.unit.workloads.small import driving
@@ -255,11 +256,11 @@ def calibrated(place: Place, file: Path) -> None:
                 attempt = store.claim(
                     runner.stored_trial_id(run, trial),
                     ownership.this_process(host.id),
-                    runner.utc_now(),
+                    utc_now(),
                     is_alive=ownership.is_alive,
                 )
                 assert attempt is not None
-                store.finish(attempt, made_up(1000.0 + trial.position % 3), runner.utc_now())
+                store.finish(attempt, made_up(1000.0 + trial.position % 3), utc_now())
 
 
 def made_up(transactions: float) -> AttemptResult:

@@ -9,20 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from millrace.cli.main import cli, main
-from millrace.errors import MillraceError
-
-
-def call(*arguments: str | Path) -> int:
-    """Call the command and return its exit status; an error that is none of ours fails the test."""
-    done = CliRunner().invoke(cli, list(map(str, arguments)))
-    if isinstance(done.exception, MillraceError):
-        return done.exception.exit_status
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code
+from millrace.cli.main import main
 
 
 @dataclass(frozen=True)
@@ -48,3 +36,9 @@ def millrace(*arguments: str | Path, answer: str = "") -> Done:
     finally:
         os.umask(umask)
     return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def call(*arguments: str | Path) -> int:
+    """Run the command line and return its exit status; an error that is none of ours fails the
+    test."""
+    return millrace(*arguments).returncode

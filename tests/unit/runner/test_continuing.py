@@ -13,7 +13,7 @@ from millrace.experiment.check import Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.runner.continuing import Chosen, choose
-from millrace.runner.run import begin, stored_trial_id, utc_now
+from millrace.runner.run import begin, stored_trial_id
 from millrace.servers import added, configurations, install
 from millrace.servers.model import InstalledServer, as_data
 from millrace.store.records import (
@@ -25,6 +25,7 @@ from millrace.store.records import (
     ServerRecord,
 )
 from millrace.store.store import Store
+from millrace.utc import utc_now
 from tests.unit.servers import small_servers
 
 FILE = """

@@ -76,22 +76,20 @@ fn in_a_closed_loop_clients_are_throughput_times_latency_and_gap() {
             end: End::Time(Duration::from_secs(2)),
             ..settings(clients, threads)
         };
-        // A request under way at an end of the measured part counts whole or not at all, which is
-        // much where the host stops a thread just then: it does not do so every time.
-        let concurrency = || {
+        // A request under way at either end of the measured part counts whole or not at all: each
+        // client is off by two of the longest at most. A gap there does the same, which is much
+        // where the host stops a thread just then, but that does not happen every time.
+        let mut ratios = Vec::new();
+        let is_right = (0..5).any(|_| {
             let driven = drive(&warm, &server).unwrap();
             let record = &driven.statements[0];
             let gaps_s = record.count as f64 * driven.mean_gap_s.unwrap();
-            (record.service.sum_s() + gaps_s) / driven.duration_s
-        };
-        let mut found = Vec::new();
-        while !found
-            .last()
-            .is_some_and(|each| (0.99..1.01).contains(&(each / f64::from(clients))))
-        {
-            found.push(concurrency());
-            assert!(found.len() <= 5, "{clients} clients: {found:?}");
-        }
+            let concurrency = (record.service.sum_s() + gaps_s) / driven.duration_s;
+            let ratio = concurrency / f64::from(clients);
+            ratios.push(ratio);
+            (ratio - 1.0).abs() < 0.01 + 2.0 * record.service.max_s().unwrap() / driven.duration_s
+        });
+        assert!(is_right, "{clients} clients: {ratios:?}");
     }
 }
 

@@ -19,7 +19,6 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +37,7 @@ from millrace.servers.templates.copying import Owner, copy_tree
 from millrace.servers.templates.key import TemplateKey, leads_away
 from millrace.servers.templates.manifest import Template
 from millrace.servers.templates.tables import KeptTable, record_tables
+from millrace.utc import utc_now
 
 if TYPE_CHECKING:
     from millrace.servers.instances import Instance
@@ -218,7 +218,7 @@ def _make(
             password=instance.password,
             facts=facts,
             made_s=made_s,
-            made_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            made_utc=utc_now(),
             bytes=apparent,
             allocated_bytes=allocated,
             files=files,

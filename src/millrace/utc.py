@@ -1,0 +1,15 @@
+"""Instants as records and documents have them: UTC, ISO 8601, with seconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> str:
+    """Return this instant."""
+    return utc_text(datetime.now(UTC))
+
+
+def utc_text(instant: datetime) -> str:
+    """Return an instant, which has a time zone, as text."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
