@@ -5,7 +5,13 @@
 # What crashes a target is written beside it (crash-*), and ends the run with exit status 1.
 set -eu
 cd "$(dirname "$0")"
-seconds=$1
+seconds=${1:-}
+case $seconds in
+"" | 0* | *[!0-9]*)
+    echo "fuzz: '$seconds' is no number of seconds; expected a whole one, such as FUZZ_SECONDS=30" >&2
+    exit 2
+    ;;
+esac
 shift
 [ $# -gt 0 ] || set -- answer binary_rows greeting prepared session
 command -v c++ >/dev/null || { echo "libFuzzer needs a C++ compiler: apt install g++" >&2; exit 2; }
