@@ -5,9 +5,10 @@
     │   ├── InvalidInput     2: several mistakes of one file, reported together
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
-    ├── HostProblem          3: this machine cannot do it now (disk full, no network)
-    │   └── LastingProblem   3: nor can it later (no such file, a program that cannot run here)
-    │       └── NotServed    3: the source answers, and does not have it (any more)
+    ├── HostProblem          4: this machine cannot do it now (disk full, no network)
+    │   └── LastingProblem   4: nor can it later (no such file, a program that cannot run here)
+    │       └── NotServed    4: the source answers, and does not have it (any more)
+    ├── GateFailed           10 or 11: a verdict that --fail-on names
     └── Interrupted          130: Ctrl-C or SIGTERM
 
 Only these are shown without a traceback; anything else is a defect of millrace.
@@ -110,7 +111,9 @@ class TrialFailed(MillraceError):
 
 class HostProblem(MillraceError):
     """This host cannot do what was asked now: no space, no network, no such program. It may pass,
-    or somebody may mend it, so that the same can be tried again."""
+    or somebody may mend it, so that the same can be tried again. Exit status 4."""
+
+    exit_status = 4
 
 
 class LastingProblem(HostProblem):
@@ -120,6 +123,15 @@ class LastingProblem(HostProblem):
 
 class NotServed(LastingProblem):
     """The source of a server answers, and does not have this build (any more)."""
+
+
+class GateFailed(MillraceError):
+    """A verdict that the user asked to fail on (``--fail-on``). ``exit_status`` is 10 where there
+    is a regression, 11 where there is only an inconclusive verdict."""
+
+    def __init__(self, message: str, *, exit_status: int, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.exit_status = exit_status
 
 
 class Interrupted(MillraceError):

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.judged_points import judge_history
+from millrace.analysis import gate
+from millrace.analysis.gate import Gated
+from millrace.analysis.judged_points import JudgedSeries, judge_history
 from millrace.analysis.metrics import Direction
 from millrace.cli.console import out, print_json
+from millrace.cli.fail_on import check
 from millrace.cli.judge_options import judged_text, judging_options
 from millrace.foreign import histories
 from millrace.foreign.histories import Series
@@ -38,6 +41,7 @@ def command(
     alpha: float,
     direction: Direction | None,
     sensitivity: Sensitivity,
+    fail_on: tuple[Gated, ...],
 ) -> None:
     """Find where the level of a series moved.
 
@@ -62,10 +66,15 @@ def command(
     if as_json:
         origins = [(better.basis, better.unit) for better in betters]
         print_json(judged_points.as_json(judged, origins, margin=margin, alpha=alpha))
-        return
+    else:
+        _show(judged, _better_text(series, betters), margin=margin, alpha=alpha)
+    check(gate.of_series(judged), fail_on)
+
+
+def _show(judged: Sequence[JudgedSeries], better: str, *, margin: float, alpha: float) -> None:
     points = counted(sum(each.n_points for each in judged), "point")
-    what = f"{points} in {counted(len(series), 'series', 'series')}"
-    out.print(judged_text(what, _better_text(series, betters), margin), markup=False)
+    what = f"{points} in {counted(len(judged), 'series', 'series')}"
+    out.print(judged_text(what, better, margin), markup=False)
     out.print()
     found = [point for each in judged for point in each.points]
     if found:

@@ -1,4 +1,4 @@
-"""What the commands of ``millrace judge`` are asked with."""
+"""The options that the commands of ``millrace judge`` share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from millrace.analysis.verdict import margin_text
+from millrace.cli.fail_on import fail_on_option
 from millrace.cli.number_options import Finite, Percent
 
 
 def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--json``, ``--margin``, ``--alpha`` and ``--direction``; the margin comes as a
-    fraction."""
+    """Add FILE, ``--json``, ``--margin``, ``--alpha``, ``--direction`` and ``--fail-on``; the
+    margin comes as a fraction."""
 
     @click.argument("file", type=click.Path(path_type=Path))
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -40,6 +41,7 @@ def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["higher", "lower"]),
         help="Which values are better; else the file's columns direction or unit say so.",
     )
+    @fail_on_option
     @functools.wraps(command)
     def with_fraction(*, margin: float, **others: Any) -> Any:
         return command(margin=margin / 100, **others)

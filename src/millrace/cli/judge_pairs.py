@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.text import Text
 
+from millrace.analysis import gate
+from millrace.analysis.gate import Gated
 from millrace.analysis.metrics import Direction
-from millrace.analysis.pairs import judge_pairs
+from millrace.analysis.pairs import PairComparison, judge_pairs
 from millrace.cli.console import out, print_json
+from millrace.cli.fail_on import check
 from millrace.cli.judge_options import judged_text, judging_options
 from millrace.foreign import pairs
 from millrace.report import judged_pairs
@@ -28,6 +32,7 @@ def command(
     alpha: float,
     direction: Direction | None,
     base: str | None,
+    fail_on: tuple[Gated, ...],
 ) -> None:
     """Compare treatments that took turns in blocks.
 
@@ -50,8 +55,15 @@ def command(
             alpha=alpha,
         )
         print_json(document)
-        return
-    out.print(judged_text(f"base {chosen}", str(better), margin), markup=False)
+    else:
+        _show(found, chosen, str(better), margin=margin, alpha=alpha)
+    check(gate.of_pairs(found, alpha), fail_on)
+
+
+def _show(
+    found: Sequence[PairComparison], base: str, better: str, *, margin: float, alpha: float
+) -> None:
+    out.print(judged_text(f"base {base}", better, margin), markup=False)
     out.print()
     show_table(judged_pairs.table(found, alpha), out)
     out.print()

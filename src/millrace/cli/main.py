@@ -46,7 +46,8 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit 0 done, 2 mistake of the user, 3 failed trial, 130 interrupted."""
+    """Run the command line and exit: 0 done, 2 mistake of the user, 3 failed trial, 4 the host
+    could not, 10 or 11 by ``--fail-on``, 130 interrupted."""
     _keep_files_from_others()
     sys.exit(_exit_status())
 

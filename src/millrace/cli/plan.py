@@ -37,7 +37,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     """Print the trials of FILE in their order, and an estimate of time and disk.
 
     Nothing is started. Times are those of earlier trials in the store, where there are any. Exit
-    status 3 when the disk cannot hold the experiment.
+    status 4 when the disk cannot hold the experiment.
     """
     experiment = choice.read()
     seed = secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import click
 
+from millrace.analysis import gate
 from millrace.analysis.bisected import bisection, bisects
+from millrace.analysis.gate import Gated
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.cli import searched
 from millrace.cli.console import echo, err, out
 from millrace.cli.explaining import explanations_of_report, tests_of
+from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.number_options import Percent
 from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
+from millrace.errors import UserError
 from millrace.report import html, terminal
 from millrace.report.kinds import REPORTS
 from millrace.report.render import FORMATS, render
@@ -45,6 +49,7 @@ from millrace.store.store import Store
     help="The smallest difference that matters; the experiment's own unless given.",
 )
 @click.option("--base", metavar="LEVEL", help="Compare with this level instead.")
+@fail_on_option
 def command(
     *,
     run: str,
@@ -53,6 +58,7 @@ def command(
     output: Path | None,
     margin: float | None,
     base: str | None,
+    fail_on: tuple[Gated, ...],
 ) -> None:
     """Show what RUN (an id, its beginning, or `latest`) found.
 
@@ -64,6 +70,11 @@ def command(
         # Verdicts look at observed plans, and are the same in every format.
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
         if bisects(stored.run) is not None:
+            if fail_on:
+                raise UserError(
+                    f"run {stored.run.id} is a bisection, which has no verdicts",
+                    remedy="leave out --fail-on",
+                )
             page = opened.report_path(stored.run.id)
             searched.report(bisection(stored), output_format, output, page)
             return
@@ -81,6 +92,7 @@ def command(
         out.print(str(html.write(analysis, path, explanations)), markup=False)
     else:
         _show(analysis, output_format)
+    check(gate.of_run(analysis), fail_on)
 
 
 def _show(analysis: RunAnalysis, output_format: str) -> None:

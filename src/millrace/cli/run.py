@@ -7,11 +7,14 @@ from pathlib import Path
 
 import click
 
+from millrace.analysis import gate
+from millrace.analysis.gate import Gated
 from millrace.analysis.judge import judge
 from millrace.cli import carrying_out
 from millrace.cli.console import out
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.explaining import explanations_of_report, tests_of
+from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.plan import say_nothing_compared
 from millrace.cli.quiet_host import quiet_host
 from millrace.cli.quoting import with_calibration
@@ -28,12 +31,20 @@ from millrace.store.store import Store
 @store_option
 @click.option("--new", "fresh", is_flag=True, help="Start a new run, even if one can be continued.")
 @click.option("--retry-failed", is_flag=True, help="Try the trials again that failed.")
-def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bool) -> None:
+@fail_on_option
+def command(
+    choice: ExperimentChoice,
+    store: Path,
+    fresh: bool,
+    retry_failed: bool,
+    fail_on: tuple[Gated, ...],
+) -> None:
     """Carry out the experiment in FILE, or continue it where it was stopped.
 
     Installs the servers it needs and goes on block by block until each comparison is decided or
     the limit is reached (with --blocks, for exactly so many blocks), prints the verdicts and writes
-    an HTML report beside the store. Exit status 3 when a trial failed.
+    an HTML report beside the store. Exit status 3 when a trial failed, 4 when this host could not
+    go on: the same command resumes.
     """
     experiment = choice.read()
     say_nothing_compared(experiment)
@@ -42,10 +53,12 @@ def command(choice: ExperimentChoice, store: Path, fresh: bool, retry_failed: bo
         opened = stack.enter_context(Store.open(store))
         chosen = carrying_out.choose(opened, experiment, fresh=fresh)
         carrying_out.carry_out(stack, opened, chosen, retry_failed=retry_failed)
-        _report(opened, chosen.run, experiment)
+        _report(opened, chosen.run, experiment, fail_on)
 
 
-def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:
+def _report(
+    store: Store, run: RunRecord, experiment: Experiment, fail_on: tuple[Gated, ...]
+) -> None:
     base = str(experiment.compare.base)
     stored = store.load_run(run.id, observations_too=True)
     analysis = with_calibration(store, judge(stored, margin=experiment.margin, base=base))
@@ -58,3 +71,4 @@ def _report(store: Store, run: RunRecord, experiment: Experiment) -> None:
             f"{len(analysis.failures)} of {len(analysis.trials)} trials failed",
             remedy=f"`millrace results show {run.id}` has each reason and the server's log",
         )
+    check(gate.of_run(analysis), fail_on)

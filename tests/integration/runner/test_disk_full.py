@@ -93,7 +93,7 @@ def test_a_full_disk_ends_a_search_and_counts_against_no_server(
         time.sleep(0.3)
         fill(filler)
         output, _ = process.communicate(timeout=240)
-    assert process.returncode == 3, output
+    assert process.returncode == 4, output
     assert "could not be measured: failed at" in output
     assert "the same command continues" in output
     filler.unlink()
@@ -113,7 +113,7 @@ def test_a_disk_that_cannot_hold_the_data_is_refused_before(
     file = experiment(tmp_path, rows=50_000_000)
     for command in ("plan", "run"):
         refused = place.millrace(command, file)
-        assert refused.returncode == 3, refused.stderr
+        assert refused.returncode == 4, refused.stderr
         assert "cannot hold" in refused.stderr
         assert "MILLRACE_WORK" in refused.stderr
     assert not place.store.exists() or place.millrace("results", "list").returncode == 0

@@ -138,7 +138,7 @@ def test_an_installation_that_was_killed_can_be_repeated(environment: dict[str, 
     assert {path.name for path in servers.iterdir()} == {NAME, f".{NAME}.lock"}
 
 
-def test_a_mistake_ends_with_2_and_a_missing_client_with_3(
+def test_a_mistake_ends_with_2_and_a_missing_client_with_4(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     wrong = millrace(environment, "servers", "install", "mysql-5.6.25")
@@ -146,7 +146,7 @@ def test_a_mistake_ends_with_2_and_a_missing_client_with_3(
     assert wrong.returncode == 2
     bare = millrace({**environment, "PATH": str(tmp_path)}, "servers", "install", NAME)
     assert "npm is needed" in bare.communicate(timeout=LIMIT_S)[1]
-    assert bare.returncode == 3
+    assert bare.returncode == 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -62,11 +62,11 @@ def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Pa
         assert message in done.stderr
 
 
-def test_what_no_disk_can_hold_is_refused_with_exit_status_3(tmp_path: Path) -> None:
+def test_what_no_disk_can_hold_is_refused_with_exit_status_4(tmp_path: Path) -> None:
     path = tmp_path / "huge.toml"
     path.write_text(SMALL.replace("rows = 1000", "rows = 1_000_000_000_000"), "utf-8")
     done = millrace("plan", path)
-    assert done.returncode == 3
+    assert done.returncode == 4
     assert "cannot hold this experiment" in done.stderr
     assert "150 TB" in done.stderr
 

@@ -1,0 +1,56 @@
+"""The option ``--fail-on``, which makes an exit status of a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from millrace.analysis.gate import EXIT_STATUS, Gated, GatedVerdict, failing
+from millrace.errors import GateFailed
+
+_MOST_NAMED = 5
+
+
+class _Verdicts(click.ParamType[tuple[Gated, ...]]):
+    """Verdicts to fail on, separated by commas."""
+
+    name = "verdicts"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Gated, ...]:
+        if isinstance(value, tuple):
+            return value
+        known: dict[str, Gated] = {kind: kind for kind in EXIT_STATUS}
+        names = [name.strip() for name in str(value).split(",")]
+        for name in names:
+            if name not in known:
+                self.fail(f"{name!r} is not one of {', '.join(known)}.", param, ctx)
+        return tuple(known[name] for name in names)
+
+
+fail_on_option = click.option(
+    "--fail-on",
+    type=_Verdicts(),
+    default=(),
+    metavar="VERDICTS",
+    help="Exit with 10 on a regression (`regression`), with 11 also where there is no verdict "
+    "(`regression,inconclusive`).",
+)
+
+
+def check(verdicts: Iterable[GatedVerdict], fail_on: tuple[Gated, ...]) -> None:
+    """Raise GateFailed where a verdict is one that the user asked to fail on."""
+    failed = failing(verdicts, fail_on)
+    if not failed:
+        return
+    kind = failed[0].kind
+    subjects = [each.subject for each in failed if each.subject]
+    text = f"--fail-on {kind}: {len(failed)} {kind}{'s' if kind == 'regression' else ''}"
+    if subjects:
+        more = len(subjects) - _MOST_NAMED
+        text += f": {', '.join(subjects[:_MOST_NAMED])}"
+        text += f" and {more} more" if more > 0 else ""
+    raise GateFailed(text, exit_status=EXIT_STATUS[kind])
