@@ -126,6 +126,16 @@ def test_words_of_several_lines_are_shown_on_one() -> None:
         AttachedInstance(AttachedServer("theirs", "mysql", server.address)).version()
 
 
+def test_an_error_without_end_is_cut() -> None:
+    with (
+        serving(says(b"\xff\x51\x04#HY000" + b"no" * 1_000_000)) as server,
+        pytest.raises(TrialFailed) as failed,
+    ):
+        AttachedInstance(AttachedServer("theirs", "mysql", server.address)).version()
+    assert len(str(failed.value)) < 3000
+    assert "(error 1105)" in str(failed.value)
+
+
 def test_results_that_nobody_asked_for_end_the_session() -> None:
     more_follows = b"\x00\x00\x00\x0a\x00\x00\x00"
     with serving(says(more_follows)) as server:

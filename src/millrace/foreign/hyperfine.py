@@ -8,6 +8,7 @@ mean, version 2 the measurements that it is of.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -47,9 +48,9 @@ def _means(path: Path) -> list[tuple[str, float]]:
     if not isinstance(results, list) or not results:
         raise UserError(f"{path} has no results of hyperfine", remedy=_REMEDY)
     means = [_mean(f"{path}, results[{number}]", result) for number, result in enumerate(results)]
-    names = [name for name, _ in means]
-    for name in names:
-        if names.count(name) > 1:
+    counts = Counter(name for name, _ in means)
+    for name, count in counts.items():
+        if count > 1:
             raise UserError(
                 f"{path} has the command {name!r} twice",
                 remedy="tell them apart with `hyperfine --command-name`",
@@ -66,12 +67,17 @@ def _mean(where: str, result: Any) -> tuple[str, float]:
         times = [_entry(_entry(each, "time_wall_clock"), "value") for each in measured]
     else:
         times = [_entry(result, "mean")]
-    if not all(isinstance(s, int | float) and math.isfinite(s) for s in times):
+    if not all(_is_time(s) for s in times):
         raise UserError(f"{where} ({name}) has no times", remedy=_REMEDY)
     mean_s = fmean(times)
     if mean_s <= 0:
         raise UserError(f"{where} ({name}): a time of {mean_s:g} s has no ratio", remedy=_REMEDY)
     return name, mean_s
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 def _entry(value: Any, key: str) -> Any:

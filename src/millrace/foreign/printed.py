@@ -30,8 +30,8 @@ _RATES: dict[Program, tuple[re.Pattern[str], ...]] = {
         re.compile(rf"^tps = {_NUMBER} ?\(including reconnection times\)", re.MULTILINE),
     ),
     "sysbench": (
-        re.compile(rf"^\s*transactions:\s+\d+\s+\({_NUMBER} per sec\.\)", re.MULTILINE),
-        re.compile(rf"^\s*events per second:\s+{_NUMBER}", re.MULTILINE),
+        re.compile(rf"^[ \t]*transactions:\s+\d+\s+\({_NUMBER} per sec\.\)", re.MULTILINE),
+        re.compile(rf"^[ \t]*events per second:\s+{_NUMBER}", re.MULTILINE),
     ),
 }
 _NAME = re.compile(r"(?P<treatment>.+)[-_.](?P<block>[0-9]+)")

@@ -11,6 +11,7 @@ from pathlib import Path
 from millrace.csv_cells import plain
 from millrace.errors import InvalidInput, Mistake, UserError
 
+LARGEST_BYTES = 64 << 20
 MOST_MISTAKES = 10  # told of a file; what follows is mostly more of the same
 
 
@@ -118,7 +119,14 @@ class Sheet:
 def read_text(path: Path) -> str:
     """The text of a file that a user named; UserError says why it cannot be had."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            raise UserError(
+                f"{path} is larger than {LARGEST_BYTES:,} bytes",
+                remedy="give one value a trial, such as its mean or a percentile",
+            )
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise UserError(f"there is no file {path}", remedy="check its name and place") from None
     except IsADirectoryError:

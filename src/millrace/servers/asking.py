@@ -31,6 +31,7 @@ MOST_ANSWER_BYTES = 64 << 20
 MOST_ANSWER_MEMORY_BYTES = 256 << 20  # a row of a few bytes takes twenty times as many in memory
 _LARGEST_COUNT = 2**64 - 1
 _COUNT = re.compile(r"[0-9]{1,20}")
+_LONGEST_WORDS = 2000  # of an error that a server sends, in characters
 _MOST_COLUMNS = 4096  # of a server's tables and results
 
 # Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
@@ -317,22 +318,25 @@ def oddities_as_errors() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "LOAD_LOCAL" not in str(error):
-            raise
         raise pymysql.ProgrammingError(
             "the server asked for a file of this host, and did not get it"
+            if "LOAD_LOCAL" in str(error)
+            else _not_understood(error)
         ) from error
     except (
         ArithmeticError,
         AssertionError,
+        AttributeError,
         LookupError,
         TypeError,
         ValueError,
         struct.error,
     ) as error:
-        raise pymysql.ProgrammingError(
-            f"the server's answer cannot be understood ({type(error).__name__}: {error})"
-        ) from error
+        raise pymysql.ProgrammingError(_not_understood(error)) from error
+
+
+def _not_understood(error: Exception) -> str:
+    return f"the server's answer cannot be understood ({type(error).__name__}: {error})"
 
 
 class Answering:
@@ -416,9 +420,15 @@ def count_of(value: object) -> int:
 
 def words_of(error: pymysql.MySQLError) -> str:
     """The server's (or the client's) own words for an error, with its number, on one line."""
-    if len(error.args) >= 2:
-        return shown_line(f"{error.args[1]} (error {error.args[0]})")
-    return shown_line(str(error))
+    if len(error.args) >= 2 and isinstance(error.args[0], int):
+        number, text = error.args[0], str(error.args[1])
+        return f"{_shortened(text)} (error {number})"
+    return _shortened(str(error))
+
+
+def _shortened(text: str) -> str:
+    line = shown_line(text[:_LONGEST_WORDS])
+    return line if len(text) <= _LONGEST_WORDS else f"{line}…"
 
 
 def _text(value: object) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 _TAIL_LIMIT_BYTES = 256 * 1024
 _PART_LIMIT_BYTES = 2 << 20
 _ERROR_LINES_MAX = 6
+_LONGEST_LINE_BYTES = 2048  # what patterns look at: their time grows with its square
 
 # A line that tells of an error, in the styles of all versions.
 _ERROR_LINE = re.compile(rb"\[ERROR\]|\[FATAL\]|^ERROR: |Fatal error|mysqld: |mariadbd: ", re.I)
@@ -18,7 +19,7 @@ _NO_ERROR_LINE = re.compile(rb"\[(?:Note|System)\]", re.I)
 _BEFORE_ERROR = re.compile(r"^.*?\[ERROR\]\s*", re.I)
 _BEFORE_WORDS = re.compile(
     r"^(?:\d{6}|\d{4}-\d\d-\d\d)?[T ]*\d{1,2}:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d| UTC -)?\s+"
-    r"(?:(?:0x)?[0-9a-f]*\d[0-9a-f]*\s+)?(?:\[\w+\]\s*)?"
+    r"(?:(?:0x)?(?=[a-f]*\d)[0-9a-f]++\s+)?(?:\[\w+\]\s*)?"
 )
 
 # What a server cannot go on after, or waits on for ever.
@@ -109,7 +110,7 @@ def reason(log: Path, since: int, *, port: int, socket: Path) -> str | None:
 
 def reason_of(line: str, *, port: int, socket: Path) -> str | None:
     """What a line of the log means, where that is known."""
-    return _meaning(line.encode(), port=port, socket=socket)
+    return _meaning(line.encode()[:_LONGEST_LINE_BYTES], port=port, socket=socket)
 
 
 def _error_lines(log: Path, since: int) -> list[str]:
@@ -133,12 +134,16 @@ def trouble(log: Path, since: int) -> tuple[str | None, int]:
     to look from next time: the end of the last complete line."""
     start, text = _read_from(log, since)
     complete = text[: text.rfind(b"\n") + 1]
-    found = [line for line in complete.splitlines() if _TROUBLE.search(line)]
+    found = [line for line in _cut_lines(complete) if _TROUBLE.search(line)]
     return (_text(found[0].strip()) if found else None), start + len(complete)
 
 
 def _read(log: Path, since: int) -> bytes:
-    return _read_from(log, since)[1]
+    return b"\n".join(_cut_lines(_read_from(log, since)[1]))
+
+
+def _cut_lines(text: bytes) -> list[bytes]:
+    return [line[:_LONGEST_LINE_BYTES] for line in text.splitlines()]
 
 
 def _read_from(log: Path, since: int) -> tuple[int, bytes]:

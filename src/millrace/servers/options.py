@@ -32,7 +32,7 @@ _CACHE_FORMAT = 1
 
 _DESCRIBED_OPTION = re.compile(r"^  (?:-\S, )?--([A-Za-z][\w-]*)", re.M)
 _TABLE_RULE = re.compile(r"^-{20,} -+$", re.M)
-_TABLE_ROW = re.compile(r"^([A-Za-z][\w-]*)(?:\s+(.*?))?\s*$")
+_TABLE_ROW = re.compile(r"([A-Za-z][\w-]*)(?:\s+(\S.*))?")
 
 
 def known(server: InstalledServer) -> KnownOptions:
@@ -58,7 +58,7 @@ def parse_help(text: str) -> KnownOptions:
     names = {option_names.normal(name) for name in _DESCRIBED_OPTION.findall(described)}
     defaults = {}
     for line in table.splitlines():
-        row = _TABLE_ROW.match(line)
+        row = _TABLE_ROW.fullmatch(line.rstrip())
         if row is None:
             break
         names.add(option_names.normal(row[1]))

@@ -390,7 +390,8 @@ def _write(account: Account) -> None:
     """Replace the account's file in one step: a reader sees the old one or the new one."""
     file = _file_of(account.id)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        # Ids name directories in /tmp: nobody else learns them before these are made.
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_shared(file.parent, "MILLRACE_STATE")
         whole_file.write_text(file, json.dumps(asdict(account), indent=1))
     except OSError as error:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, NoReturn, Protocol, cast
 
+from millrace import zip_directory
 from millrace.errors import LastingProblem
 from millrace.servers.sources import clients
 
@@ -35,6 +36,7 @@ _MOST_TIMES_ITS_SIZE = 100
 _ALWAYS_ALLOWED_BYTES = 64 << 20
 _MOST_MEMBERS = 500_000
 _MOST_LINK_BYTES = 4096  # PATH_MAX
+_MOST_DIRECTORY_BYTES = 64 << 20  # of a zip, whose reader takes it into memory as a whole
 
 # zipfile makes of other kinds as much at once as they hold.
 _OF_ZIPS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -47,6 +49,7 @@ _EXTENDED = (
     tarfile.GNUTYPE_LONGLINK,
 )
 _MOST_HEADER_BYTES = 1 << 20
+_MOST_GLOBAL_FIELDS = 100  # of PAX: tarfile goes through them for each member
 _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -54,7 +57,7 @@ _DAMAGED = (
     lzma.LZMAError,
     gzip.BadGzipFile,
     EOFError,
-    UnicodeError,
+    ValueError,  # a number that is none, a name that is no text
     # A zip that is encrypted or compressed in an unknown way.
     RuntimeError,
 )
@@ -187,6 +190,8 @@ class _Target:
                 place.unlink(missing_ok=True)
                 place.hardlink_to(source)
         for place, text in self.links:
+            if not text:
+                raise self.unsafe(f"the link {place.name!r} leads to nothing")
             self._inside(place.parent, text)
             place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._inside(place.parent / text, text)
@@ -214,6 +219,10 @@ class _Target:
 
 
 def _unpack_zip(archive: Path, target: _Target) -> None:
+    with archive.open("rb") as file:
+        directory = zip_directory.read_end(file)
+    if directory.members > _MOST_MEMBERS or directory.size_bytes > _MOST_DIRECTORY_BYTES:
+        raise target.unsafe(f"it has more than {_MOST_MEMBERS:,} members")
     with zipfile.ZipFile(archive) as opened:
         for member in opened.infolist():
             place = target.place(member.filename)
@@ -245,6 +254,8 @@ class _BoundedHeader(tarfile.TarInfo):
         if self.type == tarfile.GNUTYPE_SPARSE:
             self._refuse_sparse()
         member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        if len(archive.pax_headers) > _MOST_GLOBAL_FIELDS:
+            raise tarfile.ReadError(f"more than {_MOST_GLOBAL_FIELDS} fields for all members")
         return member
 
     def _refuse_sparse(self, *_: object) -> NoReturn:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from millrace import zip_directory
 from millrace.errors import UserError
 
 LARGEST_BYTES = 4 << 30
@@ -29,13 +30,6 @@ packed to a tenth or a fiftieth of their size, and a thousandth is what a bomb i
 _ANY_UNPACKED_BYTES = 64 << 20
 _LARGEST_DIRECTORY_BYTES = 32 << 20
 _PIECE_BYTES = 1 << 20
-
-# The end of a zip archive without a comment, and what stands before it where numbers are too large.
-_END = struct.Struct("<4s4H2LH")
-_END_64_SIGNATURE = b"PK\6\6"
-_END_SIGNATURE = b"PK\5\6"
-_END_64_LOCATOR = struct.Struct("<4sLQL")
-_END_64 = struct.Struct("<4sQ2H2L4Q")
 
 
 class Archive:
@@ -144,23 +138,10 @@ def _no_file(path: Path, problem: str) -> UserError:
 
 def _check_directory(path: Path, file: BinaryIO) -> None:
     """Refuse an archive whose directory is too large to be read; exports have no comment."""
-    size_bytes = file.seek(0, os.SEEK_END)
-    before = _END_64.size + _END_64_LOCATOR.size
-    file.seek(max(size_bytes - _END.size - before, 0))
-    tail = file.read()
-    file.seek(0)
-    if len(tail) < _END.size or not tail[-_END.size :].startswith(_END_SIGNATURE):
+    end = zip_directory.read_end(file)
+    if end.has_comment:
         raise zipfile.BadZipFile("it does not end as one")
-    _, _, _, _, members, directory_bytes, _, comment = _END.unpack(tail[-_END.size :])
-    if comment:
-        raise zipfile.BadZipFile("it does not end as one")
-    if tail[-_END.size - _END_64_LOCATOR.size :].startswith(b"PK\6\7") and len(tail) >= (
-        before + _END.size
-    ):
-        fields = _END_64.unpack_from(tail, len(tail) - _END.size - before)
-        if fields[0] == _END_64_SIGNATURE:  # another record would be passed over by whoever reads
-            members, directory_bytes = max(members, fields[7]), fields[8]
-    if directory_bytes > _LARGEST_DIRECTORY_BYTES or members > max(MOST_MEMBERS, 0xFFFF):
+    if end.size_bytes > _LARGEST_DIRECTORY_BYTES or end.members > max(MOST_MEMBERS, 0xFFFF):
         raise wrong(path, f"holds more than {MOST_MEMBERS:,} files")
 
 

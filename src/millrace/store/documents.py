@@ -7,6 +7,7 @@ ValueError.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -19,10 +20,13 @@ MOST_BLOCKS_OF_A_VERDICT = 10_000
 _MOST_CLIENTS = 1_000_000
 
 
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
+
+
 def instant(text: str) -> str:
     """Return a text that is an instant in UTC; raise ValueError for any other."""
-    if not text.endswith("Z"):
-        raise ValueError("not an instant in UTC that ends with Z")
+    if _INSTANT.fullmatch(text) is None:  # other forms of ISO 8601 do not sort as text
+        raise ValueError("not an instant in UTC such as 2026-01-31T23:59:59Z")
     datetime.fromisoformat(text)
     return text
 

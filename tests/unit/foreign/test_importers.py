@@ -148,3 +148,32 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert values == {each.treatment: {"1": each.value} for each in written}
     assert next(iter(values)) == "ä\nb"
     assert measure == Measure("ms", "lower")
+
+
+def test_blank_lines_without_end_are_read_once(tmp_path: Path) -> None:
+    log = tmp_path / "old-1.log"
+    log.write_text("\n" * 2_000_000, "utf-8")
+    with pytest.raises(UserError, match="no transactions per second"):
+        printed.read("sysbench", [log])
+
+
+def test_very_many_commands_of_hyperfine_are_read(tmp_path: Path) -> None:
+    results = [{"command": f"c{number}", "mean": 1.0} for number in range(150_000)]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"results": results}), "utf-8")
+    assert len(hyperfine.read([path])) == 150_000
+
+
+def test_true_is_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"results": [{"command": "c", "mean": True}]}), "utf-8")
+    with pytest.raises(UserError, match="no times"):
+        hyperfine.read([path])
+
+
+def test_a_file_larger_than_a_benchmark_writes_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match="larger than"):
+        pairs.read(path)

@@ -71,3 +71,25 @@ def test_a_full_disk_is_told_in_every_wording(
     log.write_text(f"[Note] before\n{line}\n", encoding="utf-8")
     assert error_log.reason(log, 0, port=7, socket=Path("/s")) == meaning
     assert error_log.reason_of(line, port=7, socket=Path("/s")) == meaning
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "12:00:00 " + "1" * 250_000 + "z disk is full",
+        "[ERROR] " + "bind on tcp/ip port" * 13_000,
+        "12:00:00 [ERROR] " + "error number 1 check " * 12_000,
+    ],
+)
+def test_a_line_without_end_is_cut_before_anything_looks_for_words(
+    tmp_path: Path, line: str
+) -> None:
+    log = tmp_path / "error.log"
+    log.write_text(line + "\n", encoding="utf-8")
+    assert all(len(found) <= 2048 for found in error_log.errors(log, 0))
+    assert len(error_log.words(line)) <= len(line)
+    error_log.first_error(log, 0)
+    error_log.reason(log, 0, port=1, socket=tmp_path)
+    found, end = error_log.trouble(log, 0)
+    assert end == len(line) + 1
+    assert found is None

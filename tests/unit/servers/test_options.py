@@ -186,3 +186,10 @@ def test_an_attached_server_takes_no_options() -> None:
     assert options.fit(server, configuration()).applied == ()
     with pytest.raises(UserError, match="cloud is attached"):
         options.fit(server, configuration(option("log_bin")))
+
+
+def test_blanks_without_end_in_a_table_of_options_cost_no_more_than_reading_them() -> None:
+    table = "-" * 30 + " --\na b" + " " * 4_000_000 + "c\nd      e \nf\n"
+    found = options.parse_help("x\n" + table)
+    assert found.names == {"a", "d", "f"}
+    assert (found.defaults["d"], found.defaults["f"]) == ("e", "")

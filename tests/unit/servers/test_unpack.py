@@ -402,3 +402,46 @@ def test_a_zip_that_is_compressed_in_an_unusual_way_is_refused(tmp_path: Path, k
         opened.writestr("bin/mysqld", "x")
     with pytest.raises(Unusable, match="'bin/mysqld' is compressed as no zip of a server is"):
         unpack(tmp_path / "a", tmp_path / "into")
+
+
+def _extended(type_: bytes, fields: bytes) -> bytes:
+    header = tarfile.TarInfo("header")
+    header.type = type_
+    header.size = len(fields)
+    padding = b"\0" * (-len(fields) % tarfile.BLOCKSIZE)
+    return header.tobuf(tarfile.USTAR_FORMAT) + fields + padding
+
+
+def test_a_number_that_is_too_long_for_one_is_damage(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(_extended(tarfile.XHDTYPE, b"9" * 5000 + b" path=x\n") + b"\0" * 2048)
+    with pytest.raises(Unusable):
+        unpack(archive, tmp_path / "into")
+
+
+def test_many_fields_for_all_members_are_refused(tmp_path: Path) -> None:
+    fields = b"".join(b"%d k%05d=v\n" % (len(b"12 k00000=v\n"), n) for n in range(500))
+    archive = tmp_path / "a.tar"
+    member = tarfile.TarInfo("a").tobuf(tarfile.USTAR_FORMAT)
+    archive.write_bytes(_extended(tarfile.XGLTYPE, fields) + member + b"\0" * 2048)
+    with pytest.raises(Unusable, match="fields for all members"):
+        unpack(archive, tmp_path / "into")
+
+
+def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "a.tar.gz", [("share/x", tarfile.SYMTYPE, "")])
+    with pytest.raises(Unusable):
+        unpack(archive, tmp_path / "into")
+
+
+def test_a_zip_of_very_many_members_is_refused_before_its_directory_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for number in range(3):
+            opened.writestr(f"f{number}", b"")
+    monkeypatch.setattr("millrace.servers.unpack._MOST_MEMBERS", 2)
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    with pytest.raises(Unusable, match="more than 2 members"):
+        unpack(archive, tmp_path / "into")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import UserError
-from millrace.store import archive
+from millrace.store import archive, documents
 
 
 def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
@@ -36,3 +36,11 @@ def test_a_directory_that_lies_elsewhere_is_damage(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match="damaged"), archive.opened(path) as opened:
         opened.read("a.json", 1_000)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-W40-1T00:00:00Z", "2026-01-01 00:00:00Z", "20260101T000000.000Z"]
+)
+def test_an_instant_in_a_form_that_does_not_sort_as_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not an instant"):
+        documents.instant(text)
