@@ -9,6 +9,8 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
+from millrace.model import measurements
+from millrace.model.phases import MeasuredPhases
 from millrace.stats import Looks
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
@@ -47,14 +49,14 @@ class DriveConditions:
 
 
 def drive_conditions(
-    finished: Sequence[StoredAttempt], *, cpus: float | None
+    finished: Sequence[StoredAttempt], phases: MeasuredPhases, *, cpus: float | None
 ) -> DriveConditions | None:
     """The conditions in words' reach; None where no trial drove clients."""
     driven = [a for a in finished if _measured(a, "transactions") is not None]
     if not driven:
         return None
     client_s = _sum(driven, "load_generator_user_s", "load_generator_system_s")
-    measured_s = _sum(driven, "measure_duration_s")
+    measured_s = _sum(driven, *phases.durations)
     share = None
     if client_s is not None and measured_s and cpus:
         share = client_s / (measured_s * cpus)
@@ -119,26 +121,26 @@ def _ratio(numerator: float | None, denominator: float | None) -> float | None:
     return None if numerator is None or not denominator else numerator / denominator
 
 
-def generator_wait(finished: Sequence[StoredAttempt]) -> float | None:
+def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
     """The fraction of the load in which the sender waited for rows to be made, over all trials.
 
     None where no trial measured both.
     """
     waited_s = load_s = 0.0
     for attempt in finished:
-        wait = _measured(attempt, "load_generator_wait_s")
-        load = _measured(attempt, "load_duration_s")
-        if wait is not None and load is not None:
-            waited_s += wait
-            load_s += load
+        for phase in phases.loading:
+            wait = _measured(attempt, measurements.generator_wait_s(phase))
+            load = _measured(attempt, measurements.duration_s(phase))
+            if wait is not None and load is not None:
+                waited_s += wait
+                load_s += load
     return waited_s / load_s if load_s > 0 else None
 
 
-def load_warnings(finished: Sequence[StoredAttempt]) -> float | None:
+def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
     """Warnings that the load raised, a mean over the trials that counted them; None without one."""
-    counts = [
-        count for attempt in finished if (count := _measured(attempt, "load_warnings")) is not None
-    ]
+    names = tuple(map(measurements.warnings, phases.loading))
+    counts = [count for each in finished if names and (count := _sum([each], *names)) is not None]
     return fmean(counts) if counts else None
 
 

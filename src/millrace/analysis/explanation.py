@@ -50,9 +50,9 @@ from millrace.analysis.waits import (
 from millrace.analysis.work import asks_the_same, operations_asked, trial_work, unequal_work
 from millrace.errors import UserError
 from millrace.levels import Level, level_text
+from millrace.model.trials import Purpose
 from millrace.store.records import (
     InstanceRecord,
-    Purpose,
     RunRecord,
     StoredAttempt,
     StoredRun,

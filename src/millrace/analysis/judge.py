@@ -25,8 +25,9 @@ from millrace.analysis.treatments import analyse_treatments, find_failures, tria
 from millrace.analysis.work import asks_the_same, operations_asked
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
+from millrace.model.trials import Purpose
 from millrace.stats import Looks
-from millrace.store.records import BESIDE, Purpose, ServerRecord, StoredRun
+from millrace.store.records import BESIDE, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from millrace.analysis import threads
 from millrace.analysis.documents import number, punctual, section
 from millrace.analysis.observed import Disk, Missing, Observed, ObservedTrial, Profile, Work
+from millrace.model.phases import MeasuredPhases
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
 
 VERSION = 1
@@ -33,17 +34,21 @@ def observed_trials(
     found = []
     for trial in sorted(stored.trials, key=lambda trial: trial.block):
         if trial.treatment_id == treatment.id and trial.purpose == purpose:
-            told = _trial(trial, last.get(trial.id), clients, connections)
+            told = _trial(trial, last.get(trial.id), clients, connections, stored.run.phases)
             found += [told] if told is not None else []
     return tuple(found)
 
 
 def _trial(
-    trial: TrialRecord, attempt: StoredAttempt | None, clients: int, loaders: int | None
+    trial: TrialRecord,
+    attempt: StoredAttempt | None,
+    clients: int,
+    loaders: int | None,
+    phases: MeasuredPhases,
 ) -> ObservedTrial | None:
     if attempt is None or attempt.outcome != "finished":
         return None
-    told = observed(attempt, clients=clients, loaders=loaders)
+    told = observed(attempt, phases, clients=clients, loaders=loaders)
     return None if told is None else ObservedTrial(trial.id, trial.block, attempt, told)
 
 
@@ -78,12 +83,15 @@ def _count(told: Any, chosen: Mapping[str, Any]) -> int | None:
     return None if value is None else int(value)
 
 
-def observed(attempt: StoredAttempt, *, clients: int, loaders: int | None = 1) -> Observed | None:
+def observed(
+    attempt: StoredAttempt, phases: MeasuredPhases, *, clients: int, loaders: int | None = 1
+) -> Observed | None:
     """What an attempt's observations say; None where it measured no work.
 
-    ``clients`` drove it, or ``loaders`` connections loaded a table.
+    ``phases`` are those of its workload; ``clients`` drove it, or ``loaders`` connections loaded a
+    table.
     """
-    work = _work(attempt, clients, loaders)
+    work = _work(attempt, phases, clients, loaders)
     if work is None:
         return None
     document = attempt.observations
@@ -134,11 +142,18 @@ def observed(attempt: StoredAttempt, *, clients: int, loaders: int | None = 1) -
     )
 
 
-def _work(attempt: StoredAttempt, clients: int, loaders: int | None) -> Work | None:
+def _work(
+    attempt: StoredAttempt, phases: MeasuredPhases, clients: int, loaders: int | None
+) -> Work | None:
     measured = {m.name: m.value for m in attempt.measurements if m.role == "server"}
     cpu = [measured.get(f"load_generator_{kind}_s") for kind in ("user", "system")]
     client_cpu_s = None if None in cpu else sum(filter(None, cpu))
-    if measured.get("transactions") and measured.get("measure_duration_s"):
+    duration_s = sum(measured.get(name, 0.0) for name in phases.durations)
+    if not duration_s:
+        return None
+    if phases.driven is not None:
+        if not measured.get("transactions"):
+            return None
         tried = measured["transactions"] + measured.get("errors", 0.0)
         gap_s = measured.get("mean_gap_s")
         return Work(
@@ -146,16 +161,13 @@ def _work(attempt: StoredAttempt, clients: int, loaders: int | None) -> Work | N
             loop="open" if measured.get("scheduled") or gap_s is None else "closed",
             clients=clients,
             operations=measured["transactions"],
-            duration_s=measured["measure_duration_s"],
+            duration_s=duration_s,
             latency_s=_latency_s(attempt),
             gap_s=gap_s,
             client_cpu_s=client_cpu_s,
             failed=measured.get("errors", 0.0) / tried,
         )
-    if "transactions" in measured or not measured.get("rows"):
-        return None
-    duration_s = measured.get("load_duration_s", 0.0) + measured.get("finish_duration_s", 0.0)
-    if not duration_s:
+    if not measured.get("rows"):
         return None
     return Work(
         noun="row",

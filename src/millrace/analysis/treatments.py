@@ -19,6 +19,7 @@ from millrace.analysis.steadiness import steadiness
 from millrace.analysis.variables import asked_against_effective
 from millrace.analysis.work import operations_asked, trial_work
 from millrace.levels import Level, level_text
+from millrace.model.phases import MeasuredPhases
 from millrace.stats import Looks, summarise
 from millrace.store.records import (
     BESIDE,
@@ -61,6 +62,7 @@ def analyse_treatments(
             label=label_of(treatment, label_factors),
             confidence=confidence,
             cpus=conditions.trial_cpus(stored.run),
+            phases=stored.run.phases,
             margin=margin,
             operations=operations_asked(stored.run.spec),
             looks=looks,
@@ -115,6 +117,7 @@ def _analyse(
     label: str,
     confidence: float,
     cpus: float | None,
+    phases: MeasuredPhases,
     margin: float,
     operations: int,
     looks: Looks,
@@ -141,12 +144,12 @@ def _analyse(
         metrics=summaries,
         steps=_step_times(attempt for _, attempt in ended),
         sizes=_mean_sizes(measured),
-        generator_wait=conditions.generator_wait(measured),
-        load_warnings=conditions.load_warnings(measured),
+        generator_wait=conditions.generator_wait(measured, phases),
+        load_warnings=conditions.load_warnings(measured, phases),
         work=tuple(
             work for trial, attempt in finished if (work := trial_work(trial, attempt)) is not None
         ),
-        driven=conditions.drive_conditions(measured, cpus=cpus),
+        driven=conditions.drive_conditions(measured, phases, cpus=cpus),
         latencies=latencies.by_name(measured),
         steadiness=steadiness(finished, margin=margin, operations=operations, looks=looks),
         instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),

@@ -17,8 +17,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millrace.experiment.chance import drawn
-from millrace.experiment.model import Plan, PlannedTrial, Purpose, Treatment
+from millrace.experiment.model import Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import trial_id
+from millrace.model.trials import Purpose
 
 FEWEST_BLOCKS_WITH_CONTROLS = 5
 _EVERY = 10

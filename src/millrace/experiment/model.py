@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from millrace.levels import Level, level_text
+from millrace.model.trials import Purpose
 from millrace.tls import Tls
-
-Purpose = Literal["measure", "control", "profile"]
 
 # With so few blocks, and no limit of time, there is no look before the last: earlier ones tell
 # only differences far larger than the spread (millrace.stats.sequential), and an interval for one

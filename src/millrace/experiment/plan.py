@@ -28,8 +28,9 @@ from typing import Any
 from millrace.experiment import pairs
 from millrace.experiment.chance import drawn
 from millrace.experiment.levels import CONFIGURATION, resolved_level
-from millrace.experiment.model import Experiment, Plan, PlannedTrial, Purpose, Treatment
+from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.levels import Level
+from millrace.model.trials import Purpose
 
 _FORMAT = 1
 

@@ -22,7 +22,6 @@ from millrace.servers.instances import Instance
 from millrace.workloads import Phase
 
 TELL_LIMIT_S = 300.0  # resolving the symbols of a profile takes longest
-_DURATION = "_duration_s"
 
 
 def board(names: tuple[str, ...], work: Work) -> AbstractContextManager[Board | None]:
@@ -73,19 +72,9 @@ def target_of(
 
 def window(work: Work) -> Window:
     """The part that is measured: clients driven, or the phases whose time the primary metric is."""
-    workload = work.workload
-    phases: tuple[Phase, ...] = work.measuring
-    if workload.drives:
-        drive = next(phase.name for phase in phases if phase.kind == "drive")
-        return Window(drive, drive, drives=True)
-    primary = next(metric for metric in workload.metrics.values() if metric.primary)
-    timed = {
-        name.removesuffix(_DURATION)
-        for name in (*primary.numerator, *primary.denominator)
-        if name.endswith(_DURATION)
-    }
-    names = [phase.name for phase in phases if phase.name in timed]
-    return Window(names[0], names[-1], drives=False)
+    timed = set(work.workload.measured.timed)
+    names = [phase.name for phase in work.measuring if phase.name in timed]
+    return Window(names[0], names[-1], drives=work.workload.drives)
 
 
 def until_measured(work: Work) -> tuple[Phase, ...]:

@@ -17,6 +17,7 @@ from millrace.load.client import (
     Record,
     TablesResult,
 )
+from millrace.model import measurements as measurement_names
 from millrace.servers.asking import count_of
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
@@ -69,7 +70,7 @@ def data_measurements(expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
 
 
 def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[MeasurementRecord]:
-    yield MeasurementRecord(f"{phase.name}_duration_s", phase.duration_s)
+    yield MeasurementRecord(measurement_names.duration_s(phase.name), phase.duration_s)
     match phase:
         case DriveResult():
             yield from _driven(phase)
@@ -83,8 +84,9 @@ def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[Measu
 
 def _loaded(phase: PhaseResult | TablesResult) -> Iterator[MeasurementRecord]:
     if phase.generator_wait_s is not None:
-        yield MeasurementRecord(f"{phase.name}_generator_wait_s", phase.generator_wait_s)
-    yield MeasurementRecord(f"{phase.name}_warnings", phase.warnings)
+        name = measurement_names.generator_wait_s(phase.name)
+        yield MeasurementRecord(name, phase.generator_wait_s)
+    yield MeasurementRecord(measurement_names.warnings(phase.name), phase.warnings)
 
 
 def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:

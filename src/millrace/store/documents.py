@@ -81,8 +81,14 @@ class _Table(Document):
     count: int | Annotated[str, Field(pattern=r"^(\d{1,9}|\{\w{1,64}\})$")] | None = None
 
 
+class _Phase(Document):
+    name: str
+    kind: str
+
+
 class _Workload(Document):
     name: str
+    phases: list[_Phase] = []
     metrics: Annotated[dict[str, _Metric], Field(min_length=1)]
     tables: dict[str, _Table] | None = None
 

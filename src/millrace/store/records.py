@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from millrace.levels import Level
+from millrace.model.phases import MeasuredPhases, measured_phases
+from millrace.model.trials import Purpose
 
 Outcome = Literal["finished", "failed", "interrupted"]
-
-Purpose = Literal["measure", "control", "profile"]
 
 TESTED = "tested"
 """The key of a run's ``spec`` that says which suspects of another run it tests."""
@@ -131,6 +131,20 @@ class RunRecord:
         extended = (each["design"] for each in self.spec.get("extensions", ()) if "design" in each)
         *_, said = (self.spec.get("design"), *extended)
         return Design("fixed", self.blocks) if said is None else Design(**said)
+
+    @property
+    def phases(self) -> MeasuredPhases:
+        """Its workload's phases that figures are about."""
+        workload = self.spec["workload"]
+        kinds = [(phase["name"], phase["kind"]) for phase in workload.get("phases", ())]
+        metrics = workload.get("metrics", {}).values()
+        names = [
+            name
+            for metric in metrics
+            if metric.get("primary")
+            for name in (*metric.get("numerator", ()), *metric.get("denominator", ()))
+        ]
+        return measured_phases(kinds, names)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Built-in workloads as data, and their checked form."""
 
+from millrace.model.phases import DRIVE
 from millrace.workloads.definition import (
-    DRIVE,
     DataSet,
     Metric,
     Phase,

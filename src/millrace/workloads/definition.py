@@ -17,13 +17,13 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from millrace.errors import InvalidInput, Mistake
 from millrace.levels import Level
+from millrace.model.phases import DRIVE, MeasuredPhases, measured_phases
 from millrace.workloads.offers import Parameter, Part, WorkloadFactor
 from millrace.workloads.tables import TableSet, Volume
 
 _Entry = TypeVar("_Entry")
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
-DRIVE = "drive"
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
@@ -207,6 +207,13 @@ class Workload(Part):
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
                 raise ValueError(f"test {name}: there is no factor or parameter {unknown.pop()!r}")
+
+    @property
+    def measured(self) -> MeasuredPhases:
+        """The phases that figures are about."""
+        primary = next(metric for metric in self.metrics.values() if metric.primary)
+        kinds = [(phase.name, phase.kind) for phase in self.phases]
+        return measured_phases(kinds, (*primary.numerator, *primary.denominator))
 
     @property
     def drives(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.workloads.definition import DRIVE
+from millrace.model.phases import DRIVE
 
 _LOADED = "load_tables"
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML

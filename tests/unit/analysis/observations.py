@@ -10,6 +10,7 @@ import numpy as np
 
 from millrace.analysis.observed import Observed, ObservedTrial
 from millrace.analysis.reading import observed
+from millrace.model.phases import MeasuredPhases
 from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,
@@ -201,8 +202,13 @@ class Scene:
         return ObservedTrial(f"trial-{block}", block, made, seen(made, self.clients))
 
 
+DRIVEN = MeasuredPhases("measure", ("measure",), ("load",))
+LOADED = MeasuredPhases(None, ("load", "finish"), ("load",))
+
+
 def seen(made: StoredAttempt, clients: int = 1) -> Observed:
-    found = observed(made, clients=clients)
+    is_driven = any(each.name == "transactions" for each in made.measurements)
+    found = observed(made, DRIVEN if is_driven else LOADED, clients=clients)
     assert found is not None
     return found
 

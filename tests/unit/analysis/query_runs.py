@@ -32,6 +32,7 @@ WORKLOAD: Mapping[str, Any] = {
     "name": "sysbench",
     "title": "sysbench's OLTP tests",
     "version": 1,
+    "phases": [{"name": "load", "kind": "load_tables"}, {"name": "measure", "kind": "drive"}],
     "metrics": {
         "throughput": {
             "title": "throughput",

@@ -12,8 +12,11 @@ import pytest
 from millrace.analysis.reading import loaders, observed, observed_trials
 from millrace.analysis.threads import OTHER_SESSIONS
 from millrace.experiment.model import Experiment
+from millrace.model.phases import MeasuredPhases
 from millrace.workloads import library
 from tests.unit.analysis.observations import (
+    DRIVEN,
+    LOADED,
     A,
     B,
     Scene,
@@ -206,7 +209,9 @@ def advice_on_loaders(experiment: Experiment) -> str | None:
     """What the explanation of a load of this experiment advises, None where it lacks nothing."""
     levels = {factor.name: factor.levels[0] for factor in experiment.factors}
     known = loaders(experiment.workload, {**experiment.parameters, **levels})
-    found = observed(loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), clients=1, loaders=known)
+    found = observed(
+        loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), LOADED, clients=1, loaders=known
+    )
     assert found is not None
     advice = [each.remedy for each in found.missing if "how many connections" in each.what]
     return advice[0] if advice else None
@@ -214,11 +219,11 @@ def advice_on_loaders(experiment: Experiment) -> str | None:
 
 def test_several_connections_share_the_rows() -> None:
     made = loading(100_000, 2.0, {"version": 1, "window_s": 2.0})
-    found = observed(made, clients=1, loaders=4)
+    found = observed(made, LOADED, clients=1, loaders=4)
     assert found is not None
     assert found.work.latency_s == pytest.approx(4 * 2.0 / 100_000)
     assert found.cycle_us == pytest.approx(80.0)
-    unknown = observed(made, clients=1, loaders=None)
+    unknown = observed(made, LOADED, clients=1, loaders=None)
     assert unknown is not None
     assert unknown.work.latency_s is None
     assert "how many connections" in unknown.missing[0].what
@@ -246,14 +251,14 @@ def test_several_sessions_that_end_with_their_load() -> None:
     gone = {**one, "tid": 0, "kind": "ended", "cpu_s": one["cpu_s"] + other["cpu_s"]}
     document["threads"]["threads"] = [gone, *rest]
     made = loading(2 * 150_000, 3.0, document)
-    found = observed(made, clients=1, loaders=2)
+    found = observed(made, LOADED, clients=1, loaders=2)
     assert found is not None
     assert found.foreground is not None
     assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8, rel=1e-3)
     assert found.states is not None
     assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
     document["states"]["threads"] = document["states"]["threads"][:1]
-    fewer = observed(loading(2 * 150_000, 3.0, document), clients=1, loaders=2)
+    fewer = observed(loading(2 * 150_000, 3.0, document), LOADED, clients=1, loaders=2)
     assert fewer is not None
     assert fewer.states is None
 
@@ -263,9 +268,22 @@ def test_latency_is_the_exact_mean_of_all_transactions() -> None:
 
 
 def test_what_measured_nothing_is_not_observed() -> None:
-    assert observed(attempt({}, {}), clients=1) is None
-    assert observed(attempt({"transactions": 0.0, "rows": 5.0}, {}), clients=1) is None
-    assert observed(attempt({"rows": 5.0}, {}), clients=1) is None
+    assert observed(attempt({}, {}), DRIVEN, clients=1) is None
+    assert observed(attempt({"transactions": 0.0, "rows": 5.0}, {}), DRIVEN, clients=1) is None
+    assert observed(attempt({"rows": 5.0}, {}), LOADED, clients=1) is None
+
+
+def test_phases_may_have_any_name() -> None:
+    phases = MeasuredPhases("run", ("run",), ("fill",))
+    made = attempt({"transactions": 100.0, "run_duration_s": 2.0}, {})
+    found = observed(made, phases, clients=1)
+    assert found is not None
+    assert (found.work.noun, found.work.duration_s) == ("transaction", 2.0)
+    phases = MeasuredPhases(None, ("fill", "flush"), ("fill",))
+    made = attempt({"rows": 100.0, "fill_duration_s": 2.0, "flush_duration_s": 1.0}, {})
+    found = observed(made, phases, clients=1)
+    assert found is not None
+    assert (found.work.noun, found.work.duration_s) == ("row", 3.0)
 
 
 def test_a_trial_without_observations_still_has_its_work() -> None:

@@ -43,6 +43,7 @@ def dead(_owner: Owner) -> bool:
 SPEC: dict[str, Any] = {
     "workload": {
         "name": "load-data",
+        "phases": [{"name": "load", "kind": "load_data"}],
         "metrics": {
             "throughput": {
                 "title": "rows a second",

@@ -1,0 +1,1 @@
+"""Records that several rooms share: frozen, typed, and without I/O."""

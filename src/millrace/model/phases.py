@@ -1,0 +1,44 @@
+"""The phases of a workload that its figures are about, whatever their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from millrace.model.measurements import DURATION, duration_s
+
+DRIVE = "drive"
+"""The kind of a phase that drives clients."""
+
+LOADING = ("load_data", "load_tables")
+"""The kinds of phases that load rows."""
+
+
+@dataclass(frozen=True)
+class MeasuredPhases:
+    """Names of phases, in their order.
+
+    ``driven`` is the one that drives clients, None where there is none. ``timed`` are those whose
+    time counts: the driven one, else those of the primary metric. ``loading`` load rows.
+    """
+
+    driven: str | None
+    timed: tuple[str, ...]
+    loading: tuple[str, ...]
+
+    @property
+    def durations(self) -> tuple[str, ...]:
+        """The names of the measurements whose sum is the time that counts."""
+        return tuple(map(duration_s, self.timed))
+
+
+def measured_phases(kinds: Sequence[tuple[str, str]], primary: Iterable[str]) -> MeasuredPhases:
+    """Return the phases that figures are about.
+
+    ``kinds`` are the name and the kind of each phase, in order; ``primary`` are the measurements
+    that the primary metric consists of.
+    """
+    driven = next((name for name, kind in kinds if kind == DRIVE), None)
+    counted = {name.removesuffix(DURATION) for name in primary if name.endswith(DURATION)}
+    timed = tuple(name for name, _ in kinds if name in counted) if driven is None else (driven,)
+    return MeasuredPhases(driven, timed, tuple(name for name, kind in kinds if kind in LOADING))
