@@ -48,9 +48,9 @@ from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides, parse, read
 from millrace.levels import Level
 from millrace.report import bisections
-from millrace.report.formatting import counted, value_text
+from millrace.report.common.formatting import counted, value_text
+from millrace.report.common.output_files import write_text
 from millrace.report.kinds import PAGE
-from millrace.report.write import write_text
 from millrace.runner.passing import may_pass
 from millrace.servers import install
 from millrace.stats.bisection import Next

@@ -32,8 +32,8 @@ from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
 from millrace.report import calibrations
-from millrace.report.formatting import counted
-from millrace.report.terminal_table import show_table
+from millrace.report.common.formatting import counted
+from millrace.report.common.terminal_table import show_table
 from millrace.servers import install
 from millrace.servers.model import AttachedServer
 from millrace.store.store import Store

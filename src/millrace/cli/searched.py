@@ -8,9 +8,9 @@ from millrace.analysis.bisected import Bisection
 from millrace.cli.console import echo, err, out, print_json
 from millrace.errors import UserError
 from millrace.report import bisections
+from millrace.report.common.output_files import write_text
+from millrace.report.common.terminal_table import show_table
 from millrace.report.kinds import PAGE
-from millrace.report.terminal_table import show_table
-from millrace.report.write import write_text
 
 
 def show(found: Bisection) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from millrace.analysis.bisected import Bisection, Member
 from millrace.analysis.verdict import margin_text
-from millrace.report.axis import LogAxis, Tick
-from millrace.report.formatting import (
+from millrace.report.common.axis import LogAxis, Tick
+from millrace.report.common.formatting import (
     MISSING,
     change_text,
     counted,
@@ -17,9 +17,9 @@ from millrace.report.formatting import (
     percent_text,
     value_text,
 )
-from millrace.report.pages import environment
+from millrace.report.common.pages import environment
 from millrace.report.repeating import repeating
-from millrace.report.tables import Column, Row, Section, Table
+from millrace.report.run.tables import Column, Row, Section, Table
 from millrace.stats import RatioEstimate
 from millrace.stats.bisection import Found, Next, NoChange
 

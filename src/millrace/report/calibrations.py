@@ -15,7 +15,7 @@ from millrace.analysis.calibration import (
 )
 from millrace.analysis.model import QuotedCalibration, RunAnalysis
 from millrace.analysis.verdict import margin_text
-from millrace.report.formatting import (
+from millrace.report.common.formatting import (
     MISSING,
     change_text,
     counted,
@@ -23,7 +23,7 @@ from millrace.report.formatting import (
     percent_text,
     seconds_text,
 )
-from millrace.report.tables import Column, Row, Section, Table
+from millrace.report.run.tables import Column, Row, Section, Table
 from millrace.stats import RatioEstimate
 
 VERSION = "millrace.calibration/1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace.analysis.model import Control, Controls, RunAnalysis
 from millrace.analysis.stopping import ending, outlook
-from millrace.report.json_schema import ControlPart, ControlsPart, DesignPart, StandingPart
+from millrace.report.run.schema import ControlPart, ControlsPart, DesignPart, StandingPart
 
 
 def design_part(analysis: RunAnalysis) -> DesignPart:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.report.csv_rows import COLUMNS
+from millrace.report.run.csv import COLUMNS
 
 _HEAD_BYTES = 4096
 
