@@ -13,8 +13,8 @@ from millrace.analysis.model import Control, Controls, QuotedCalibration
 from millrace.analysis.seen_changes import ChangeGroup
 from millrace.analysis.unsteady import unsteady_sides
 from millrace.cli.progress import Look, look_text
-from millrace.report import bisections
-from millrace.report.calibrations import head_line
+from millrace.report.bisection.sentences import answer as bisection_answer
+from millrace.report.calibration.sentences import head_line
 from millrace.report.history.tables import group_text
 from millrace.report.run.design import controls_text
 from millrace.servers.attached import parse_dsn
@@ -46,7 +46,7 @@ NOT_PRINTED = {
 def a_search(step: Found | NoChange) -> str:
     title = library.load("updates")["metrics"]["throughput"]["title"]
     found: Bisection = bisection(searched([]))
-    return bisections.answer(
+    return bisection_answer(
         replace(
             found,
             bisects=Bisects(SEARCHED, "updates", 0.95, 0.02),

@@ -13,7 +13,8 @@ from millrace.cli.console import echo, err, out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
 from millrace.report.common.formatting import counted
-from millrace.report.common.output_files import write_text
+from millrace.report.common.output_files import PAGE, write_text
+from millrace.report.common.tables import Row
 from millrace.report.common.terminal_table import show_table
 from millrace.report.history import html as history_html
 from millrace.report.history import json as history_json
@@ -25,8 +26,6 @@ from millrace.report.history.tables import (
     series_row,
     series_table,
 )
-from millrace.report.kinds import PAGE
-from millrace.report.run.tables import Row
 from millrace.store.history_records import ChangeRecord
 from millrace.store.store import Store
 

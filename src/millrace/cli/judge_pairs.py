@@ -12,9 +12,8 @@ from millrace.analysis.pairs import judge_pairs
 from millrace.cli.console import out, print_json
 from millrace.cli.judge_options import judged_text, judging_options
 from millrace.foreign import pairs
-from millrace.report.common.terminal_table import show_table
+from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.external import paired as judged_pairs
-from millrace.report.run.terminal_matrix import STYLES
 
 
 @click.command("pairs")

@@ -16,9 +16,8 @@ from millrace.cli.number_options import Percent
 from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.report.common.output_files import write_text
-from millrace.report.kinds import REPORTS
 from millrace.report.run import html, terminal
-from millrace.report.run.formats import FORMATS, render
+from millrace.report.run.formats import FORMATS, REPORTS, render
 from millrace.store.store import Store
 
 

@@ -1,19 +1,56 @@
-"""A report as a file: whole or not at all; into a device or a pipe as it comes."""
+"""Files that commands write: whole or not at all; into a device or a pipe as it comes.
+
+A command replaces an existing file only where it recognises the file as one that it wrote. A kind
+without a mark is never recognised: nothing in it tells millrace's file from the user's own.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import whole_file
 from millrace.errors import HostProblem, UserError
-from millrace.report.kinds import Kind
 from millrace.shown_text import shown
 
+_HEAD_BYTES = 4096
 _OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: its name in errors, and what the head of each such file matches."""
+
+    name: str
+    mark: re.Pattern[str] | None = None
+
+    def is_kind_of(self, path: Path) -> bool:
+        """Return True where the file at ``path`` is empty or has this kind's mark."""
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if not head or self.mark is None:
+            return not head
+        return self.mark.search(head.decode("utf-8", "replace")) is not None
+
+
+PAGE = Kind("page", re.compile(r'<meta name="generator" content="millrace '))
+
+
+FLAME_GRAPH = Kind("flame graph", re.compile(r'<svg [^>]*class="flame-graph file"'))
+
+
+SPEEDSCOPE = Kind("speedscope profile", re.compile(r'"exporter": "millrace '))
+
+
+FOLDED = Kind("list of call paths")
+
+
+PAIRS = Kind("file of pairs")
 
 
 def write_text(

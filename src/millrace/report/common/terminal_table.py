@@ -11,10 +11,18 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from millrace.report.run.tables import Row, Section, Table
-from millrace.report.run.terminal_matrix import STYLES
+from millrace.report.common.tables import Row, Section, Table
 from millrace.shown_text import shown_line
 
+STYLES = {
+    "regression": "bold red",
+    "improvement": "bold green",
+    "equivalent": "cyan",
+    "inconclusive": "yellow",
+    "may be chance": "yellow",
+    "failed": "bold red",
+    "base failed": "bold red",
+}
 _STYLES = {**STYLES, "more": "bold red", "less": "bold green"}
 HEAD = 8  # characters of a line of a head that is broken into several
 WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits

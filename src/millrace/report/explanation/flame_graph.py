@@ -17,7 +17,7 @@ from typing import Literal
 from millrace.analysis.call_tree import KERNEL, UNKNOWN, CallNode
 from millrace.report.common.formatting import figure_text, percent_text
 from millrace.report.common.pages import environment
-from millrace.report.symbols import short_symbol
+from millrace.report.common.wording import short_symbol
 
 NARROWEST = 0.001  # of the wider graph; narrower frames are left out
 STEPS = 4  # shades on either side of the neutral one

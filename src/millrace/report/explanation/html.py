@@ -17,6 +17,7 @@ from millrace.analysis.explanation import Explanation
 from millrace.analysis.plans import PlanComparison
 from millrace.report.common.formatting import FINDING_GLYPHS, counted
 from millrace.report.common.pages import environment
+from millrace.report.common.tables import Table
 from millrace.report.explanation.ablation import experiment_sentences
 from millrace.report.explanation.caveats import NOT_SURE, doubts
 from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, flame_graph
@@ -56,7 +57,6 @@ from millrace.report.explanation.tables import (
     latencies_us,
     statements_table,
 )
-from millrace.report.run.tables import Table
 from millrace.store.records import RunRecord
 
 _OPEN = 4  # comparisons; of more, each is closed until it is asked for

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from millrace.analysis.explanation import Explained, Explanation
 from millrace.analysis.profiles import ProfileComparison
+from millrace.report.common.json_parts import HostPart, run_part
 from millrace.report.explanation.ablation import experiment_sentences
 from millrace.report.explanation.caveats import doubts
 from millrace.report.explanation.schema import (
@@ -17,8 +18,6 @@ from millrace.report.explanation.schema import (
     SidePart,
 )
 from millrace.report.explanation.sentences import answer, title
-from millrace.report.run.json import run_part
-from millrace.report.run.schema import HostPart
 from millrace.shown_text import shown_json
 from millrace.store.records import RunRecord
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from millrace.analysis.profiles import FlatProfile, FunctionDifference, ProfileComparison
 from millrace.report.common.formatting import figure_text, fixed_text, us_decimals
+from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.wording import short_symbol
 from millrace.report.explanation.tables import Labels, difference_columns, estimate_cells, finding
-from millrace.report.run.tables import Column, Row, Section, Table
-from millrace.report.symbols import short_symbol
 
 FUNCTIONS = 25  # in the table; more of them hardly differ
 FLAT_LINES = 40

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from millrace.analysis.account import Account, AccountDifferences
 from millrace.analysis.alignment import GivenBack
@@ -27,18 +27,14 @@ from millrace.analysis.suspects.model import Suspect
 from millrace.analysis.variables import VariablesDiff
 from millrace.analysis.waits import Coverage, DigestComparison, WaitComparison
 from millrace.levels import Level
-from millrace.report.run.schema import HostPart, RunPart
+from millrace.report.common.json_parts import HostPart, Part, RunPart
 from millrace.stats import MeanEstimate
 
 Version = Literal["millrace.explanation/1"]
 VERSION: Version = "millrace.explanation/1"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SidePart(_Part):
+class SidePart(Part):
     """One of the two treatments: its levels, how many of its trials were measured and profiled, the
     account, what its own instruments cover, and its flat profile. Null: too little was observed.
     `statement_accounts` is empty too where an operation has one statement alone."""
@@ -53,7 +49,7 @@ class SidePart(_Part):
     flat_profile: FlatProfile | None
 
 
-class ProfilePart(_Part):
+class ProfilePart(Part):
     """What the profiled trials differ in, in µs of CPU time per operation; `by` says what the
     intervals are of. `call_paths` are those that differ most; other formats have all of them."""
 
@@ -67,7 +63,7 @@ class ProfilePart(_Part):
     call_paths: list[PathDifference]
 
 
-class ExperimentPart(_Part):
+class ExperimentPart(Part):
     """What aligned settings gave back of a loss, as fractions of the base's value of `metric`, in
     the trials of the run `run`; `answer` says so in words. `remaining` is with all of them aligned,
     and null where that has no result. `untried` are alignments without one that counts, and
@@ -85,7 +81,7 @@ class ExperimentPart(_Part):
     not_steady: str | None
 
 
-class ExplanationPart(_Part):
+class ExplanationPart(Part):
     """The base (A) against a candidate (B) of one group; all differences are B - A.
 
     `factor` is what they differ in, `held` are the levels of all others. `noun` is what one
@@ -122,7 +118,7 @@ class ExplanationPart(_Part):
     missing: list[Lack]
 
 
-class ExplanationDocument(_Part):
+class ExplanationDocument(Part):
     """What millrace says about why treatments of one run differ."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)

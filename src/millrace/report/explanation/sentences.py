@@ -21,9 +21,9 @@ from millrace.report.common.formatting import (
     percent_text,
     us_decimals,
 )
+from millrace.report.common.wording import first_line
 from millrace.report.explanation.statement_tables import statement_sentence
 from millrace.report.explanation.tables import Labels, interval_text, is_sure, latencies_us
-from millrace.report.run.sentences import first_line
 from millrace.stats import MeanEstimate
 
 _MATTERS = 0.05  # of a difference; smaller parts of it are summed up

@@ -8,8 +8,8 @@ from typing import Any
 from millrace.analysis.plans import PlanSide
 from millrace.analysis.waits import Amount, DigestComparison, DigestSide, WaitComparison
 from millrace.report.common.formatting import MISSING, figure_text
+from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.explanation.tables import Labels
-from millrace.report.run.tables import Column, Row, Section, Table
 
 # What EXPLAIN says first and, of its columns, what explains most; some servers have more.
 _PLAN_COLUMNS = (

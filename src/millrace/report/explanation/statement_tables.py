@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from millrace.analysis.account import DifferenceLine
 from millrace.analysis.statement_account import StatementDifferences
 from millrace.report.common.formatting import MISSING, figure_text, fixed_text, us_decimals
+from millrace.report.common.tables import Row, Section, Table
 from millrace.report.explanation.tables import (
     Labels,
     account_columns,
@@ -16,7 +17,6 @@ from millrace.report.explanation.tables import (
     is_sure,
     latencies_us,
 )
-from millrace.report.run.tables import Row, Section, Table
 
 SMALL = 0.01  # of a statement's latency: parts below it that do not differ are left out
 NOTE = (

@@ -17,7 +17,7 @@ from millrace.report.common.formatting import (
     us_decimals,
     whole_percent_text,
 )
-from millrace.report.run.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.stats import MeanEstimate, RatioEstimate
 
 Labels = tuple[str, str]  # of A and B

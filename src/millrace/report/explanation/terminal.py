@@ -11,6 +11,7 @@ from rich.text import Text
 
 from millrace.analysis.explanation import Explanation
 from millrace.report.common.formatting import counted
+from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table
 from millrace.report.explanation.ablation import experiment_sentences
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, doubts
@@ -40,7 +41,6 @@ from millrace.report.explanation.tables import (
     efficiency_table,
     sources_note,
 )
-from millrace.report.run.tables import Table
 
 _FUNCTIONS = 12
 _PLACES = 6  # that threads were blocked in

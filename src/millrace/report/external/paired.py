@@ -17,7 +17,7 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
 )
-from millrace.report.run.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table
 
 
 def table(comparisons: Sequence[PairComparison], alpha: float) -> Table:

@@ -16,7 +16,7 @@ from millrace.report.common.formatting import (
     interval_text,
     ratio_text,
 )
-from millrace.report.run.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.stats.change_points import FEWEST_TO_TELL
 
 _MOST_NAMED = 5

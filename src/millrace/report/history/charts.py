@@ -13,8 +13,8 @@ from millrace.analysis.seen_changes import SeenSeries
 from millrace.levels import level_text
 from millrace.report.common.axis import LogAxis, Tick
 from millrace.report.common.formatting import change_text, counted, interval_text, ratio_text
+from millrace.report.common.line_chart import Line, LineChart, Mark
 from millrace.report.history.tables import place_text, state_glyph, state_style, state_text
-from millrace.report.run.relative_charts import Line, LineChart, Mark
 from millrace.stats import RatioEstimate
 from millrace.store.history_records import PointRecord
 

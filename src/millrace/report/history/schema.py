@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from millrace.analysis.metrics import Direction
 from millrace.analysis.model import Verdict
 from millrace.levels import Level
+from millrace.report.common.json_parts import Part
 from millrace.store.history_records import ChangeState, Remeasured
 
 Version = Literal["millrace.history/1"]
 VERSION: Version = "millrace.history/1"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PointPart(_Part):
+class PointPart(Part):
     """A version's ratio to the reference; `state` is the id of the state of host and configuration
     that it was measured in, `build` the SHA-256 of the server's program. Null: not known."""
 
@@ -40,7 +37,7 @@ class PointPart(_Part):
     state: str
 
 
-class BreakPart(_Part):
+class BreakPart(Part):
     """From the point `index` (from 0) on the state is another one; `changes` say what differs."""
 
     index: int
@@ -48,7 +45,7 @@ class BreakPart(_Part):
     changes: list[str]
 
 
-class ChangePart(_Part):
+class ChangePart(Part):
     """Where the level moved. Ratios are new level / old level: `ratio`, `low` and `high` those of
     the measurement that confirmed it, else `found_ratio`, `found_low` and `found_high`, which the
     history showed among `n_points` points. Only what is confirmed is a fact.
@@ -77,7 +74,7 @@ class ChangePart(_Part):
     remeasured: Remeasured | None
 
 
-class SeriesPart(_Part):
+class SeriesPart(Part):
     """A series: ratios in one metric to the level `reference` of `factor`, at the levels `held` of
     the other factors. `candidate` is null where runs have one candidate, or label them by level.
     `unexamined` points came after the last look for changes; with `too_few_points` it cannot be
@@ -103,7 +100,7 @@ class SeriesPart(_Part):
     changes: list[ChangePart]
 
 
-class GroupPart(_Part):
+class GroupPart(Part):
     """Changes (by id) of several series at one label, of `n_series` that have a point there;
     `least` and `most` are fractions, negative where it is for the worse."""
 
@@ -115,7 +112,7 @@ class GroupPart(_Part):
     most: float
 
 
-class StatePart(_Part):
+class StatePart(Part):
     """A state of host and configuration: what differs between two of them is a break."""
 
     id: str
@@ -123,7 +120,7 @@ class StatePart(_Part):
     facts: dict[str, Any]
 
 
-class HistoryDocument(_Part):
+class HistoryDocument(Part):
     """Histories, and what is known of their changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)

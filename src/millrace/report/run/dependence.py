@@ -18,8 +18,8 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
 )
-from millrace.report.run.sentences import listed
-from millrace.report.run.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.wording import listed
 from millrace.stats.effects import Effect
 
 TITLE = "What the difference depends on"

@@ -8,7 +8,7 @@ from millrace.analysis.latencies import Latency, Of
 from millrace.analysis.model import Group, RunAnalysis, TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.report.common.formatting import MISSING, count_text, latency_text, percent_text
-from millrace.report.run.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.run.units import level_s
 
 PERCENTS = (50, 95, 99, 99.9)

@@ -20,14 +20,15 @@ from millrace.analysis.model import (
 )
 from millrace.analysis.verdict import margin_text
 from millrace.levels import level_text
-from millrace.report.calibrations import head_line
+from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS, bytes_text, counted
-from millrace.report.common.output_files import write_text
+from millrace.report.common.line_chart import LineChart
+from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.pages import environment
+from millrace.report.common.tables import Table
+from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
-from millrace.report.kinds import PAGE
 from millrace.report.published import published_beside
-from millrace.report.repeating import repeating
 from millrace.report.run import design as design_text
 from millrace.report.run import notes
 from millrace.report.run.charts import RatioChart, bar_charts, ratio_charts
@@ -35,11 +36,10 @@ from millrace.report.run.dependence import dependence_part
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.latency_charts import latency_charts
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
-from millrace.report.run.relative_charts import LineChart, have_one_axis, relative_charts
-from millrace.report.run.sentences import answer, first_line, sentence, verdict_text
+from millrace.report.run.relative_charts import have_one_axis, relative_charts
+from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.steady_notes import steady_table
 from millrace.report.run.tables import (
-    Table,
     options_table,
     provenance_table,
     published_table,

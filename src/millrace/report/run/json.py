@@ -5,54 +5,43 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 
 from millrace.analysis.effects import Dependence, dependences
-from millrace.analysis.latencies import Latency
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
     Comparison,
+    Control,
+    Controls,
     Group,
-    InstanceAnalysis,
-    MetricSummary,
     RunAnalysis,
     TreatmentAnalysis,
 )
-from millrace.analysis.steadiness import TrialSteadiness
-from millrace.report.calibrations import head_line
-from millrace.report.design_json import controls_part, design_part
+from millrace.analysis.stopping import ending, outlook
+from millrace.report.calibration.sentences import head_line
+from millrace.report.common.json_parts import HostPart, run_part
 from millrace.report.published import published_beside
-from millrace.report.repeating import repeating
 from millrace.report.run.dependence import dependence_text
 from millrace.report.run.matrix import varied_factors
 from millrace.report.run.schema import (
     VERSION,
     CalibrationPart,
     ComparisonPart,
-    ConditionsPart,
+    ControlPart,
+    ControlsPart,
     DependencePart,
+    DesignPart,
     FailurePart,
-    GatePart,
-    HostPart,
-    LatencyPart,
     MatrixCellPart,
     MatrixPart,
     MatrixRowPart,
     MetricPart,
-    OptionPart,
     PublishedPart,
     ReportDocument,
-    RunPart,
     ServerPart,
-    SteadinessPart,
-    SummaryPart,
-    TreatmentPart,
-    TrialPart,
+    StandingPart,
     VariablesPart,
-    WorkPart,
 )
 from millrace.report.run.sentences import answer, sentence
+from millrace.report.run.treatment_json import treatment_part
 from millrace.shown_text import shown_json
-from millrace.store.records import RunRecord
-
-PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
 
 
 def as_document(analysis: RunAnalysis) -> ReportDocument:
@@ -61,8 +50,8 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
         schema=VERSION,
         answer=answer(analysis),
         run=run_part(analysis.run),
-        design=design_part(analysis),
-        controls=controls_part(analysis.controls),
+        design=_design(analysis),
+        controls=_controls(analysis.controls),
         margin=analysis.margin,
         confidence=analysis.confidence,
         factor=analysis.factor,
@@ -85,7 +74,7 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             for comparison in analysis.comparisons(metric)
         ],
         dependences=[_dependence(found, analysis) for found in dependences(analysis)],
-        treatments=[_treatment(treatment) for treatment in analysis.treatments],
+        treatments=[treatment_part(treatment) for treatment in analysis.treatments],
         published=_published(analysis),
         variables=_variables(analysis),
         servers=[
@@ -127,23 +116,6 @@ def as_json(analysis: RunAnalysis) -> str:
     return shown_json(as_document(analysis).model_dump_json(by_alias=True, indent=2)) + "\n"
 
 
-def run_part(run: RunRecord) -> RunPart:
-    """The run as documents have it."""
-    return RunPart(
-        id=run.id,
-        digest=run.digest,
-        name=run.name,
-        title=run.title,
-        scale=run.scale,
-        created_utc=run.created_utc,
-        seed=run.seed,
-        blocks=run.blocks,
-        versions=dict(run.versions),
-        parameters=dict(run.spec.get("parameters", {})),
-        command=repeating(run.millrace_command),
-    )
-
-
 def _comparison(comparison: Comparison, analysis: RunAnalysis) -> ComparisonPart:
     estimate = comparison.estimate
     return ComparisonPart(
@@ -178,69 +150,6 @@ def _dependence(found: Dependence, analysis: RunAnalysis) -> DependencePart:
     values = {field.name: getattr(found, field.name) for field in fields(found)}
     return DependencePart(
         **values, metric=analysis.headline.name, sentence=dependence_text(found, analysis)
-    )
-
-
-def _treatment(treatment: TreatmentAnalysis) -> TreatmentPart:
-    return TreatmentPart(
-        id=treatment.id,
-        label=treatment.label,
-        level=treatment.level,
-        held=dict(treatment.held),
-        is_base=treatment.is_base,
-        planned=treatment.planned,
-        finished=treatment.finished,
-        failed=treatment.failed,
-        metrics={name: _summary(metric) for name, metric in treatment.metrics.items()},
-        steps_s={step.name: step.mean_s for step in treatment.steps},
-        sizes_bytes=dict(treatment.sizes),
-        work=[
-            WorkPart(**{**asdict(work), "error_codes": {str(c): n for c, n in work.error_codes}})
-            for work in treatment.work
-        ],
-        conditions=(
-            None if treatment.driven is None else ConditionsPart(**asdict(treatment.driven))
-        ),
-        latencies=[_latency(latency) for latency in treatment.latencies],
-        steadiness=[_steadiness(trial) for trial in treatment.steadiness],
-        options=[option for instance in treatment.instances for option in _options(instance)],
-    )
-
-
-def _steadiness(trial: TrialSteadiness) -> SteadinessPart:
-    return SteadinessPart(
-        trial=trial.trial_id,
-        block=trial.block,
-        state=trial.state,
-        figure=trial.figure,
-        course=trial.course.kind,
-        change=trial.course.change,
-        seconds=trial.seconds,
-        warmup_s=trial.warmup_s,
-        measured_s=trial.measured_s,
-        found_s=trial.found_s,
-        enough_s=trial.enough_s,
-        gates=[
-            GatePart(name=gate.name, result=gate.result, figures=gate.figures, remedy=gate.remedy)
-            for gate in trial.gates
-        ],
-    )
-
-
-def _latency(latency: Latency) -> LatencyPart:
-    return LatencyPart(
-        of=latency.of,
-        name=latency.name,
-        time=latency.time,
-        count=latency.count,
-        mean_s=latency.mean_s,
-        maximum_s=latency.maximum_s,
-        percentiles_s={
-            f"{percent:g}": seconds
-            for percent, seconds in zip(
-                PERCENTILES, latency.percentiles_s(PERCENTILES), strict=True
-            )
-        },
     )
 
 
@@ -281,50 +190,6 @@ def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> 
     )
 
 
-def _summary(metric: MetricSummary) -> SummaryPart:
-    summary = metric.summary
-    return SummaryPart(
-        n=summary.n,
-        mean=summary.mean,
-        median=summary.median,
-        geometric_mean=summary.geometric_mean,
-        level=metric.level,
-        low=summary.low,
-        high=summary.high,
-        minimum=summary.minimum,
-        maximum=summary.maximum,
-        sd=summary.sd,
-        cv=summary.cv,
-        trials=[TrialPart(trial=t.trial_id, block=t.block, value=t.value) for t in metric.trials],
-    )
-
-
-def _options(instance: InstanceAnalysis) -> list[OptionPart]:
-    differing = [
-        OptionPart(
-            role=instance.role,
-            name=mismatch.name,
-            asked=mismatch.asked,
-            effective=mismatch.effective,
-            layer=mismatch.layer,
-            left_out=None,
-        )
-        for mismatch in instance.mismatches
-    ]
-    left_out = [
-        OptionPart(
-            role=instance.role,
-            name=option.name,
-            asked=option.value,
-            effective=None,
-            layer=option.layer,
-            left_out=option.left_out,
-        )
-        for option in instance.left_out
-    ]
-    return differing + left_out
-
-
 def _published(analysis: RunAnalysis) -> list[PublishedPart]:
     study = published_beside(analysis)
     if study is None:
@@ -358,3 +223,56 @@ def _variables(analysis: RunAnalysis) -> list[VariablesPart]:
         )
         for compared in analysis.variables
     ]
+
+
+def _design(analysis: RunAnalysis) -> DesignPart:
+    """How the number of blocks was decided, and how each comparison stands."""
+    design = analysis.run.design
+    found = outlook(analysis, design)
+    return DesignPart(
+        kind=design.kind,
+        blocks=design.blocks,
+        max_time_s=design.max_time_s,
+        side_by_side=design.side_by_side,
+        ended=ending(analysis, found, design),
+        intervals_for=analysis.holds_for,
+        standings=[
+            StandingPart(
+                base_treatment=each.comparison.base_id,
+                candidate_treatment=each.comparison.candidate_id,
+                state=each.state,
+                after=each.after,
+                more_blocks=each.more_blocks,
+            )
+            for each in found.standings
+        ],
+    )
+
+
+def _controls(found: Controls | None) -> ControlsPart | None:
+    """The base against itself; None where it never ran once more."""
+    if found is None:
+        return None
+    estimate = found.estimate
+    return ControlsPart(
+        n_pairs=0 if estimate is None else estimate.n_pairs,
+        ratio=None if estimate is None else estimate.ratio,
+        low=None if estimate is None else estimate.low,
+        high=None if estimate is None else estimate.high,
+        excludes_1=found.excludes_1,
+        groups=[_control(each) for each in found.groups],
+    )
+
+
+def _control(control: Control) -> ControlPart:
+    estimate = control.estimate
+    return ControlPart(
+        base_treatment=control.base_id,
+        held=dict(control.held),
+        planned=control.planned,
+        finished=control.finished,
+        n_blocks=0 if estimate is None else estimate.n_pairs,
+        ratio=None if estimate is None else estimate.ratio,
+        low=None if estimate is None else estimate.low,
+        high=None if estimate is None else estimate.high,
+    )

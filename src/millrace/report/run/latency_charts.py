@@ -11,7 +11,7 @@ from millrace.analysis.model import Group, TreatmentAnalysis
 from millrace.levels import level_text
 from millrace.report.common.axis import Tick
 from millrace.report.common.formatting import latency_text
-from millrace.report.run.relative_charts import MOST_LINES, Line, LineChart, Mark
+from millrace.report.common.line_chart import MOST_LINES, Line, LineChart, Mark
 
 _PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import RunAnalysis
-from millrace.report.calibrations import head_line
+from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
+from millrace.report.common.tables import Table
+from millrace.report.common.wording import repeating
 from millrace.report.published import published_beside
-from millrace.report.repeating import repeating
 from millrace.report.run import dependence, notes
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence
 from millrace.report.run.tables import (
-    Table,
     options_table,
     provenance_table,
     published_table,

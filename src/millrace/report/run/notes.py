@@ -12,9 +12,10 @@ from millrace.analysis.model import Group, RunAnalysis
 from millrace.analysis.verdict import margin_text
 from millrace.levels import Level, factor_text, is_name, level_text, level_value
 from millrace.report.common.formatting import count_text, counted, percent_text
+from millrace.report.common.wording import first_line, listed
 from millrace.report.run import drive_notes
 from millrace.report.run.design import controls_text, controls_warning, design_text
-from millrace.report.run.sentences import FEW, first_line, listed
+from millrace.report.run.sentences import FEW
 
 TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin

@@ -1,7 +1,4 @@
-"""Ratios by level of the compared factor, with a line a group: relative QPS by server version.
-
-Positions are percentages of the chart's width and height, so that text never scales with it.
-"""
+"""Ratios by level of the compared factor, with a line a group: relative QPS by server version."""
 
 from __future__ import annotations
 
@@ -13,46 +10,12 @@ from millrace.analysis.model import Comparison, Group, RunAnalysis, TreatmentAna
 from millrace.levels import factor_text, level_value
 from millrace.report.common.axis import WIDE, LogAxis, Tick
 from millrace.report.common.formatting import percent_text
+from millrace.report.common.line_chart import MOST_LINES, Line, LineChart, Mark
 from millrace.report.run.matrix import row_label, sections
 from millrace.report.run.sentences import verdict_text
 from millrace.stats import RatioEstimate
 
-MOST_LINES = 8  # as many as there are signs and colours; more cannot be told apart
 _DODGE = 1.1  # percent of the width between lines at one place, so that intervals do not hide
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A point of a line with its interval, where it has one; ``title`` says it in words."""
-
-    x: float
-    y: float
-    low_y: float | None
-    high_y: float | None
-    title: str
-
-
-@dataclass(frozen=True)
-class Line:
-    """``number`` (from 0) chooses colour and sign; ``path`` are its pieces, each "x,y x,y ..."."""
-
-    number: int
-    label: str
-    marks: tuple[Mark, ...]
-    pieces: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LineChart:
-    """Lines over labelled places (``across``) and values (``up``); the band is the margin."""
-
-    heading: str
-    description: str
-    across: tuple[Tick, ...]
-    up: tuple[Tick, ...]
-    band: tuple[float, float] | None
-    one: float | None
-    lines: tuple[Line, ...]
 
 
 def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, ...]:

@@ -9,51 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from millrace.analysis.effects import Term
-from millrace.analysis.latencies import Of, Time
 from millrace.analysis.metrics import Direction
 from millrace.analysis.model import Verdict
-from millrace.analysis.steadiness import State
 from millrace.analysis.stopping import Ending, StandingState
 from millrace.levels import Level
+from millrace.report.common.json_parts import HostPart, Part, RunPart
+from millrace.report.run.treatment_schema import TreatmentPart
 from millrace.stats import Looks
-from millrace.stats.course import Kind
 from millrace.stats.effects import Effect
 
 Version = Literal["millrace.report/2"]
 VERSION: Version = "millrace.report/2"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RunPart(_Part):
-    """The run: what was carried out, where and with which versions."""
-
-    id: str
-    digest: str
-    name: str
-    title: str
-    scale: str
-    created_utc: str
-    seed: int
-    blocks: int
-    versions: dict[str, str]
-    parameters: dict[str, Any]
-    command: str
-
-
-class HostPart(_Part):
-    """Facts of the host when the run began, doctor's findings included."""
-
-    id: str
-    facts: dict[str, Any]
-
-
-class MetricPart(_Part):
+class MetricPart(Part):
     """A metric; `direction` is the better one."""
 
     name: str
@@ -63,162 +35,7 @@ class MetricPart(_Part):
     headline: bool
 
 
-class TrialPart(_Part):
-    """One finished trial's value; `block` counts from 0."""
-
-    trial: str
-    block: int
-    value: float
-
-
-class SummaryPart(_Part):
-    """A metric over a treatment's finished trials, in the metric's unit; `cv` is a fraction.
-
-    `low` and `high` are the interval of the geometric mean across trials.
-    """
-
-    n: int
-    mean: float
-    median: float
-    geometric_mean: float
-    level: float
-    low: float | None
-    high: float | None
-    minimum: float
-    maximum: float
-    sd: float | None
-    cv: float | None
-    trials: list[TrialPart]
-
-
-class OptionPart(_Part):
-    """An option that was asked for and has another effective value, or was left out."""
-
-    role: str
-    name: str
-    asked: str | None
-    effective: str | None
-    layer: str
-    left_out: str | None
-
-
-class WorkPart(_Part):
-    """What one finished trial's clients did, in transactions; `block` counts from 0. Rows are those
-    of all their statements; `error_codes` has how many transactions ended with each of the server's
-    codes."""
-
-    block: int
-    transactions: int
-    errors: int
-    retries: int
-    late: int
-    skipped: int
-    scheduled: int
-    rows_read: int
-    rows_affected: int
-    error_codes: dict[str, int]
-
-
-class ConditionsPart(_Part):
-    """Under which conditions clients were driven, over the finished trials. Null: not measured.
-
-    `missed` is the share of page reads that the buffer pool could not serve; `reads` counts trials
-    by `cached`, `io_bound`, `between`, or `any` where it does not matter; `unsteady` counts those
-    whose warm-up gave up waiting for steady throughput, `not_kept` those that no template could be
-    kept for. The `_why` are those of the first. `client_share` is the
-    load generator's of the host's CPUs. CPU times and switches are those of a transaction.
-    """
-
-    trials: int
-    unsettled: int
-    longest_settle_s: float | None
-    unsettled_why: str | None
-    missed: float | None
-    reads: dict[str, int]
-    between_why: str | None
-    unsteady: int
-    not_kept: int
-    not_kept_why: str | None
-    templates_saved_s: float | None
-    client_s: float | None
-    server_s: float | None
-    client_switches: float | None
-    client_share: float | None
-
-
-class GatePart(_Part):
-    """What the server said at both ends of the measured part about a steady state; `result` is
-    `unknown` where it did not tell. `remedy` is what to do where it failed."""
-
-    name: str
-    result: Literal["passed", "failed", "unknown"]
-    figures: str
-    remedy: str
-
-
-class SteadinessPart(_Part):
-    """Whether a finished trial showed a steady state; `block` counts from 0.
-
-    `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
-    apply` (trials of a fixed number of operations). `course` is what `figure` did over the
-    `seconds` points of the measured part, by the fraction `change`. `found_s` is when the warm-up
-    of `warmup_s` had ended, and `enough_s` one that would have been enough for a trial that was not
-    steady. Null: not known.
-    """
-
-    trial: str
-    block: int
-    state: State
-    figure: str
-    course: Kind
-    change: float | None
-    seconds: int
-    warmup_s: float | None
-    measured_s: float | None
-    found_s: float | None
-    enough_s: float | None
-    gates: list[GatePart]
-
-
-class LatencyPart(_Part):
-    """Latencies of a transaction or statement, of all finished trials together.
-
-    `time` is `service` (from the sending of a request) or `response` (from when it was due);
-    `percentiles_s` maps a percentile, such as "99.9", to the time it took.
-    """
-
-    of: Of
-    name: str
-    time: Time
-    count: int
-    mean_s: float
-    maximum_s: float
-    percentiles_s: dict[str, float]
-
-
-class TreatmentPart(_Part):
-    """A treatment: its levels, its trials and what they measured. Without driven clients, `work`,
-    `latencies` and `steadiness` are empty and `conditions` is null."""
-
-    id: str
-    label: str
-    level: Level
-    held: dict[str, Level]
-    is_base: bool
-    planned: int
-    finished: int
-    failed: int
-    metrics: dict[str, SummaryPart]
-    steps_s: dict[str, float]
-    sizes_bytes: dict[str, float]
-    work: list[WorkPart]
-    conditions: ConditionsPart | None
-    latencies: list[LatencyPart]
-    steadiness: list[SteadinessPart]
-    options: list[OptionPart]
-
-
-class ComparisonPart(_Part):
+class ComparisonPart(Part):
     """Candidate / base in one metric. Null: no estimate, too few blocks, or not to be told.
 
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
@@ -255,7 +72,7 @@ class ComparisonPart(_Part):
     sentence: str
 
 
-class DependencePart(_Part):
+class DependencePart(Part):
     """On which `factors`, those held at several levels, a candidate's ratio depends, in `metric`.
 
     `overall` is the mean ratio over all levels alike, `verdict` that on it; all intervals are of
@@ -283,7 +100,7 @@ class DependencePart(_Part):
     sentence: str
 
 
-class StandingPart(_Part):
+class StandingPart(Part):
     """How a comparison of the headline metric stands. `after` is how many blocks the run had when
     it was closed, null while it is open; `more_blocks` about how many would decide an open
     one, null where that cannot be told."""
@@ -295,7 +112,7 @@ class StandingPart(_Part):
     more_blocks: int | None
 
 
-class DesignPart(_Part):
+class DesignPart(Part):
     """How the number of blocks was decided: exactly `blocks`, or, `sequential`, until each
     comparison was decided, at most `blocks` and `max_time_s` of trials. `ended` says why a
     sequential run has no further block: all comparisons are `closed`, or the limit of `blocks` or
@@ -312,7 +129,7 @@ class DesignPart(_Part):
     standings: list[StandingPart]
 
 
-class ControlPart(_Part):
+class ControlPart(Part):
     """The base of a group against itself in the headline metric, where it ran once more in a block.
     Null: no pair of finished trials, or too few for an interval."""
 
@@ -326,7 +143,7 @@ class ControlPart(_Part):
     high: float | None
 
 
-class ControlsPart(_Part):
+class ControlsPart(Part):
     """The base against itself: the pairs of all groups together, and each group's."""
 
     n_pairs: int
@@ -337,7 +154,7 @@ class ControlsPart(_Part):
     groups: list[ControlPart]
 
 
-class PublishedPart(_Part):
+class PublishedPart(Part):
     """A published figure beside a treatment; `value` is null where only a ratio was published.
 
     `ratio` (to `ratio_high`, where a range was published) is to the published server
@@ -355,7 +172,7 @@ class PublishedPart(_Part):
     note: str | None
 
 
-class VariablesPart(_Part):
+class VariablesPart(Part):
     """Effective variables that differ; `different` maps a name to [base's, candidate's]."""
 
     group: str
@@ -367,7 +184,7 @@ class VariablesPart(_Part):
     different: dict[str, tuple[str, str]]
 
 
-class ServerPart(_Part):
+class ServerPart(Part):
     """A server that was measured, and the provenance of its build.
 
     `limits` says what could not be controlled or observed there: an attached server has such.
@@ -381,7 +198,7 @@ class ServerPart(_Part):
     limits: list[str]
 
 
-class MatrixCellPart(_Part):
+class MatrixCellPart(Part):
     """A treatment beside the base of its row. Null: no estimate, or the base itself."""
 
     level: Level
@@ -394,21 +211,21 @@ class MatrixCellPart(_Part):
     may_be_chance: bool
 
 
-class MatrixRowPart(_Part):
+class MatrixRowPart(Part):
     """The treatments that share the levels in `held`, those of held factors that vary."""
 
     held: dict[str, Level]
     cells: list[MatrixCellPart]
 
 
-class MatrixPart(_Part):
+class MatrixPart(Part):
     """All comparisons of one metric: a row a group, in each a cell a level of the factor."""
 
     metric: str
     rows: list[MatrixRowPart]
 
 
-class CalibrationPart(_Part):
+class CalibrationPart(Part):
     """The calibration of the host that is quoted: the newest one for the experiment, else for any.
     `age_s` is from its end to when the report was made; rates and changes are fractions. `smallest`
     is the smallest change seen in `blocks` blocks, in the quietest and in the noisiest group. Null:
@@ -430,7 +247,7 @@ class CalibrationPart(_Part):
     sentence: str
 
 
-class FailurePart(_Part):
+class FailurePart(Part):
     """A failed trial; `block` counts from 0."""
 
     trial: str
@@ -441,7 +258,7 @@ class FailurePart(_Part):
     log_tail: str | None
 
 
-class ReportDocument(_Part):
+class ReportDocument(Part):
     """What millrace says about one run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)

@@ -10,6 +10,7 @@ from millrace.analysis.model import Comparison, RunAnalysis
 from millrace.analysis.verdict import margin_text
 from millrace.levels import factor_text, level_text
 from millrace.report.common.formatting import counted, percent_text, ratio_text
+from millrace.report.common.wording import first_line, listed
 from millrace.stats import RatioEstimate
 
 FEW = 4  # up to so many comparisons the answer names each
@@ -183,10 +184,6 @@ def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     return f" ({' · '.join(shown)})" if shown else ""
 
 
-def first_line(text: str) -> str:
-    return text.strip().split("\n", 1)[0].rstrip(".")
-
-
 def _wanted(comparison: Comparison, margin: float) -> str:
     """What these blocks can show, and how many would show a difference of the margin."""
     wanted, seen = comparison.blocks_wanted, comparison.minimum_detectable
@@ -256,8 +253,3 @@ def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     ratio = largest.estimate.ratio if largest.estimate else 1.0
     name = f"{level_text(analysis.factor, largest.candidate)}{held_text(largest, analysis)}"
     return f"{name} {effect(ratio, largest.metric)}"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

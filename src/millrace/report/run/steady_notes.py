@@ -11,7 +11,7 @@ from millrace.analysis.steadiness import TrialSteadiness
 from millrace.analysis.unsteady import counted_text, reasons
 from millrace.levels import factor_text, level_value
 from millrace.report.common.formatting import MISSING, counted
-from millrace.report.run.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table
 
 SHOWN = 6  # treatments; the table has all of them
 

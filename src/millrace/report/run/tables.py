@@ -1,9 +1,8 @@
-"""The tables of a report as plain text cells; each format only draws them."""
+"""The tables of a run: results, ratios, published figures, sizes, steps, trials, servers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import (
@@ -24,45 +23,9 @@ from millrace.report.common.formatting import (
     seconds_text,
     value_text,
 )
+from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.published import PublishedFigure, PublishedStudy
 from millrace.report.run.sentences import verdict_text
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column's head; where there is no room, the highest ``drop`` goes first, 0 never."""
-
-    title: str
-    numeric: bool = True
-    drop: int = 0
-
-
-@dataclass(frozen=True)
-class Row:
-    """Cells as shown; ``verdict`` colours the last one, ``is_base`` marks the base's row,
-    ``is_total`` one that sums others up."""
-
-    cells: tuple[str, ...]
-    verdict: str | None = None
-    is_base: bool = False
-    is_total: bool = False
-
-
-@dataclass(frozen=True)
-class Section:
-    """Rows under one heading, which is empty where there is only one section."""
-
-    heading: str
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table in sections (a group of the experiment each)."""
-
-    title: str
-    columns: tuple[Column, ...]
-    sections: tuple[Section, ...]
 
 
 def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) -> Table:

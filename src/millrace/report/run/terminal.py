@@ -9,16 +9,16 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.model import RunAnalysis
-from millrace.report.calibrations import head_line
+from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
-from millrace.report.common.terminal_table import show_table
+from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.published import published_beside
 from millrace.report.run import dependence, notes
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import published_table, results_table
-from millrace.report.run.terminal_matrix import STYLES, draw_matrix
+from millrace.report.run.terminal_matrix import draw_matrix
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
 

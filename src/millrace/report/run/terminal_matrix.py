@@ -10,18 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.report.common.formatting import GLYPHS
+from millrace.report.common.terminal_table import STYLES
 from millrace.report.run.matrix import Cell, Matrix, MatrixColumn
 from millrace.shown_text import shown_line
-
-STYLES = {
-    "regression": "bold red",
-    "improvement": "bold green",
-    "equivalent": "cyan",
-    "inconclusive": "yellow",
-    "may be chance": "yellow",
-    "failed": "bold red",
-    "base failed": "bold red",
-}
 
 
 def draw_matrix(matrix: Matrix, console: Console) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.report.symbols import short_symbol
+from millrace.report.common.wording import short_symbol
 
 
 @pytest.mark.parametrize(

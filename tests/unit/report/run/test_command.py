@@ -153,10 +153,9 @@ def test_a_device_stays_a_device(store: Path, tmp_path: Path) -> None:
 
 def test_standard_output_in_a_file_is_added_to(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    code = (
-        "from pathlib import Path; from millrace.report.common.output_files import write_text as w;"
-    )
-    code += "from millrace.report.kinds import PAGE;w(Path('/dev/stdout'), 'report', PAGE)"
+    code = "from pathlib import Path;"
+    code += "from millrace.report.common.output_files import PAGE, write_text as w;"
+    code += "w(Path('/dev/stdout'), 'report', PAGE)"
     log.write_text("before\n", "utf-8")
     with log.open("a", encoding="utf-8") as file:
         subprocess.run([sys.executable, "-c", code], stdout=file, check=True)

@@ -11,11 +11,11 @@ import pytest
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.report.common.formatting import latency_text
+from millrace.report.common.tables import Table
 from millrace.report.run import drive_notes, notes
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
-from millrace.report.run.tables import Table
 from millrace.report.run.units import readable
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else

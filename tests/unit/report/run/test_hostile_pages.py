@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from millrace.analysis.judge import judge
+from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.common.terminal_table import show_table
 from millrace.report.explanation.flame_graph import as_svg, flame_graph
 from millrace.report.run.formats import render
-from millrace.report.run.tables import Column, Row, Section, Table
 from millrace.shown_text import shown
 from tests.unit.analysis.builders import RunBuilder, noisy
 from tests.unit.report.explanation.flame_trees import STACKS, tree

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from millrace.analysis.judge import judge
+from millrace.report.common.line_chart import MOST_LINES
 from millrace.report.run.latency_charts import latency_charts
-from millrace.report.run.relative_charts import MOST_LINES, have_one_axis, relative_charts
+from millrace.report.run.relative_charts import have_one_axis, relative_charts
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
 

@@ -8,7 +8,7 @@ import pytest
 
 from millrace.analysis.judge import judge
 from millrace.cli.main import cli
-from millrace.report.repeating import repeating
+from millrace.report.common.wording import repeating
 from millrace.report.run.formats import render
 from tests.unit.analysis.builders import study
 

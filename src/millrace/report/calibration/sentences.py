@@ -1,17 +1,13 @@
-"""A calibration of a host: tables, sentences, JSON."""
+"""A calibration of a host in words: what it found, and the line that reports have of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 from millrace.analysis.calibration import (
-    TABLE,
     Calibration,
     GroupCalibration,
     Planted,
-    SequentialVerdict,
 )
 from millrace.analysis.model import QuotedCalibration, RunAnalysis
 from millrace.analysis.verdict import margin_text
@@ -21,12 +17,8 @@ from millrace.report.common.formatting import (
     counted,
     interval_text,
     percent_text,
-    seconds_text,
 )
-from millrace.report.run.tables import Column, Row, Section, Table
 from millrace.stats import RatioEstimate
-
-VERSION = "millrace.calibration/1"
 
 
 def sentences(found: Calibration) -> Iterator[str]:
@@ -125,112 +117,6 @@ def _effect(estimate: RatioEstimate | None) -> str:
     if estimate is None:
         return MISSING
     return f"{change_text(estimate.ratio)} (ratio {interval_text(estimate.low, estimate.high)})"
-
-
-def groups_table(found: Calibration) -> Table:
-    """A row a group: verdicts, noise, and the smallest change by numbers of blocks."""
-    columns = (
-        Column("group", numeric=False),
-        Column("verdicts"),
-        Column("false"),
-        Column("refused", drop=2),
-        Column("noise of a block"),
-        Column("95 % interval", drop=2),
-        Column("CV of trials", drop=1),
-        *(Column(f"{n} blocks", drop=3 if n > 10 else 0) for n in TABLE),
-        Column("block, s", drop=1),
-    )
-    rows = tuple(_row(group) for group in found.groups)
-    return Table("noise, and the smallest change that is seen", columns, (Section("", rows),))
-
-
-def _row(group: GroupCalibration) -> Row:
-    noise = group.noise
-    return Row(
-        (
-            group.label or "the base",
-            str(len(group.verdicts)),
-            str(group.false),
-            str(group.refused),
-            MISSING if noise is None else _percent(noise.log_sd),
-            MISSING if noise is None else f"{_percent(noise.low)} to {_percent(noise.high)}",
-            MISSING if noise is None else _percent(noise.trials_cv),
-            *(_percent(group.detectable[n]) if group.detectable else MISSING for n in TABLE),
-            MISSING if group.block_s is None else seconds_text(group.block_s),
-        )
-    )
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.2g} %" if fraction < 0.1 else percent_text(fraction)
-
-
-def as_json(found: Calibration) -> dict[str, Any]:
-    """The calibration as one document; shares, noise and changes are fractions."""
-    limits, above_below = found.limits(found.false), found.signs
-    excluding = found.limits(found.excluding)
-    return {
-        "schema": VERSION,
-        "run": found.run.id,
-        "host": found.run.host.id,
-        "created_utc": found.run.created_utc,
-        "ended_utc": found.ended_utc,
-        "experiment": asdict(found.calibrates),
-        "metric": found.metric.name,
-        "direction": found.metric.direction,
-        "verdicts": len(found.verdicts),
-        "false_verdicts": found.false,
-        "false_rate_low": None if limits is None else limits[0],
-        "false_rate_high": None if limits is None else limits[1],
-        "refused_verdicts": found.refused,
-        "excluding": found.excluding,
-        "excluding_rate_low": None if excluding is None else excluding[0],
-        "excluding_rate_high": None if excluding is None else excluding[1],
-        "above": above_below[0],
-        "below": above_below[1],
-        "signs_p": above_below[2],
-        "groups": [_group_json(found, group) for group in found.groups],
-        "sentences": list(sentences(found)),
-    }
-
-
-def _group_json(found: Calibration, group: GroupCalibration) -> dict[str, Any]:
-    return {
-        "held": dict(group.held),
-        "label": group.label,
-        "verdicts": [_verdict_json(each) for each in group.verdicts],
-        "false_verdicts": group.false,
-        "refused_verdicts": group.refused,
-        "blocks_under_way": len(group.under_way),
-        "noise": None if group.noise is None else asdict(group.noise),
-        "minimum_detectable": {str(n): change for n, change in group.detectable.items()},
-        "block_s": group.block_s,
-        "failed": group.failed,
-        "planted": [
-            {
-                "level": each.level,
-                "stopped": each.stopped,
-                "verdicts": [_verdict_json(verdict) for verdict in each.verdicts],
-                "blocks_under_way": len(each.under_way),
-                "found": each.found(found.metric.direction),
-                "ratio": None if each.estimate is None else each.estimate.ratio,
-                "low": None if each.estimate is None else each.estimate.low,
-                "high": None if each.estimate is None else each.estimate.high,
-            }
-            for each in group.planted
-        ],
-    }
-
-
-def _verdict_json(verdict: SequentialVerdict) -> dict[str, Any]:
-    return {
-        "verdict": verdict.verdict,
-        "ratio": verdict.estimate.ratio,
-        "low": verdict.estimate.low,
-        "high": verdict.estimate.high,
-        "blocks": list(verdict.blocks),
-        "refused": verdict.refused or None,
-    }
 
 
 def head_line(analysis: RunAnalysis) -> str | None:
