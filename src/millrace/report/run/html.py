@@ -18,6 +18,7 @@ from millrace.analysis.model import (
     TreatmentAnalysis,
     VariablesComparison,
 )
+from millrace.analysis.published import published_beside
 from millrace.analysis.verdict import margin_text
 from millrace.levels import level_text
 from millrace.report.calibration.sentences import head_line
@@ -28,7 +29,6 @@ from millrace.report.common.pages import environment
 from millrace.report.common.tables import Table
 from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
-from millrace.report.published import published_beside
 from millrace.report.run import design as design_text
 from millrace.report.run import notes
 from millrace.report.run.charts import RatioChart, bar_charts, ratio_charts

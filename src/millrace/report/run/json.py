@@ -14,10 +14,10 @@ from millrace.analysis.model import (
     RunAnalysis,
     TreatmentAnalysis,
 )
+from millrace.analysis.published import published_beside
 from millrace.analysis.stopping import ending, outlook
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import HostPart, run_part
-from millrace.report.published import published_beside
 from millrace.report.run.dependence import dependence_text
 from millrace.report.run.matrix import varied_factors
 from millrace.report.run.schema import (

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import RunAnalysis
+from millrace.analysis.published import published_beside
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table
 from millrace.report.common.wording import repeating
-from millrace.report.published import published_beside
 from millrace.report.run import dependence, notes
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix

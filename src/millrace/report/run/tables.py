@@ -12,6 +12,7 @@ from millrace.analysis.model import (
     RunAnalysis,
     TreatmentAnalysis,
 )
+from millrace.analysis.published import PublishedFigure, PublishedStudy
 from millrace.levels import factor_text, level_text, level_value
 from millrace.report.common.formatting import (
     MISSING,
@@ -24,7 +25,6 @@ from millrace.report.common.formatting import (
     value_text,
 )
 from millrace.report.common.tables import Column, Row, Section, Table
-from millrace.report.published import PublishedFigure, PublishedStudy
 from millrace.report.run.sentences import verdict_text
 
 

@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.model import RunAnalysis
+from millrace.analysis.published import published_beside
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
-from millrace.report.published import published_beside
 from millrace.report.run import dependence, notes
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import is_large, matrix

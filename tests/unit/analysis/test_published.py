@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from millrace.analysis.judge import judge
-from millrace.report.published import PublishedFigure, published_beside, study_names
+from millrace.analysis.published import PublishedFigure, published_beside
 from millrace.report.run.tables import published_table
+from millrace.studies.lookup import study_names
 from tests.unit.analysis.builders import RunBuilder, noisy
 from tests.unit.analysis.query_runs import QueryRun
 
