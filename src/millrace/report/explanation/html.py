@@ -54,7 +54,6 @@ from millrace.report.explanation.tables import (
     background_table,
     blocked_table,
     efficiency_table,
-    latencies_us,
     statements_table,
 )
 from millrace.store.records import RunRecord
@@ -238,7 +237,7 @@ def _account_chart(e: Explanation) -> StackedBars | None:
     lines = {str(line.key): line for line in (*found.lines, found.unaccounted)}
     titles = {**{str(key): name for key, name in PARTS.items()}, UNACCOUNTED: UNACCOUNTED}
     parts = [(key, lines[key].a_us, lines[key].b_us) for key in titles if key in lines]
-    return stacked_bars((e.base, e.candidate), latencies_us(found), titles, parts)
+    return stacked_bars((e.base, e.candidate), found.latencies_us, titles, parts)
 
 
 def _plan(plan: PlanComparison, labels: Labels) -> PlanPart:

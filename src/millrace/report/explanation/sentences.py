@@ -23,7 +23,7 @@ from millrace.report.common.formatting import (
 )
 from millrace.report.common.wording import first_line
 from millrace.report.explanation.statement_tables import statement_sentence
-from millrace.report.explanation.tables import Labels, interval_text, is_sure, latencies_us
+from millrace.report.explanation.tables import Labels, interval_text, is_sure
 from millrace.stats import MeanEstimate
 
 _MATTERS = 0.05  # of a difference; smaller parts of it are summed up
@@ -216,7 +216,7 @@ def _latency(explanation: Explanation) -> str:
     found = explanation.differences
     if found is None:
         return ""
-    a_us, b_us = latencies_us(found)
+    a_us, b_us = found.latencies_us
     decimals = us_decimals(max(a_us, b_us))
     in_b, in_a = (within(e, explanation.factor) for e in (explanation.b, explanation.a))
     mean = found.latency.mean

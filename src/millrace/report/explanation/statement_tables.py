@@ -15,7 +15,6 @@ from millrace.report.explanation.tables import (
     estimate_cells,
     finding,
     is_sure,
-    latencies_us,
 )
 
 SMALL = 0.01  # of a statement's latency: parts below it that do not differ are left out
@@ -71,7 +70,7 @@ def _largest_part(most: StatementDifferences, decimals: int) -> str:
 
 def _rows(each: StatementDifferences) -> tuple[Row, ...]:
     """The account of one execution."""
-    least_us = SMALL * max(latencies_us(each.account))
+    least_us = SMALL * max(each.account.latencies_us)
     return account_rows(each.account, "latency", least_us=least_us)
 
 

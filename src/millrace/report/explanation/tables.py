@@ -64,7 +64,7 @@ def account_rows(
 ) -> tuple[Row, ...]:
     """The parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and the
     latency."""
-    latency_a, latency_b = latencies_us(found)
+    latency_a, latency_b = found.latencies_us
     decimals = us_decimals(max(latency_a, latency_b))
     rows = [
         _difference_row(line, decimals, _finding(line))
@@ -117,12 +117,6 @@ def _call(row: BlockedComparison) -> str:
     if row.call is None:
         return "page fault"
     return f"{row.call} of {row.target}" if row.target else row.call
-
-
-def latencies_us(found: AccountDifferences) -> tuple[float, float]:
-    """The latencies of A and B over the blocks that have both: the sums of all parts."""
-    lines = (*found.lines, found.unaccounted)
-    return sum(line.a_us for line in lines), sum(line.b_us for line in lines)
 
 
 def background_table(a: Account, b: Account, labels: Labels) -> Table | None:
@@ -258,16 +252,8 @@ def _finding(line: DifferenceLine) -> str | None:
 
 def _left_title(found: AccountDifferences) -> str:
     """``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
-    a, b = left_shares(found)
+    a, b = found.left_shares
     return f"{found.unaccounted.title} ({whole_percent_text(a)} and {whole_percent_text(b)})"
-
-
-def left_shares(found: AccountDifferences) -> tuple[float, float]:
-    """What is unaccounted of the latency of A and of B, as a fraction with its sign."""
-    left = (found.unaccounted.a_us, found.unaccounted.b_us)
-    of_a, of_b = (us / whole if whole else 0.0
-                  for us, whole in zip(left, latencies_us(found), strict=True))  # fmt: skip
-    return of_a, of_b
 
 
 def _with_half_widths(columns: Sequence[Column]) -> tuple[Column, ...]:
