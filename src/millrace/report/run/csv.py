@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
-from millrace.analysis.model import Comparison, RunAnalysis
+from millrace.analysis.model import Comparison, RunAnalysis, varied_factors
 from millrace.csv_cells import defused
-from millrace.report.run.matrix import varied_factors
 from millrace.shown_text import shown_line
 
 COLUMNS = (

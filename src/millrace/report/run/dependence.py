@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 
-from millrace.analysis.effects import Dependence, LevelsEffect, Term, dependences
+from millrace.analysis.effects import Dependence, LevelsEffect, Term, dependences, main_terms
 from millrace.analysis.metrics import Metric
 from millrace.analysis.model import RunAnalysis, Verdict
 from millrace.analysis.verdict import margin_text
@@ -24,7 +23,6 @@ from millrace.stats.effects import Effect
 
 TITLE = "What the difference depends on"
 _FEW = 3  # up to so many levels are named, each with its size
-_MOST_TERMS = 2  # told of a candidate
 _ANY_SIZE = 1.0  # what may be twice as fast or half as fast is not known at all
 _OF_SPEED = ("s", "ms", "µs")
 _DIFFERENT: tuple[Verdict, ...] = ("regression", "improvement")
@@ -49,7 +47,7 @@ def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
 
 def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
     """What a candidate's difference depends on, and no more than is shown."""
-    told = told_terms(dependence)
+    told = main_terms(dependence)
     said = [_of_term(term, dependence, analysis) for term in told]
     if not told:
         said.append(_of_none(dependence, analysis))
@@ -60,18 +58,6 @@ def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
         comparisons = counted(dependence.planned, "comparison")
         said.append(f"{dependence.missing} of {comparisons} {left_out} left out: too few results.")
     return " ".join(said)
-
-
-def told_terms(dependence: Dependence) -> tuple[Term, ...]:
-    """The terms that matter, the largest first and not more than are easily read, without those
-    that are part of one before them."""
-    told: list[Term] = []
-    # A pair has its factors in it.
-    for term in sorted(dependence.terms, key=lambda term: -log(term.spread) * len(term.factors)):
-        is_part = any(set(term.factors) < set(other.factors) for other in told)
-        if term.matters and not is_part:
-            told.append(term)
-    return tuple(told[:_MOST_TERMS])
 
 
 def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
@@ -193,7 +179,7 @@ def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
     sections = []
     for each in found:
         rows = [_row("on average", each.overall, MISSING, each.verdict)]
-        for term in told_terms(each):
+        for term in main_terms(each):
             rows += [
                 _row(where(at.levels), at.here, _change(at.apart), at.verdict)
                 for at in term.at

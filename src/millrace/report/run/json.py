@@ -13,13 +13,13 @@ from millrace.analysis.model import (
     Group,
     RunAnalysis,
     TreatmentAnalysis,
+    varied_factors,
 )
 from millrace.analysis.published import published_beside
 from millrace.analysis.stopping import ending, outlook
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import HostPart, run_part
 from millrace.report.run.dependence import dependence_text
-from millrace.report.run.matrix import varied_factors
 from millrace.report.run.schema import (
     VERSION,
     CalibrationPart,

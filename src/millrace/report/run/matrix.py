@@ -12,6 +12,7 @@ from millrace.analysis.model import (
     Group,
     RunAnalysis,
     TreatmentAnalysis,
+    varied_factors,
 )
 from millrace.levels import factor_text, level_text, level_value
 from millrace.report.common.formatting import MISSING, ratio_text, value_text
@@ -120,12 +121,6 @@ def sections(analysis: RunAnalysis) -> Iterator[tuple[str, tuple[Group, ...]]]:
 def row_label(group: Group, analysis: RunAnalysis) -> str:
     """A group's levels but for that of its section."""
     return " · ".join(level_text(name, group.held[name]) for name in _row_factors(analysis))
-
-
-def varied_factors(analysis: RunAnalysis) -> list[str]:
-    """The held factors with more than one level, in the experiment's order."""
-    held = analysis.groups[0].held if analysis.groups else {}
-    return [name for name in held if name not in analysis.constants]
 
 
 def _section_factor(analysis: RunAnalysis) -> str | None:

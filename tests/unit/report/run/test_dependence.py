@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from millrace.analysis.effects import dependences
+from millrace.analysis.effects import dependences, main_terms
 from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.report.run import terminal
@@ -20,7 +20,6 @@ from millrace.report.run.dependence import (
     TITLE,
     dependence_part,
     dependence_text,
-    told_terms,
     where,
 )
 from millrace.report.run.formats import render
@@ -170,6 +169,6 @@ def test_whatever_fails_no_more_is_said_than_is_shown(
     if failing:
         assert "everywhere, by" not in text
         assert "everywhere:" not in text
-    for term in told_terms(dependence):
+    for term in main_terms(dependence):
         rest = {at.verdict for at in term.at} - {"regression", "improvement"}
         assert (" only " in text) <= (rest == {"equivalent"})
