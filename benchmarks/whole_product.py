@@ -55,7 +55,7 @@ from millrace.cli.quiet_host import quiet_host
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
 from millrace.load import client as load
-from millrace.report.calibrations import as_json
+from millrace.report.calibration.json import as_json
 from millrace.runner import continuing
 from millrace.stats import even_odds, proportion_limits
 from millrace.store.store import Store

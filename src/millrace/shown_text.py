@@ -3,7 +3,7 @@
 A server's version, an error text, a name in a CSV file or an imported run may hold escape sequences
 that a terminal obeys (OSC 52 sets the clipboard), or bidirectional and zero-width characters that
 make a line look like another one. Everything that millrace prints or writes as text passes through
-here; ``cli/console.py`` and ``report/write.py`` are the boundaries that apply it.
+here; ``cli/console.py`` and ``report/common/output_files.py`` are the boundaries that apply it.
 """
 
 from __future__ import annotations

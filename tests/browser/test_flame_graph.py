@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
-from millrace.report.flame_graph import as_svg, flame_graph
+from millrace.report.explanation.flame_graph import as_svg, flame_graph
 from tests.browser.looking import contrast, luminance, said_and_requested
-from tests.unit.report.flame_trees import tree
+from tests.unit.report.explanation.flame_trees import tree
 
 pytestmark = pytest.mark.browser
 

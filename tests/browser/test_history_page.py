@@ -9,12 +9,11 @@ import pytest
 from playwright.sync_api import Browser
 
 from millrace.analysis.seen_changes import groups, seen
-from millrace.report.history_html import as_html
-from millrace.report.kinds import PAGE
-from millrace.report.write import write_text
+from millrace.report.common.output_files import PAGE, write_text
+from millrace.report.history.html import as_html
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested
 from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
-from tests.unit.report.test_history_formats import CHANGES
+from tests.unit.report.history.test_formats import CHANGES
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from millrace.analysis.judge import judge
-from millrace.report import html
+from millrace.report.run import html
 from tests.browser.looking import luminance, open_page, said_and_requested
 from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
 from tests.unit.analysis.query_runs import QueryRun

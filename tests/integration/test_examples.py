@@ -28,7 +28,7 @@ from tests.unit.analysis.builders import keep
 from tests.unit.analysis.history_points import point, stepping
 from tests.unit.analysis.observations import B
 from tests.unit.foreign.test_importers import PGBENCH, SYSBENCH
-from tests.unit.report.explained import study_run
+from tests.unit.report.explanation.explained import study_run
 
 pytestmark = pytest.mark.integration
 

@@ -23,7 +23,7 @@ from millrace.experiment.read import Overrides, parse
 from millrace.foreign import histories, pairs
 from millrace.levels import level_named
 from millrace.load.program import find_load_generator
-from millrace.report.json_schema import ComparisonPart
+from millrace.report.run.schema import ComparisonPart
 from millrace.servers import catalogue
 from millrace.workloads import checked, completed, library
 from tests import examples

@@ -9,9 +9,9 @@ import pytest
 from millrace.analysis.judge import judge
 from millrace.errors import UserError
 from millrace.levels import Level, is_name, level_named, level_text, levels_text
-from millrace.report.sentences import answer
-from millrace.report.tables import ratios_table, results_table
-from millrace.report.terminal import as_text
+from millrace.report.run.sentences import answer
+from millrace.report.run.tables import ratios_table, results_table
+from millrace.report.run.terminal import as_text
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import QueryRun
 

@@ -13,10 +13,10 @@ from millrace.analysis.model import Control, Controls, QuotedCalibration
 from millrace.analysis.seen_changes import ChangeGroup
 from millrace.analysis.unsteady import unsteady_sides
 from millrace.cli.progress import Look, look_text
-from millrace.report import bisections
-from millrace.report.calibrations import head_line
-from millrace.report.design_text import controls_text
-from millrace.report.history_tables import group_text
+from millrace.report.bisection.sentences import answer as bisection_answer
+from millrace.report.calibration.sentences import head_line
+from millrace.report.history.tables import group_text
+from millrace.report.run.design import controls_text
 from millrace.servers.attached import parse_dsn
 from millrace.servers.model import AttachedServer
 from millrace.stats import RatioEstimate
@@ -29,7 +29,7 @@ from tests.unit.analysis.history_points import change
 from tests.unit.analysis.test_bisected import searched
 from tests.unit.analysis.test_unsteady import DIRTY, FALLS, trial
 from tests.unit.cli.test_progress import closed, look
-from tests.unit.report.test_history_formats import shown
+from tests.unit.report.history.test_formats import shown
 
 EXAMPLES = [each for each in examples.every() if each.language == "text"]
 SEARCHED = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mysql-8.0.33")
@@ -46,7 +46,7 @@ NOT_PRINTED = {
 def a_search(step: Found | NoChange) -> str:
     title = library.load("updates")["metrics"]["throughput"]["title"]
     found: Bisection = bisection(searched([]))
-    return bisections.answer(
+    return bisection_answer(
         replace(
             found,
             bisects=Bisects(SEARCHED, "updates", 0.95, 0.02),

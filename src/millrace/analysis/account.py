@@ -188,6 +188,20 @@ class AccountDifferences:
     a_latency: MeanEstimate | None = None
     b_latency: MeanEstimate | None = None
 
+    @property
+    def latencies_us(self) -> tuple[float, float]:
+        """The latencies of A and B over the blocks that have both: the sums of all parts."""
+        lines = (*self.lines, self.unaccounted)
+        return sum(line.a_us for line in lines), sum(line.b_us for line in lines)
+
+    @property
+    def left_shares(self) -> tuple[float, float]:
+        """What is unaccounted of the latency of A and of B, as a fraction with its sign."""
+        left = (self.unaccounted.a_us, self.unaccounted.b_us)
+        pairs = zip(left, self.latencies_us, strict=True)
+        of_a, of_b = (us / whole if whole else 0.0 for us, whole in pairs)
+        return of_a, of_b
+
 
 def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Account | None:
     """The account of a treatment's trials; None where none measured a latency.

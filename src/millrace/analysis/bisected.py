@@ -303,3 +303,8 @@ def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.G
         level = levels[0] if step.index < first else levels[1]
         so_far.append(Measured(step.index, level + sd * float(source.standard_normal())))
     return _MOST_SIMULATED
+
+
+def change_found(found: Bisection) -> Found | None:
+    """The change, where there is one and nothing speaks against it."""
+    return found.step if isinstance(found.step, Found) and not found.unsteady else None

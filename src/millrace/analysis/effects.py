@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 
 from millrace.analysis.model import Comparison, RunAnalysis, Verdict
 from millrace.analysis.verdict import decide_interval
@@ -27,6 +28,7 @@ from millrace.levels import Level
 from millrace.stats import FEWEST_BLOCKS, RatioEstimate, effects
 from millrace.stats.effects import Cell, Effect, FactorEffects, cell_of, factor_effects
 
+_MOST_TERMS = 2  # of a candidate are told
 _FEWEST = 2  # comparisons, for something to depend on anything
 
 
@@ -98,6 +100,18 @@ def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
     telling = [table for table in tables if len(table.telling) >= _FEWEST]
     alpha = (1 - analysis.confidence) / max(len(telling), 1)
     return tuple(_dependence(table, analysis.margin, alpha) for table in telling)
+
+
+def main_terms(dependence: Dependence) -> tuple[Term, ...]:
+    """Return the terms that matter, the largest first, at most ``_MOST_TERMS`` of them, without
+    those that are part of one before them."""
+    main: list[Term] = []
+    # A pair has its factors in it.
+    for term in sorted(dependence.terms, key=lambda term: -log(term.spread) * len(term.factors)):
+        is_part = any(set(term.factors) < set(other.factors) for other in main)
+        if term.matters and not is_part:
+            main.append(term)
+    return tuple(main[:_MOST_TERMS])
 
 
 @dataclass(frozen=True)

@@ -326,3 +326,9 @@ class RunAnalysis:
             for comparison in group.comparisons
             if comparison.metric.name == wanted.name
         )
+
+
+def varied_factors(analysis: RunAnalysis) -> list[str]:
+    """Return the held factors with more than one level, in the experiment's order."""
+    held = analysis.groups[0].held if analysis.groups else {}
+    return [name for name in held if name not in analysis.constants]

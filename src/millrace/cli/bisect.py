@@ -47,10 +47,10 @@ from millrace.experiment.check import MAX_MARGIN_PERCENT
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides, parse, read
 from millrace.levels import Level
-from millrace.report import bisections
-from millrace.report.formatting import counted, value_text
-from millrace.report.kinds import PAGE
-from millrace.report.write import write_text
+from millrace.report.bisection.html import as_html
+from millrace.report.bisection.sentences import likeliest
+from millrace.report.common.formatting import counted, value_text
+from millrace.report.common.output_files import PAGE, write_text
 from millrace.runner.passing import may_pass
 from millrace.servers import install
 from millrace.stats.bisection import Next
@@ -191,7 +191,7 @@ def command(
         opened = stack.enter_context(Store.open(store))
         found = _searched(stack, opened, experiment, limit_s=max_time, fresh=fresh)
         page = write_text(
-            opened.report_path(found.run.id), bisections.as_html(found), PAGE, make_directory=True
+            opened.report_path(found.run.id), as_html(found), PAGE, make_directory=True
         )
     print_found(found, page, as_json=as_json)
 
@@ -295,7 +295,7 @@ def _tell(blocks: BlockByBlock, name: str) -> None:
     """One line about what is known now, and what is next."""
     assert blocks.stored is not None
     found = bisection(blocks.stored)
-    text = f"{counted(found.trials, 'trial')}, the last of {name}: {bisections.likeliest(found)}"
+    text = f"{counted(found.trials, 'trial')}, the last of {name}: {likeliest(found)}"
     if isinstance(found.step, Next) and not (found.lost_end or found.unsteady):
         text += f"; next {found.bisects.members[found.step.index]}"
         if to_go := trials_to_go(found):

@@ -31,9 +31,11 @@ from millrace.durations import in_words
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
-from millrace.report import calibrations
-from millrace.report.formatting import counted
-from millrace.report.terminal_table import show_table
+from millrace.report.calibration import json as report_json
+from millrace.report.calibration.sentences import sentences
+from millrace.report.calibration.tables import groups_table
+from millrace.report.common.formatting import counted
+from millrace.report.common.terminal_table import show_table
 from millrace.servers import install
 from millrace.servers.model import AttachedServer
 from millrace.store.store import Store
@@ -185,12 +187,12 @@ def _left_s(found: Calibration, wanting: int) -> float | None:
 
 def _show(found: Calibration, *, as_json: bool) -> None:
     if as_json:
-        print_json(calibrations.as_json(found))
+        print_json(report_json.as_json(found))
         return
     asked = found.calibrates
     out.print(f"calibration of this host for {asked.name} (run {found.run.id})", markup=False)
     out.print()
-    show_table(calibrations.groups_table(found), out)
+    show_table(groups_table(found), out)
     out.print()
-    for line in calibrations.sentences(found):
+    for line in sentences(found):
         out.print(line, markup=False)

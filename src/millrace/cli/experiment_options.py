@@ -16,8 +16,8 @@ from millrace.experiment.check import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, 
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.observe.registry import OBSERVERS, PROFILE
-from millrace.report import published
 from millrace.servers import catalogue, configurations, install
+from millrace.studies.lookup import study_names
 
 _OF_ALL_TRIALS = tuple(name for name in OBSERVERS if name != PROFILE)
 
@@ -63,7 +63,7 @@ def surroundings() -> Surroundings:
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
-        studies=published.study_names(),
+        studies=study_names(),
         observers=_OF_ALL_TRIALS,
         suites=tuple(catalogue.suites()),
         attached=[listing.name for listing in listings if listing.state == "attached"],

@@ -15,14 +15,22 @@ from millrace.cli.explaining import explain_levels, held_levels, run_to_explain,
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
 from millrace.experiment.check import MAX_BLOCKS
-from millrace.report import explain_html, explain_terminal
-from millrace.report.explain_json import as_json
-from millrace.report.explain_sentences import is_observed, title
-from millrace.report.flame_graph import as_svg
-from millrace.report.folded import as_differential, as_folded
-from millrace.report.kinds import FLAME_GRAPH, FOLDED, PAGE, SPEEDSCOPE, Kind
-from millrace.report.speedscope import as_speedscope
-from millrace.report.write import refuse_place, write_text
+from millrace.report.common.output_files import (
+    FLAME_GRAPH,
+    FOLDED,
+    PAGE,
+    SPEEDSCOPE,
+    Kind,
+    refuse_place,
+    write_text,
+)
+from millrace.report.explanation import html as explain_html
+from millrace.report.explanation import terminal as explain_terminal
+from millrace.report.explanation.flame_graph import as_svg
+from millrace.report.explanation.folded_stacks import as_differential, as_folded
+from millrace.report.explanation.json import as_json
+from millrace.report.explanation.sentences import is_observed, title
+from millrace.report.explanation.speedscope import as_speedscope
 from millrace.store.store import Store
 
 _SHOWN = 8

@@ -12,7 +12,7 @@ from millrace.analysis.alignment import suspects_test
 from millrace.analysis.explanation import Explanation, explain, with_tests
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
-from millrace.report.explain_sentences import is_observed
+from millrace.report.explanation.sentences import is_observed
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
 

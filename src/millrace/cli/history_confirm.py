@@ -20,8 +20,8 @@ from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, UserError
 from millrace.experiment.check import MAX_BLOCKS
 from millrace.experiment.model import Experiment
-from millrace.report.formatting import counted
-from millrace.report.history_tables import change_lines
+from millrace.report.common.formatting import counted
+from millrace.report.history.tables import change_lines
 from millrace.store.history_records import ChangeRecord
 from millrace.store.records import StoredRun
 from millrace.store.store import Store

@@ -12,9 +12,9 @@ from millrace.analysis.seen_changes import SeenChange, groups, seen
 from millrace.cli.console import out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
-from millrace.report.formatting import counted
-from millrace.report.history_tables import changes_table, next_step, nothing_moved, too_few
-from millrace.report.terminal_table import show_table
+from millrace.report.common.formatting import counted
+from millrace.report.common.terminal_table import show_table
+from millrace.report.history.tables import changes_table, next_step, nothing_moved, too_few
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import ChangeRecord
 from millrace.store.store import Store

@@ -9,7 +9,7 @@ import click
 from millrace.cli.console import err
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
-from millrace.report.formatting import counted
+from millrace.report.common.formatting import counted
 from millrace.store.store import Store
 
 

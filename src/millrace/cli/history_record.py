@@ -13,7 +13,7 @@ from millrace.analysis.recording import points_of
 from millrace.cli.console import err
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
-from millrace.report.formatting import counted
+from millrace.report.common.formatting import counted
 from millrace.store.history_records import HistoryPart, Recorded
 from millrace.store.store import Store
 from millrace.utc import utc_text

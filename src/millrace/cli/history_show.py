@@ -12,9 +12,13 @@ from millrace.analysis.seen_changes import ChangeGroup, SeenChange, SeenSeries, 
 from millrace.cli.console import echo, err, out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
-from millrace.report import history_html, history_json
-from millrace.report.formatting import counted
-from millrace.report.history_tables import (
+from millrace.report.common.formatting import counted
+from millrace.report.common.output_files import PAGE, write_text
+from millrace.report.common.tables import Row
+from millrace.report.common.terminal_table import show_table
+from millrace.report.history import html as history_html
+from millrace.report.history import json as history_json
+from millrace.report.history.tables import (
     break_lines,
     change_lines,
     changes_table,
@@ -22,10 +26,6 @@ from millrace.report.history_tables import (
     series_row,
     series_table,
 )
-from millrace.report.kinds import PAGE
-from millrace.report.tables import Row
-from millrace.report.terminal_table import show_table
-from millrace.report.write import write_text
 from millrace.store.history_records import ChangeRecord
 from millrace.store.store import Store
 

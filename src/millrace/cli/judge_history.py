@@ -17,10 +17,10 @@ from millrace.cli.judge_options import judged_text, judging_options
 from millrace.foreign import histories
 from millrace.foreign.histories import Series
 from millrace.foreign.measure import Better
-from millrace.report import judged_points
-from millrace.report.formatting import counted
-from millrace.report.judged_points import named
-from millrace.report.terminal_table import show_table
+from millrace.report.common.formatting import counted
+from millrace.report.common.terminal_table import show_table
+from millrace.report.external import series as judged_points
+from millrace.report.external.series import named
 from millrace.stats.change_points import Sensitivity
 
 

@@ -12,8 +12,7 @@ from millrace.cli.console import echo, err
 from millrace.foreign import hyperfine, pairs, printed
 from millrace.foreign.measure import Measure
 from millrace.foreign.pairs import Value
-from millrace.report.kinds import PAIRS
-from millrace.report.write import write_text
+from millrace.report.common.output_files import PAIRS, write_text
 
 _FILE = click.Path(path_type=Path)
 

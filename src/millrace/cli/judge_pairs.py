@@ -16,9 +16,8 @@ from millrace.cli.console import out, print_json
 from millrace.cli.fail_on import check
 from millrace.cli.judge_options import judged_text, judging_options
 from millrace.foreign import pairs
-from millrace.report import judged_pairs
-from millrace.report.terminal_matrix import STYLES
-from millrace.report.terminal_table import show_table
+from millrace.report.common.terminal_table import STYLES, show_table
+from millrace.report.external import paired as judged_pairs
 
 
 @click.command("pairs")

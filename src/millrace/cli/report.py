@@ -19,10 +19,9 @@ from millrace.cli.number_options import Percent
 from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
-from millrace.report import html, terminal
-from millrace.report.kinds import REPORTS
-from millrace.report.render import FORMATS, render
-from millrace.report.write import write_text
+from millrace.report.common.output_files import write_text
+from millrace.report.run import html, terminal
+from millrace.report.run.formats import FORMATS, REPORTS, render
 from millrace.store.store import Store
 
 

@@ -21,7 +21,7 @@ from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.errors import TrialFailed
 from millrace.experiment.model import Experiment
-from millrace.report import html, terminal
+from millrace.report.run import html, terminal
 from millrace.store.records import RunRecord
 from millrace.store.store import Store
 

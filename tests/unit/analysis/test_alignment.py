@@ -20,7 +20,7 @@ from millrace.analysis.alignment import (
     with_test,
 )
 from millrace.analysis.metrics import Direction, Metric
-from millrace.report.alignment import sentences
+from millrace.report.explanation.ablation import sentences
 from millrace.stats import MeanEstimate
 from millrace.store.records import MeasurementRecord, StoredAttempt, StoredRun, TrialRecord
 from tests.unit.analysis.seconds import events

@@ -19,7 +19,9 @@ from millrace.analysis.bisected import (
     trials_to_go,
 )
 from millrace.analysis.metrics import read_metrics
-from millrace.report import bisections
+from millrace.report.bisection.html import as_html
+from millrace.report.bisection.json import as_json
+from millrace.report.bisection.sentences import answer, notes
 from millrace.stats.bisection import Found, Measured, Next, NoChange, Skipped
 from millrace.store.records import (
     MeasurementRecord,
@@ -105,8 +107,8 @@ def test_a_change_is_found_between_its_neighbours() -> None:
     assert found.ratio is not None
     assert found.ratio[1] < 0.9 < found.ratio[2]
     assert trials_to_go(found) == 0
-    assert "between v3 and v4: rows loaded per second is" in bisections.answer(found)
-    document = bisections.as_json(found)
+    assert "between v3 and v4: rows loaded per second is" in answer(found)
+    document = as_json(found)
     assert (document["outcome"], document["last_good"]) == ("found", "v3")
     assert document["first_bad"] == ["v4"]
     assert sum(m["probability"] for m in document["members"]) + document["none"] == pytest.approx(1)
@@ -115,7 +117,7 @@ def test_a_change_is_found_between_its_neighbours() -> None:
 def test_no_change_is_said_to_be_none() -> None:
     found = bisection(searched(going_on([100] * 5, 0.005)))
     assert isinstance(found.step, NoChange)
-    assert "no change between v1 and v5 beyond 2 %" in bisections.answer(found)
+    assert "no change between v1 and v5 beyond 2 %" in answer(found)
 
 
 def test_a_server_that_fails_twice_is_passed_over_with_the_reason() -> None:
@@ -123,7 +125,7 @@ def test_a_server_that_fails_twice_is_passed_over_with_the_reason() -> None:
     found = bisection(searched(trials))
     assert found.seen[-1] == Skipped(2)
     assert found.members[2].skipped == "failed at start: mysqld: does not start"
-    assert "v3 was passed over" in next(bisections.notes(found))
+    assert "v3 was passed over" in next(notes(found))
     assert found.open is None
     assert isinstance(found.step, Next)
     assert found.step.index != 2
@@ -155,7 +157,7 @@ def test_a_change_may_hide_in_a_server_that_was_passed_over() -> None:
     found = bisection(searched(trials))
     assert isinstance(found.step, Found)
     assert (found.step.first, found.step.last) == (3, 4)
-    assert "v5 (or v4, which could not be measured)" in bisections.answer(found)
+    assert "v5 (or v4, which could not be measured)" in answer(found)
 
 
 @pytest.mark.parametrize(("bad", "reversed_"), [(110.0, True), (90.0, False), (101.0, False)])
@@ -182,15 +184,15 @@ def test_pages_and_documents_take_every_search(speeds: list[float], failing: int
     trials += [(1 + n % 3, ["start", "start"]) for n in range(failing)]
     found = bisection(searched(trials))
     assert all(isinstance(each, Measured | Skipped) for each in found.seen)
-    assert bisections.as_json(found)["trials"] == len(speeds)
-    assert bisections.answer(found)
-    page = bisections.as_html(found)
+    assert as_json(found)["trials"] == len(speeds)
+    assert answer(found)
+    page = as_html(found)
     assert "nan" not in page
     assert page.count("<circle") == (len(speeds) if found.members[0].values else 0)
 
 
 def test_the_page_shows_the_change() -> None:
-    page = bisections.as_html(bisection(searched(going_on([100, 100, 100, 90, 90], 0.01))))
+    page = as_html(bisection(searched(going_on([100, 100, 100, 90, 90], 0.01))))
     assert page.count('class="row is-new"') == 2
     assert "◂ the change" in page
 
@@ -225,11 +227,11 @@ def test_a_change_is_not_called_where_trials_were_not_steady(falling: tuple[int,
     assert isinstance(found.step, Found)
     assert "those from it on" in found.unsteady
     assert ("the servers before v4" in found.unsteady) == (0 in falling)
-    assert bisections.answer(found).startswith("no answer in rows loaded per second, after ")
-    document = bisections.as_json(found)
+    assert answer(found).startswith("no answer in rows loaded per second, after ")
+    document = as_json(found)
     assert (document["outcome"], document["first_bad"]) == ("not steady", None)
     assert document["not_steady"] == found.unsteady
-    assert "◂ the change" not in bisections.as_html(found)
+    assert "◂ the change" not in as_html(found)
     # It need not go on until something is found; but a few trials are waited for, as by verdicts.
     early = bisection(driven(searched(trials[:10]), falling=range(5)))
     assert isinstance(early.step, Next)

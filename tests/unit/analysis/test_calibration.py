@@ -24,9 +24,9 @@ from millrace.analysis.calibration import (
     noise_of,
 )
 from millrace.analysis.refusal import Refusal
-from millrace.report.calibrations import (
+from millrace.report.calibration.json import as_json
+from millrace.report.calibration.sentences import (
     age_text,
-    as_json,
     sentences,
     smallest_text,
     verdicts_text,

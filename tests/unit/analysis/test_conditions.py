@@ -8,8 +8,8 @@ import pytest
 
 from millrace.analysis import conditions
 from millrace.analysis.judge import judge
-from millrace.report.notes import conditions as conditions_of
-from millrace.report.notes import warnings
+from millrace.report.run.notes import conditions as conditions_of
+from millrace.report.run.notes import warnings
 from millrace.store.records import Design
 from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
 from tests.unit.analysis.query_runs import TIME_S, Levels, QueryRun, Values

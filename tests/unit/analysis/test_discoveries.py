@@ -11,9 +11,9 @@ import pytest
 from millrace.analysis.discoveries import adjusted_p_values
 from millrace.analysis.judge import judge
 from millrace.analysis.model import Comparison, RunAnalysis
-from millrace.report.matrix import matrix
-from millrace.report.sentences import answer, sentence, verdict_text
-from millrace.report.tables import results_table
+from millrace.report.run.matrix import matrix
+from millrace.report.run.sentences import answer, sentence, verdict_text
+from millrace.report.run.tables import results_table
 from millrace.stats import Looks, RatioEstimate, paired_ratio
 from tests.unit.analysis.builders import Fails, RunBuilder
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.judge import judge
-from millrace.report import notes
+from millrace.report.run import notes
 from millrace.store.records import Design, StoredRun
 from tests.unit.analysis.query_runs import QueryRun
 from tests.unit.analysis.sequential_runs import designed

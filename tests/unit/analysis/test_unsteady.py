@@ -13,7 +13,7 @@ from millrace.analysis.judge import judge
 from millrace.analysis.model import RunAnalysis
 from millrace.analysis.steadiness import State, TrialSteadiness
 from millrace.analysis.unsteady import reasons, unsteady_sides
-from millrace.report.sentences import answer, sentence
+from millrace.report.run.sentences import answer, sentence
 from millrace.stats import Course
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import events

@@ -10,7 +10,7 @@ import pytest
 from millrace.analysis.judge import judge
 from millrace.analysis.model import Comparison, RunAnalysis
 from millrace.analysis.work import TrialWork, asks_the_same, operations_asked, unequal_work
-from millrace.report.sentences import answer, sentence
+from millrace.report.run.sentences import answer, sentence
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import (
     TIME_S,

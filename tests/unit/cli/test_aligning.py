@@ -19,7 +19,7 @@ from millrace.store.records import AttemptResult, InstanceRecord, OptionRecord, 
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER
 from tests.unit.analysis.observations import A, B
-from tests.unit.report.explained import SUSPECTS, explained_study, study_run
+from tests.unit.report.explanation.explained import SUSPECTS, explained_study, study_run
 
 BLOCKS = 3
 WITH_BINARY_LOG = "with binary log as in the base"

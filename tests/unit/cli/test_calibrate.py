@@ -17,7 +17,7 @@ from millrace.cli.main import cli
 from millrace.cli.quoting import with_calibration
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.levels import Level
-from millrace.report.render import render
+from millrace.report.run.formats import render
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import keep, study

@@ -18,19 +18,19 @@ from millrace.cli.explain import command
 from millrace.cli.explaining import explain_levels, explanations_of_report
 from millrace.cli.report import command as report
 from millrace.errors import UserError
-from millrace.report.explain_sentences import command as shown_command
+from millrace.report.explanation.sentences import command as shown_command
 from millrace.stats import MeanEstimate
 from millrace.store.records import AttemptResult, StoredRun, TreatmentRecord, TrialRecord
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER
-from tests.unit.report.explained import (
+from tests.unit.report.explanation.explained import (
     SUSPECTS,
     explained_study,
     of_levels,
     study_run,
     unobserved,
 )
-from tests.unit.report.test_formats import Page
+from tests.unit.report.run.test_formats import Page
 
 
 def keep(stored: StoredRun, path: Path) -> Path:

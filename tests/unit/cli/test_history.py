@@ -16,7 +16,7 @@ from millrace.analysis.recording import points_of
 from millrace.cli import carrying_out, history_confirm
 from millrace.cli.main import main
 from millrace.errors import Interrupted
-from millrace.report.history_schema import HistoryDocument
+from millrace.report.history.schema import HistoryDocument
 from millrace.runner import run as runner
 from millrace.runner.continuing import Chosen
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord

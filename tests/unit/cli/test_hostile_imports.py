@@ -20,7 +20,7 @@ from millrace.store.store import Store
 from tests.unit.analysis.history_points import run_of
 from tests.unit.cli.called import call
 from tests.unit.cli.test_explain import keep
-from tests.unit.report.explained import study_run
+from tests.unit.report.explanation.explained import study_run
 
 Members = dict[str, bytes]
 

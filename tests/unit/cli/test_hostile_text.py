@@ -12,7 +12,7 @@ import click
 import pytest
 
 from millrace.cli.main import cli, main
-from millrace.report.kinds import REPORTS
+from millrace.report.run.formats import REPORTS
 from millrace.shown_text import shown
 from millrace.store.store import Store
 from tests.unit.analysis.builders import Fails, RunBuilder, keep, noisy

@@ -13,10 +13,10 @@ from millrace.experiment.check import Surroundings
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
-from millrace.report import published
 from millrace.runner.wanted import configuration_of
 from millrace.runner.work import Work
 from millrace.servers import catalogue, configurations
+from millrace.studies.lookup import study_names
 from tests.unit.experiment.files import SHIPPED
 
 DEFAULT_POOL_BYTES = 128 << 20  # of every server since MySQL 5.5
@@ -34,7 +34,7 @@ def shipped(path: Path, scale: str) -> Experiment:
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
-        studies=published.study_names(),
+        studies=study_names(),
     )
     return read(path, scale=scale, surroundings=surroundings)
 

@@ -1,0 +1,1 @@
+"""A search for a change among servers: sentences, a table, JSON, a page."""

@@ -1,0 +1,107 @@
+"""A search for a change as a page of its own, with a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from millrace.analysis.bisected import Bisection, change_found
+from millrace.report.bisection.sentences import answer, notes
+from millrace.report.bisection.tables import mark, members_table
+from millrace.report.common.axis import LogAxis, Tick
+from millrace.report.common.formatting import (
+    MISSING,
+    counted,
+    percent_text,
+    value_text,
+)
+from millrace.report.common.pages import environment
+from millrace.report.common.wording import repeating
+from millrace.stats import RatioEstimate
+
+
+@dataclass(frozen=True)
+class Line:
+    """A server in the chart: its probability as a bar, its level and its values as points, all in
+    percent of the width. ``is_new`` marks those from the change on."""
+
+    name: str
+    bar: float
+    bar_text: str
+    level_at: float | None
+    points: tuple[float, ...]
+    description: str
+    note: str
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The posterior and the levels of all servers; ``ticks`` are of the levels, as differences from
+    the good end."""
+
+    ticks: tuple[Tick, ...]
+    one_at: float
+    lines: tuple[Line, ...]
+
+
+def chart(found: Bisection) -> Chart | None:
+    """None before the good end has a value."""
+    base = found.members[0].level
+    if base is None:
+        return None
+    ratios = [value / base for member in found.members for value in member.values]
+    axis = LogAxis.around([_point(ratio) for ratio in ratios], found.bisects.margin)
+    step = change_found(found)
+    first_new = len(found.members) if step is None else step.last
+    return Chart(
+        axis.ticks(),
+        axis.at(1.0),
+        tuple(
+            _line(found, place, base, axis, is_new=place >= first_new)
+            for place in range(len(found.members))
+        ),
+    )
+
+
+def _point(ratio: float) -> RatioEstimate:
+    return RatioEstimate(ratio, None, None, 1, 0.95, None)
+
+
+def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: bool) -> Line:
+    member = found.members[place]
+    probability = member.probability or 0.0
+    said = f"{percent_text(probability)} to be the first of the new level"
+    if member.level is not None:
+        level = value_text(member.level, found.metric)
+        said += f", {level} {found.metric.unit} in {counted(len(member.values), 'trial')}"
+    return Line(
+        name=member.name,
+        bar=100 * probability,
+        bar_text=MISSING if member.probability is None else percent_text(probability),
+        level_at=None if member.level is None else axis.at(member.level / base),
+        points=tuple(axis.at(value / base) for value in member.values),
+        description=f"{member.name}: {said}",
+        note=mark(found, place) or member.skipped,
+        is_new=is_new,
+    )
+
+
+def as_html(found: Bisection) -> str:
+    """The search as a page of its own, with the chart; it loads nothing."""
+    names: Sequence[str] = found.bisects.members
+    text = answer(found)
+    return (
+        environment(names)
+        .get_template("bisection.html.j2")
+        .render(
+            run=found.run,
+            repeating=repeating,
+            title=f"{found.bisects.workload}: {found.run.title}",
+            metric=found.metric,
+            answer=text[:1].upper() + text[1:],
+            notes=list(notes(found)),
+            chart=chart(found),
+            table=members_table(found),
+        )
+    )

@@ -1,0 +1,78 @@
+"""A search for a change among servers in words: the answer, how far it has come, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace.analysis.bisected import Bisection
+from millrace.analysis.verdict import margin_text
+from millrace.report.common.formatting import (
+    change_text,
+    counted,
+    interval_text,
+    percent_text,
+)
+from millrace.stats.bisection import Found, NoChange
+
+_NEARLY_SURE = 0.999
+
+
+def answer(found: Bisection) -> str:
+    """What was found, or how far it has come, in a sentence."""
+    names, metric, step = found.bisects.members, found.metric.title, found.step
+    after = counted(found.trials, "trial")
+    if found.unsteady:
+        return f"no answer in {metric}, after {after}: {found.unsteady}"
+    if isinstance(step, Found):
+        return (
+            f"the change is between {names[step.first - 1]} and {_one_of(found, step)}: "
+            f"{metric} is {_change(step, after)}"
+        )
+    if isinstance(step, NoChange):
+        return (
+            f"no change between {names[0]} and {names[-1]} beyond "
+            f"{margin_text(found.bisects.margin)}: {metric} is {_change(step, after)}"
+        )
+    return f"not found yet, after {after}: {likeliest(found)}"
+
+
+def _one_of(found: Bisection, step: Found) -> str:
+    """The first server of the new level; those that could not be measured may be it too."""
+    names = found.bisects.members[step.first : step.last + 1]
+    if len(names) == 1:
+        return names[0]
+    return f"{names[-1]} (or {', '.join(names[:-1])}, which could not be measured)"
+
+
+def _change(step: Found | NoChange, after: str) -> str:
+    return (
+        f"{change_text(step.ratio)} (ratio {interval_text(step.low, step.high)}; probability "
+        f"{_sure_text(step.probability)}, {after})"
+    )
+
+
+def _sure_text(probability: float) -> str:
+    """No answer is certain, so that none is told with 100 %."""
+    if probability > _NEARLY_SURE:
+        return f"above {percent_text(_NEARLY_SURE)}"
+    return percent_text(probability)
+
+
+def likeliest(found: Bisection) -> str:
+    """Where the change is likeliest to be so far."""
+    if found.none is None:
+        return "both ends are measured first"
+    place = max(range(1, len(found.members)), key=lambda n: found.members[n].probability or 0.0)
+    names = found.bisects.members
+    return (
+        f"most likely between {names[place - 1]} and {names[place]} "
+        f"({_sure_text(found.members[place].probability or 0.0)}); none at all "
+        f"{percent_text(found.none)}"
+    )
+
+
+def notes(found: Bisection) -> Iterator[str]:
+    """Which servers were passed over, and why."""
+    for member in found.members:
+        if member.skipped:
+            yield f"{member.name} was passed over: {member.skipped}"

@@ -1,0 +1,1 @@
+"""A calibration of a host: sentences, a table, JSON."""

@@ -1,0 +1,158 @@
+"""A calibration of a host in words: what it found, and the line that reports have of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace.analysis.calibration import (
+    Calibration,
+    GroupCalibration,
+    Planted,
+)
+from millrace.analysis.model import QuotedCalibration, RunAnalysis
+from millrace.analysis.verdict import margin_text
+from millrace.report.common.formatting import (
+    MISSING,
+    change_text,
+    counted,
+    interval_text,
+    percent_text,
+)
+from millrace.stats import RatioEstimate
+
+
+def sentences(found: Calibration) -> Iterator[str]:
+    """How often verdicts were false, whether they lean to a side, and what came of what was
+    planted."""
+    asked, verdicts = found.calibrates, len(found.verdicts)
+    if limits := found.limits(found.false):
+        yield (
+            f"{verdicts_text(found.false, verdicts, limits)}; each on {asked.blocks} blocks at "
+            f"most, margin {margin_text(asked.margin)}"
+        )
+        if found.refused:
+            first = next(each.refused for each in found.verdicts if each.refused)
+            yield f"{found.refused} of {verdicts} refused, as a run would; the first: {first}"
+    else:
+        yield "no verdict yet: more blocks are wanted"
+    if limits := found.limits(found.excluding):
+        low, high = map(percent_text, limits)
+        yield (
+            f"intervals that exclude no difference: {found.excluding} of {verdicts} "
+            f"({low} to {high}; 5 % are claimed)"
+        )
+        above, below, p = found.signs
+        lean = "balanced" if p >= 0.05 else "not balanced: something treats the two differently"
+        yield f"signs: {above} above 1, {below} below (p = {p:.2g}): {lean}"
+    for group in found.groups:
+        for each in group.planted:
+            yield planted_sentence(found, group, each)
+    for group in found.groups:
+        if group.failed:
+            yield f"{counted(group.failed, 'trial')} of {group.label or 'the base'} failed"
+
+
+def verdicts_text(false: int, verdicts: int, limits: tuple[float, float]) -> str:
+    """``1 false verdict of 60 (0.04 to 8.9 %)``."""
+    return f"{counted(false, 'false verdict')} of {verdicts} ({_range(limits)})"
+
+
+def _range(limits: tuple[float, float]) -> str:
+    low, high = (_rate(limit) for limit in limits)
+    return f"{low} to {high} %"
+
+
+def _rate(fraction: float) -> str:
+    percent = 100 * fraction
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+
+
+def smallest_text(limits: tuple[float, float], blocks: int) -> str:
+    """``smallest change 4.1 % in 10 blocks``; of several groups from the quietest to the
+    noisiest."""
+    low, high = map(percent_text, limits)
+    size = high if low == high else f"{low.removesuffix(' %')} to {high}"
+    return f"smallest change {size} in {blocks} blocks"
+
+
+def planted_sentence(found: Calibration, group: GroupCalibration, planted: Planted) -> str:
+    """What was planted, what could be seen, and what was found, in how many blocks."""
+    blocks = found.calibrates.blocks
+    where = f"{group.label}: " if group.label else ""
+    seen = group.detectable.get(blocks)
+    able = (
+        "" if seen is None else f" (smallest change seen in {blocks} blocks: {percent_text(seen)})"
+    )
+    if seen is not None and planted.stopped is not None and _made(planted.stopped) < seen:
+        able += ", more than is planted"
+    return f"{where}planted {planted_text(planted)}{able}: {_outcome(found, planted)}"
+
+
+def _made(stopped: float) -> float:
+    """The change that a server makes which stands still for a share of the time, where it never
+    waits for anything else."""
+    return 1 / (1 - stopped) - 1
+
+
+def planted_text(planted: Planted) -> str:
+    """What was done to the server, as far as it was measured."""
+    if planted.stopped is not None:
+        return f"a server stopped for {100 * planted.stopped:.2f} % of the time"
+    return planted.level
+
+
+def _outcome(found: Calibration, planted: Planted) -> str:
+    if not planted.verdicts:
+        return f"not decided after {counted(len(planted.under_way), 'block')}"
+    direction = found.metric.direction
+    if len(planted.verdicts) > 1:
+        seen = f"found in {planted.found(direction)} of {len(planted.verdicts)} verdicts"
+        return f"{seen}; in all its blocks {_effect(planted.estimate)}"
+    verdict = planted.verdicts[0]
+    said = "found" if planted.found(direction) else "NOT found"
+    return f"{said} in {counted(len(verdict.blocks), 'block')}, {_effect(verdict.estimate)}"
+
+
+def _effect(estimate: RatioEstimate | None) -> str:
+    if estimate is None:
+        return MISSING
+    return f"{change_text(estimate.ratio)} (ratio {interval_text(estimate.low, estimate.high)})"
+
+
+def head_line(analysis: RunAnalysis) -> str | None:
+    """What a report says of the calibration of its host, in a line; None where it says nothing."""
+    calibrations = analysis.calibrations
+    if calibrations is None:
+        return None
+    beside, remedy = "", "`millrace calibrate FILE`"
+    if analysis.run.design.side_by_side:
+        beside, remedy = " side by side", "`millrace calibrate FILE --side-by-side`"
+    if not calibrations:
+        how_far = "tells how far its verdicts can be trusted"
+        return f"this host was not calibrated{beside}; {remedy} {how_far}"
+    quoted = calibrations[0]
+    other = "" if quoted.is_of_experiment else f" for {quoted.experiment}"
+    text = f"calibrated{beside} {age_text(quoted.age_s)} on this host{other}: {_figures(quoted)}"
+    if quoted.stale:
+        text += f"; stale ({'; '.join(quoted.stale)}): {remedy} calibrates anew"
+    return text
+
+
+def _figures(quoted: QuotedCalibration) -> str:
+    if quoted.low is None or quoted.high is None:
+        said = "no verdict yet"
+    else:
+        said = verdicts_text(quoted.false, quoted.verdicts, (quoted.low, quoted.high))
+        if quoted.refused:
+            said += f", {quoted.refused} refused"
+    if quoted.smallest is not None:
+        said += f", {smallest_text(quoted.smallest, quoted.blocks)}"
+    return said
+
+
+def age_text(seconds: float) -> str:
+    """``3 days ago``, ``2 hours ago``, ``just now``."""
+    for unit, of_unit in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= of_unit:
+            return f"{counted(int(seconds // of_unit), unit)} ago"
+    return "just now"

@@ -1,0 +1,132 @@
+"""Files that commands write: whole or not at all; into a device or a pipe as it comes.
+
+A command replaces an existing file only where it recognises the file as one that it wrote. A kind
+without a mark is never recognised: nothing in it tells millrace's file from the user's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace import whole_file
+from millrace.errors import HostProblem, UserError
+from millrace.shown_text import shown
+
+_HEAD_BYTES = 4096
+_OF_THE_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: its name in errors, and what the head of each such file matches."""
+
+    name: str
+    mark: re.Pattern[str] | None = None
+
+    def is_kind_of(self, path: Path) -> bool:
+        """Return True where the file at ``path`` is empty or has this kind's mark."""
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if not head or self.mark is None:
+            return not head
+        return self.mark.search(head.decode("utf-8", "replace")) is not None
+
+
+PAGE = Kind("page", re.compile(r'<meta name="generator" content="millrace '))
+
+
+FLAME_GRAPH = Kind("flame graph", re.compile(r'<svg [^>]*class="flame-graph file"'))
+
+
+SPEEDSCOPE = Kind("speedscope profile", re.compile(r'"exporter": "millrace '))
+
+
+FOLDED = Kind("list of call paths")
+
+
+PAIRS = Kind("file of pairs")
+
+
+def write_text(
+    path: Path, text: str, kind: Kind, *, make_directory: bool = False, option: str = "--output"
+) -> Path:
+    """Write ``text``, of a kind, to ``path``, which ``option`` named, and return it.
+
+    Hidden characters are shown. A file, or what a symbolic link leads to, is written in one step:
+    where that fails, what was there before is still there. A device, a pipe and our own standard
+    output are written to.
+    With ``make_directory`` millrace named the place itself: the directory is made, and whatever
+    lies there is replaced. Otherwise raises UserError where it can be no file's place, or where
+    another file is; and HostProblem where the host fails to write there.
+    """
+    if not make_directory:
+        refuse_place(path, kind, option)
+    text = shown(text)
+    try:
+        if _is_stream(path):
+            # A reader that has gone (`| head`) has what it wanted.
+            with suppress(BrokenPipeError), path.open("a", encoding="utf-8", newline="") as stream:
+                stream.write(text)
+            return path
+        whole_file.write_text(Path(os.path.realpath(path)), text)
+    except OSError as cause:
+        problem = HostProblem if cause.errno in _OF_THE_HOST or make_directory else UserError
+        raise problem(
+            f"cannot write {_asked(option)} {path}: {cause.strerror or cause}",
+            remedy=f"name another place with {option}",
+        ) from cause
+    return path
+
+
+def refuse_place(path: Path, kind: Kind, option: str) -> None:
+    """Raise UserError where ``path``, which ``option`` named, has no directory to be written in, or
+    holds a file that is not recognised as one of this kind."""
+    if _is_stream(path):
+        return
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise UserError(
+            f"cannot write {_asked(option)} {path}: there is no directory {target.parent}",
+            remedy=f"make it first, or name another place with {option}",
+        )
+    if target.is_file() and not _is_replaceable(target, kind):
+        raise UserError(
+            f"cannot write {_asked(option)} {path}: there is a file already, which is no "
+            f"{kind.name} that millrace wrote; it was left as it is",
+            remedy=f"name another file with {option}, or move that one away first",
+        )
+
+
+def _is_replaceable(path: Path, kind: Kind) -> bool:
+    """Return False for a file of another kind, and for one that cannot be read."""
+    try:
+        return kind.is_kind_of(path)
+    except OSError:
+        return False
+
+
+def _asked(option: str) -> str:
+    return "the report" if option == "--output" else f"what {option} asks for to"
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether there is something that no file may take the place of."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return not stat.S_ISREG(found.st_mode) or _is_standard_output(found)
+
+
+def _is_standard_output(found: os.stat_result) -> bool:
+    """Whether it is a file that the shell has opened for us (``--output /dev/stdout >> log``)."""
+    try:
+        return os.path.samestat(found, os.fstat(1))
+    except OSError:
+        return False  # closed

@@ -1,0 +1,77 @@
+"""What the HTML pages have in common: the templates' environment and the filters of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from millrace.report.common.formatting import figure_text
+
+LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
+
+
+def environment(names: Iterable[str]) -> Environment:
+    """The environment of the templates; lines are not broken within short ``names``."""
+    made = Environment(
+        loader=PackageLoader("millrace.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["at"] = _position
+    made.filters["prose"] = _prose(names)
+    made.filters["code"] = _code
+    made.filters["slug"] = _slug
+    made.filters["heading"] = heading
+    made.filters["broken"] = _broken
+    made.filters["figure"] = figure_text
+    return made
+
+
+def _position(value: float) -> str:
+    """A coordinate in percent of the chart's width."""
+    return f"{value:.2f}%"
+
+
+def _prose(names: Iterable[str]) -> Callable[[str], Markup]:
+    """A filter that breaks no line inside a short name, nor between a number and its unit, and
+    shows what is in backticks as code."""
+    short = sorted({name for name in names if len(name) <= LONGEST_UNBROKEN}, key=len)
+    # Without names nothing matches: (?!) never does.
+    known = "|".join(re.escape(str(escape(name))) for name in reversed(short)) or "(?!)"
+    # No part of a longer name, of a number (a name may be 1), or of an escaped character.
+    pattern = rf"(?<![\w&#+−-])(?<!\d[.,])(?:{known})(?![\w-]|[.,]\d)"
+
+    def prose(text: str) -> Markup:
+        kept = re.sub(r" (·|%|rows/s|s|µs|blocks?)(?=[ ,.:;)]|$)", "\u00a0\\1", text)
+        kept = re.sub(r"\bmargin (?=\d)", "margin\u00a0", kept)
+        return _code(kept, lambda said: re.sub(pattern, r'<span class="name">\g<0></span>', said))
+
+    return prose
+
+
+def _code(text: str, otherwise: Callable[[str], str] = str) -> Markup:
+    """Escaped text in which what is in `backticks` is code, and ``otherwise`` marks up the rest."""
+    pieces = re.split(r"`([^`]+)`", str(escape(text)))
+    marked = (
+        f"<code>{piece}</code>" if number % 2 else otherwise(piece)
+        for number, piece in enumerate(pieces)
+    )
+    return Markup("".join(marked))  # noqa: S704 - escaped above
+
+
+def _slug(text: str) -> str:
+    return text.replace(" ", "-")
+
+
+def _broken(name: str) -> Markup:
+    """A server's name that may be broken into lines after its family."""
+    return escape(name).replace("-", Markup("-<wbr>"))
+
+
+def heading(text: str) -> str:
+    return text[:1].upper() + text[1:]

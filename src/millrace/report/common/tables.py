@@ -1,0 +1,42 @@
+"""Tables as plain text cells; each format only draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's head; where there is no room, the highest ``drop`` goes first, 0 never."""
+
+    title: str
+    numeric: bool = True
+    drop: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells as shown; ``verdict`` colours the last one, ``is_base`` marks the base's row,
+    ``is_total`` one that sums others up."""
+
+    cells: tuple[str, ...]
+    verdict: str | None = None
+    is_base: bool = False
+    is_total: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows under one heading, which is empty where there is only one section."""
+
+    heading: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in sections (a group of the experiment each)."""
+
+    title: str
+    columns: tuple[Column, ...]
+    sections: tuple[Section, ...]

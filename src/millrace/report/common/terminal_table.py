@@ -1,0 +1,109 @@
+"""Tables in a terminal: as wide as it is, and no cell cut."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from millrace.report.common.tables import Row, Section, Table
+from millrace.shown_text import shown_line
+
+STYLES = {
+    "regression": "bold red",
+    "improvement": "bold green",
+    "equivalent": "cyan",
+    "inconclusive": "yellow",
+    "may be chance": "yellow",
+    "failed": "bold red",
+    "base failed": "bold red",
+}
+_STYLES = {**STYLES, "more": "bold red", "less": "bold green"}
+HEAD = 8  # characters of a line of a head that is broken into several
+WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits
+
+
+def show_table(table: Table, console: Console) -> None:
+    """The table; where the terminal is narrow, with heads in several lines, then fewer columns,
+    then cells broken at spaces, at last anywhere. No cell is cut."""
+    unlimited = console.options.update_width(10_000)
+    kept = list(range(len(table.columns)))
+    drawn = _draw(table, kept, stacked=False)
+    everything = max(column.drop for column in table.columns) + 1
+    drops = sorted({column.drop for column in table.columns} - {0}, reverse=True)
+    for limit in (everything, *drops):
+        if console.measure(drawn, options=unlimited).maximum <= console.width:
+            break
+        kept = [n for n, column in enumerate(table.columns) if column.drop < limit]
+        drawn = _draw(table, kept, stacked=True)
+    for breaks in (_has_spaces, _is_any):
+        if console.measure(drawn, options=unlimited).minimum <= console.width:
+            break
+        drawn = _draw(table, kept, stacked=True, breaks=breaks)
+    console.print(drawn, soft_wrap=False)
+
+
+def _is_long(cell: str) -> bool:
+    return len(cell) > WIDEST
+
+
+def _has_spaces(cell: str) -> bool:
+    return " " in cell
+
+
+def _is_any(_cell: str) -> bool:
+    return True
+
+
+def _draw(
+    table: Table, kept: list[int], *, stacked: bool, breaks: Callable[[str], bool] = _is_long
+) -> RichTable:
+    """The kept columns; one may be broken into lines if it has a cell that ``breaks``."""
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for number in kept:
+        column = table.columns[number]
+        cells = [
+            shown_line(row.cells[number]) for section in table.sections for row in section.rows
+        ]
+        if number == kept[0]:
+            cells += [shown_line(section.heading) for section in table.sections]
+        title = shown_line(column.title)
+        whole = not any(breaks(cell) for cell in cells)
+        drawn.add_column(
+            Text("\n".join(_stack(title)) if stacked else title),
+            justify="right" if column.numeric else "left",
+            overflow="fold",
+            no_wrap=whole,
+            min_width=max(map(cell_len, cells), default=0) if whole else None,
+            vertical="bottom",
+        )
+    for section in table.sections:
+        _add_section(drawn, section, kept)
+    return drawn
+
+
+def _stack(title: str) -> list[str]:
+    """A head in lines that are no longer than its longest word, or a word of usual length."""
+    longest = max(map(len, title.split()))
+    return textwrap.wrap(title, max(longest, HEAD))
+
+
+def _add_section(drawn: RichTable, section: Section, kept: list[int]) -> None:
+    if section.heading:
+        drawn.add_section()
+        drawn.add_row(Text(shown_line(section.heading), style="bold"), *("" for _ in kept[1:]))
+    for row in section.rows:
+        drawn.add_row(*(_cell(row, number) for number in kept))
+
+
+def _cell(row: Row, number: int) -> Text:
+    is_verdict = row.verdict is not None and number == len(row.cells) - 1
+    style = "dim" if row.is_base else "bold" if row.is_total else ""
+    if is_verdict:
+        style = _STYLES.get(row.verdict or "", "dim")
+    return Text(shown_line(row.cells[number]), style=style)

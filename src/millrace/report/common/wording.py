@@ -1,0 +1,58 @@
+"""Lists, first lines, commands and names of functions as reports show them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+_CLONE = re.compile(r"\s*\[clone [^\]]*\]|\.(?:isra|part|constprop|cold|lto_priv)(?:\.\d+)*$")
+_ARGUMENTS = re.compile(r"\([^()]*\)(?: const)?")
+_TEMPLATE = re.compile(r"<[^<>]*>")
+
+
+def short_symbol(symbol: str) -> str:
+    """A function's name without return type, arguments, template arguments and compiler's suffix.
+
+    ``void foo<int>(int) [clone .isra.0]`` is ``foo``. Operators stay as they are.
+    """
+    text = symbol.replace("(anonymous namespace)::", "")
+    if "operator" in text:
+        return text
+    plain = _until_stable(_TEMPLATE, _until_stable(_ARGUMENTS, _CLONE.sub("", text)))
+    # What is left before a space is a return type, where there were arguments or a template.
+    return plain.rstrip().rsplit(" ", 1)[-1] if plain != text and " " in text else plain
+
+
+def _until_stable(pattern: re.Pattern[str], text: str) -> str:
+    """``text`` without what matches, from the inside out."""
+    while (shorter := pattern.sub("", text)) != text:
+        text = shorter
+    return text
+
+
+def first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0].rstrip(".")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+_CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
+
+
+def repeating(command: str) -> str:
+    """Return the command of a run as one that begins a new run; else it would continue it."""
+    if "--new" in _words(command):
+        return command
+    return _CONTINUES.sub(lambda match: f"{match[0]} --new", command, count=1)
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command as a shell has them; an imported one may be no command."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()

@@ -1,0 +1,1 @@
+"""Where the time of an operation goes, and why two treatments differ, in every format."""

@@ -1,0 +1,100 @@
+"""What speaks against an explanation, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace.analysis.caveats import (
+    Caveats,
+    OpenAccount,
+    OpenBlock,
+    OpenStatement,
+    OpenStatements,
+    caveats,
+)
+from millrace.analysis.explanation import Explained, Explanation, Side
+from millrace.report.common.formatting import counted, whole_percent_text
+from millrace.report.explanation.sentences import within
+
+NOT_SURE = "not sure: does not hold after correction for the number of rows looked at"
+ONE_BLOCK = "?: of one block, which may be chance"
+
+_PROCESSES = "other processes"
+
+
+def doubts(explanation: Explanation) -> list[str]:
+    """Why the answer may be wrong, a sentence each; none where nothing speaks against it."""
+    found = caveats(explanation)
+    return [
+        *(_account(each, explanation) for each in found.accounts),
+        *(_statements(each, explanation) for each in found.statements),
+        *_disturbed(found, explanation),
+        *_stopped(found),
+    ]
+
+
+def _side(explanation: Explanation, name: Side) -> Explained:
+    return explanation.a if name == "A" else explanation.b
+
+
+def _account(found: OpenAccount, explanation: Explanation) -> str:
+    label = _side(explanation, found.side).label
+    far = "; ".join(map(_block, found.blocks))
+    if found.share is None:
+        count = len(found.blocks)
+        return (
+            f"In {'a block' if count == 1 else f'{count} blocks'} of {label} too much is "
+            f"unaccounted to trust the parts: {far}."
+        )
+    blocks = f" ({far})" if far and found.trials > 1 else ""
+    return (
+        f"{whole_percent_text(abs(found.share))} of the latency of {label} is "
+        f"{_kind(found.share)}: do not trust the parts{blocks}."
+    )
+
+
+def _block(found: OpenBlock) -> str:
+    """``block 2: −24 %``."""
+    return f"block {found.block + 1}: {whole_percent_text(found.share)}"
+
+
+def _kind(share: float) -> str:
+    return "unaccounted" if share > 0 else "counted twice"
+
+
+def _statements(found: OpenStatements, explanation: Explanation) -> str:
+    several = len(found.statements) > 1
+    where = within(_side(explanation, found.side), explanation.factor)
+    return (
+        f"The account{'s' if several else ''} of {', '.join(map(_statement, found.statements))} "
+        f"{where} do{'' if several else 'es'} not close: do not trust "
+        f"{'their' if several else 'its'} parts."
+    )
+
+
+def _statement(found: OpenStatement) -> str:
+    """``COMMIT (25 % unaccounted)``."""
+    return f"{found.name} ({whole_percent_text(abs(found.share))} {_kind(found.share)})"
+
+
+def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
+    """``2 of 3 blocks of A and 1 of 3 of B were disturbed by other processes.``"""
+    if not found.by:
+        return
+    told = [
+        f"{each.blocks} of {counted(each.trials, 'block')} of {_side(explanation, each.side).label}"
+        for each in found.disturbed
+    ]
+    ours = all(clause.startswith(_PROCESSES) for clause in found.by)
+    by = f"by {_PROCESSES}" if ours else "by what else the host did"
+    one = len(told) == 1 and told[0].startswith("1 ")
+    yield f"{' and '.join(told)} {'was' if one else 'were'} disturbed {by}."
+
+
+def _stopped(found: Caveats) -> Iterator[str]:
+    """What intervals of one look are worth where what was seen decided when to stop."""
+    if found.is_sequential:
+        yield (
+            "The number of blocks was decided by what they showed: the verdict allows for that, "
+            "the intervals here do not, and are somewhat too narrow."
+        )

@@ -1,0 +1,255 @@
+"""An explanation as HTML: a page of its own, or sections of the report.
+
+The page loads nothing; a small script of ours, allowed by its hash, brings flame graphs to life.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from millrace.analysis.account import PARTS, UNACCOUNTED
+from millrace.analysis.explanation import Explanation
+from millrace.analysis.plans import PlanComparison
+from millrace.report.common.formatting import FINDING_GLYPHS, counted
+from millrace.report.common.pages import environment
+from millrace.report.common.tables import Table
+from millrace.report.explanation.ablation import experiment_sentences
+from millrace.report.explanation.caveats import NOT_SURE, doubts
+from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, flame_graph
+from millrace.report.explanation.profile_tables import (
+    few_samples_note,
+    flat_note,
+    flat_table,
+    functions_table,
+    groups_table,
+    paths_table,
+)
+from millrace.report.explanation.sentences import (
+    account_notes,
+    answer,
+    command,
+    coverage_text,
+    disturbance_texts,
+    headings,
+    missing_rows,
+    only_compared,
+    title,
+)
+from millrace.report.explanation.server_tables import (
+    access_text,
+    digests_table,
+    plan_table,
+    waits_table,
+)
+from millrace.report.explanation.stacked_bars import StackedBars, stacked_bars
+from millrace.report.explanation.statement_tables import NOTE, statement_accounts_table
+from millrace.report.explanation.tables import (
+    Labels,
+    account_table,
+    background_table,
+    blocked_table,
+    efficiency_table,
+    statements_table,
+)
+from millrace.store.records import RunRecord
+
+_OPEN = 4  # comparisons; of more, each is closed until it is asked for
+FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """A statement whose plans differ, in which ways, or that one side alone has: the plans as the
+    servers gave them."""
+
+    statement: str
+    sql: str
+    different: tuple[str, ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FlatPart:
+    """A flat profile, and how it was taken."""
+
+    label: str
+    note: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class ExplanationPart:
+    """One explanation as its template draws it; None or empty for what was not observed.
+
+    ``prefix`` begins the ids of its sections.
+    """
+
+    prefix: str
+    explanation: Explanation
+    title: str
+    command: str
+    answer: tuple[str, ...]
+    doubts: tuple[str, ...]
+    experiment: tuple[str, ...]
+    account: Table | None
+    account_chart: StackedBars | None
+    account_notes: tuple[str, ...]
+    statement_accounts: Table | None
+    blocked: Table | None
+    background: Table | None
+    efficiency: Table | None
+    statements: Table | None
+    waits: Table | None
+    stages: Table | None
+    digests: Table | None
+    coverages: tuple[str, ...]
+    plans: tuple[PlanPart, ...]
+    groups: Table | None
+    functions: Table | None
+    few_samples: str | None
+    paths: Table | None
+    flame_graph: FlameGraph | None
+    flats: tuple[FlatPart, ...]
+    disturbances: tuple[str, ...]
+    missing: tuple[tuple[str, str, str], ...]
+
+    @property
+    def noun(self) -> str:
+        return self.explanation.noun
+
+
+def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
+    """The whole page as text."""
+    return (
+        environment(_names(explanations))
+        .get_template("explain.html.j2")
+        .render(run=run, title=_title(explanations, run), **context(explanations))
+    )
+
+
+def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
+    """What the templates of explanations need, beside the run; the script is empty where no graph
+    needs it."""
+    graphs = sum(each.profile is not None for each in explanations) <= FLAME_GRAPHS
+    parts = [
+        _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
+    ]
+    script = _script() if any(part.flame_graph is not None for part in parts) else ""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {
+        "explained": parts,
+        "flame_script": script,
+        "flame_script_hash": f"sha256-{digest}",
+        "flame_row": ROW_PX,
+        "finding_glyphs": FINDING_GLYPHS,
+        "not_sure": NOT_SURE,
+        "statements_note": NOTE,
+        "collapsed": len(parts) > _OPEN,
+        "counted": counted,
+    }
+
+
+def comparison_graph(explanation: Explanation) -> FlameGraph | None:
+    """The flame graphs of an explanation; None without profiles of both."""
+    if explanation.profile is None:
+        return None
+    return flame_graph(
+        explanation.profile.tree,
+        a=explanation.base,
+        b=explanation.candidate,
+        heading=f"Server CPU: {title(explanation)}",
+        unit=f"µs per {explanation.noun}",
+    )
+
+
+def _script() -> str:
+    directory = files("millrace.report").joinpath("templates")
+    return "\n" + directory.joinpath("flame_graph.js").read_text(encoding="utf-8")
+
+
+def _names(explanations: Sequence[Explanation]) -> Iterator[str]:
+    for each in explanations:
+        yield from (each.base, each.candidate)
+
+
+def _title(explanations: Sequence[Explanation], run: RunRecord) -> str:
+    if len(explanations) == 1:
+        return title(explanations[0])
+    return run.title or run.name
+
+
+def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
+    labels = headings(e)
+    profile, found = e.profile, e.differences
+    accounts = (e.a.account, e.b.account)
+    return ExplanationPart(
+        prefix=f"explanation-{number}-",
+        explanation=e,
+        title=title(e),
+        command=command(e),
+        answer=tuple(answer(e)),
+        doubts=tuple(doubts(e)),
+        experiment=experiment_sentences(e),
+        account=account_table(found, labels, e.noun) if found is not None else None,
+        account_chart=_account_chart(e),
+        account_notes=tuple(account_notes(e)),
+        statement_accounts=statement_accounts_table(e.statement_differences, labels, e.noun),
+        blocked=blocked_table(e.blocked, labels, e.noun),
+        background=background_table(accounts[0], accounts[1], labels)
+        if accounts[0] is not None and accounts[1] is not None
+        else None,
+        efficiency=efficiency_table(e.efficiency, labels, e.noun) if e.efficiency else None,
+        statements=statements_table(e.statements, labels),
+        waits=waits_table(e.waits, labels, noun=e.noun, title="Largest waits"),
+        stages=waits_table(e.stages, labels, noun=e.noun, title="Stages of statements"),
+        digests=digests_table(e.digests, labels),
+        coverages=tuple(
+            f"{side.label}: {coverage_text(side.coverage)}"
+            for side in (e.a, e.b)
+            if side.coverage is not None
+        ),
+        plans=tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if not plan.same),
+        groups=groups_table(profile, labels, e.noun) if profile is not None else None,
+        functions=functions_table(profile, labels, e.noun) if profile is not None else None,
+        few_samples=few_samples_note([(side.label, side.flat) for side in (e.a, e.b)]),
+        paths=paths_table(profile, labels, e.noun) if profile is not None else None,
+        flame_graph=comparison_graph(e) if graphs else None,
+        flats=tuple(
+            FlatPart(side.label, flat_note(side.flat), flat_table(side.flat, side.label))
+            for side in (e.a, e.b)
+            if side.flat is not None
+        ),
+        disturbances=tuple(disturbance_texts(e)),
+        missing=tuple(missing_rows(e)),
+    )
+
+
+def _account_chart(e: Explanation) -> StackedBars | None:
+    found = e.differences
+    if found is None:
+        return None
+    lines = {str(line.key): line for line in (*found.lines, found.unaccounted)}
+    titles = {**{str(key): name for key, name in PARTS.items()}, UNACCOUNTED: UNACCOUNTED}
+    parts = [(key, lines[key].a_us, lines[key].b_us) for key in titles if key in lines]
+    return stacked_bars((e.base, e.candidate), found.latencies_us, titles, parts)
+
+
+def _plan(plan: PlanComparison, labels: Labels) -> PlanPart:
+    sides = list(zip((plan.a, plan.b), labels, strict=True))
+    return PlanPart(
+        statement=plan.statement,
+        sql=next((side.sql for side, _ in sides if side), ""),
+        different=plan.different,
+        tables=tuple(plan_table(side, label) for side, label in sides if side and side.rows),
+        notes=tuple(
+            f"{label}: {access_text(side) if side else 'no plan of it is known'}"
+            for side, label in sides
+            if not (side and side.rows)
+        ),
+    )

@@ -1,0 +1,398 @@
+"""An explanation in words: how much more an operation takes, and what of it goes where."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from millrace.analysis.account import AccountDifferences, DifferenceLine
+from millrace.analysis.efficiency import EfficiencyRow
+from millrace.analysis.explanation import Disturbance, Explained, Explanation, Lack
+from millrace.analysis.profiles import GroupDifference
+from millrace.analysis.waits import Coverage
+from millrace.levels import is_name, level_value
+from millrace.report.common.formatting import (
+    counted,
+    figure_text,
+    fixed_text,
+    percent_text,
+    us_decimals,
+)
+from millrace.report.common.wording import first_line
+from millrace.report.explanation.statement_tables import statement_sentence
+from millrace.report.explanation.tables import Labels, interval_text, is_sure
+from millrace.stats import MeanEstimate
+
+_MATTERS = 0.05  # of a difference; smaller parts of it are summed up
+_MOST = 5  # parts that a sentence names
+_PERCENT = re.compile(r"(?<![\d.,])(\d+) %")  # of the samples, in what a profile lacks
+_LONGEST_HEADING = 20  # characters of a column's
+_UNCORRECTED = "is not sure after correction for the number of rows looked at"
+_UNEXPLAINED = frozenset(("other", "kernel_other", "unnamed"))  # groups that explain nothing
+
+
+def title(explanation: Explanation) -> str:
+    """``mysql-9.7.4 against mysql-5.6.24 (insert · clients 16)``."""
+    held = f" ({explanation.group})" if explanation.group else ""
+    return f"{explanation.candidate} against {explanation.base}{held}"
+
+
+def headings(explanation: Explanation) -> Labels:
+    """A and B at the head of a column: in short where their levels are values of a factor with a
+    long name, ``A: 0`` and ``B: 1``, which is told once above the tables."""
+    sides = (explanation.a, explanation.b)
+    named = all(is_name(explanation.factor, side.level) for side in sides)
+    if named or max(len(side.label) for side in sides) <= _LONGEST_HEADING:
+        return explanation.base, explanation.candidate
+    a, b = (level_value(side.level) for side in sides)
+    return f"A: {a}", f"B: {b}"
+
+
+def command(explanation: Explanation) -> str:
+    """The command that explains this comparison alone."""
+    factors = {factor["name"]: factor["levels"] for factor in explanation.run.spec["factors"]}
+    words = ["millrace", "explain", explanation.run.id]
+    if explanation.factor != explanation.run.spec["compare"]["factor"]:
+        words += ["--factor", explanation.factor]
+    base, candidate = (level_value(side.level) for side in (explanation.a, explanation.b))
+    words += ["--base", base, "--candidate", candidate]
+    for name, level in explanation.held.items():
+        if len(factors[name]) > 1:
+            words += ["--where", f"{name}={level_value(level)}"]
+    return shlex.join(words)
+
+
+def answer(explanation: Explanation) -> list[str]:
+    """What is different, a sentence each: first the one that says more about the other."""
+    latency, cpu = [_latency(explanation), _statement(explanation)], _cpu(explanation)
+    latency_first = _is_about_waiting(explanation) or not _is_cpu_sure(explanation)
+    sentences = [*latency, cpu] if latency_first else [cpu, *latency]
+    found = [sentence for sentence in sentences if sentence]
+    if explanation.unequal:
+        found.append(
+            f"The two did not do the same work, or too little of it: {explanation.unequal}."
+        )
+    return found or [_nothing(explanation)]
+
+
+def account_notes(explanation: Explanation) -> list[str]:
+    """What to know about an account, a clause each."""
+    sides = (explanation.a.account, explanation.b.account)
+    notes = [note for side in sides if side is not None for note in side.notes]
+    found = explanation.differences
+    if found is not None:
+        absent = [line.title for line in found.lines if not line.a_us and not line.b_us]
+        notes += [f"never seen, in neither: {', '.join(absent)}"] if absent else []
+        unknown = ", ".join(found.unknown)
+        notes += [f"not measured, and in what is unaccounted: {unknown}"] if unknown else []
+        notes += [*_shared_cpu(explanation, found), *_below_zero(explanation, found)]
+    return list(dict.fromkeys(notes))
+
+
+def coverage_text(coverage: Coverage) -> str:
+    """What the server's own instruments cover of the time in which its threads did not get on."""
+    share = coverage.share
+    if share is None:
+        return "no thread was blocked or spun"
+    whole = f"{figure_text(coverage.blocked_us)} µs blocked"
+    if coverage.spinning_us is not None:
+        whole += f" and {figure_text(coverage.spinning_us)} µs spinning"
+    waits = figure_text(coverage.waits_us)
+    if share > 1:
+        return (
+            f"instrumented waits, {waits} µs, are more than all of {whole}: timers also run while "
+            f"threads have no CPU, and waits enclose others"
+        )
+    return f"instrumented waits, {waits} µs, cover {percent_text(share)} of {whole}"
+
+
+def disturbance_texts(explanation: Explanation) -> list[str]:
+    """What disturbed the host, with the trials it did."""
+    return [
+        f"{_side(explanation, each)}, {'profiled ' if each.profiled else ''}block "
+        f"{each.block + 1}: {each.clause}"
+        for each in explanation.disturbances
+    ]
+
+
+def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
+    """What could not be seen, where, and what to do about it; what both sides lack once, as what
+    another share of the samples lacks in each trial."""
+    found: dict[tuple[str, str, str], list[Lack]] = {}
+    for lack in explanation.missing:
+        key = (lack.observer, _PERCENT.sub("", lack.what), lack.remedy)
+        found.setdefault(key, []).append(lack)
+    rows = []
+    for (observer, _, remedy), lacks in found.items():
+        trials: dict[str, int] = {}
+        for lack in lacks:
+            side = _side(explanation, lack)
+            trials[side] = trials.get(side, 0) + lack.trials
+        where = "; ".join(f"{side}, {counted(number, 'trial')}" for side, number in trials.items())
+        rows.append((f"{observer}: {_lacked([lack.what for lack in lacks])}", where, remedy))
+    return rows
+
+
+def _lacked(whats: Sequence[str]) -> str:
+    """One text for texts that differ in percentages: ``names of f, in 12 % to 36 % of samples``."""
+    found = [[int(percent) for percent in _PERCENT.findall(what)] for what in whats]
+    ranges = iter([(min(each), max(each)) for each in zip(*found, strict=True)])
+
+    def shown(_: re.Match[str]) -> str:
+        low, high = next(ranges)
+        return f"{low} %" if low == high else f"{low} % to {high} %"
+
+    return _PERCENT.sub(shown, whats[0])
+
+
+def is_observed(explanation: Explanation) -> bool:
+    """Whether anything was seen of either side beside its throughput."""
+    trials = (*explanation.a.trials, *explanation.b.trials)
+    seen = any(trial.attempt.observations for trial in trials)
+    return seen or bool(explanation.a.profiled or explanation.b.profiled)
+
+
+def is_compared(explanation: Explanation) -> bool:
+    """Tell whether a block has trials of both sides, so that there is something to compare."""
+    a, b = (_blocks_of(side) for side in (explanation.a, explanation.b))
+    return bool(a & b)
+
+
+def only_compared(explanation: Explanation) -> Explanation:
+    """Return the explanation without what one side alone has, where nothing can be compared.
+
+    The tables of an unfinished run would be columns of dashes.
+    """
+    if is_compared(explanation):
+        return explanation
+    a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))
+    return replace(
+        explanation, a=a, b=b, blocked=(), statements=(), efficiency=(), waits=(), stages=(),
+        digests=(), plans=(), disturbances=(), missing=(), suspects=(), why_no_suspects="",
+    )  # fmt: skip
+
+
+def _blocks_of(side: Explained) -> set[int]:
+    return {trial.block + 1 for trial in (*side.trials, *side.profiled)}
+
+
+def _nothing(explanation: Explanation) -> str:
+    """Say why there is nothing to say: no block has both, or nothing of use was seen."""
+    if is_compared(explanation):
+        return f"Nothing that was observed tells {explanation.candidate} from {explanation.base}."
+    sides = (explanation.a, explanation.b)
+    there = "; ".join(_there(side) for side in sides)
+    said = f"Not compared: no block has a finished trial of both ({there})"
+    if any(side.waiting for side in sides):
+        return f"{said}; `millrace run` with the same file goes on."
+    if any(side.failed for side in sides):
+        return (
+            f"{said}; when the cause is mended, `millrace run` with the same file and "
+            "`--retry-failed` tries them again."
+        )
+    return f"{said}; `millrace run` with the same file and `--new` measures both again."
+
+
+def _there(side: Explained) -> str:
+    """``mysql-9.7.4: block 1; 4 trials failed, the first at step start: unknown option``."""
+    text = f"{side.label}: {_blocks(_blocks_of(side))}"
+    if not side.failed:
+        return text
+    failed = counted(side.failed, "trial")
+    return f"{text}, {failed} failed, the first {first_line(side.first_failure)}"
+
+
+def _blocks(numbers: Collection[int]) -> str:
+    if not numbers:
+        return "no block"
+    noun = "block" if len(numbers) == 1 else "blocks"
+    return f"{noun} {', '.join(map(str, sorted(numbers)))}"
+
+
+def _latency(explanation: Explanation) -> str:
+    found = explanation.differences
+    if found is None:
+        return ""
+    a_us, b_us = found.latencies_us
+    decimals = us_decimals(max(a_us, b_us))
+    in_b, in_a = (within(e, explanation.factor) for e in (explanation.b, explanation.a))
+    mean = found.latency.mean
+    taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {_amount(mean, decimals)} µs {_longer(mean)}"
+    if not is_sure(found.latency):
+        interval = _interval(found.latency, decimals)
+        return f"A {explanation.noun} took {taken} than {in_a}, which may be chance: {interval}."
+    text = f"A {explanation.noun} takes {taken} than {in_a}{_by_chance(found.latency)}"
+    parts = _parts([(line.title, line.difference.mean, _doubt(line)) for line in found.lines],
+                   found.latency.mean, decimals)  # fmt: skip
+    left = fixed_text(found.unaccounted.difference.mean, decimals, signed=True)
+    return f"{text}: {parts}; {left} unaccounted."
+
+
+def _statement(explanation: Explanation) -> str:
+    found = explanation.differences
+    if found is None or not is_sure(found.latency):
+        return ""
+    return statement_sentence(explanation.statement_differences, explanation.noun)
+
+
+def _cpu(explanation: Explanation) -> str:
+    """``9.7.4 needs 14.2 µs more of server CPU per row than 5.6.24: parsing +3.1, ...``"""
+    row, total, profile = _cpu_row(explanation), _cpu_total(explanation), explanation.profile
+    if total is None:
+        return ""
+    sizes = [side.mean for side in (row.a, row.b) if side is not None] if row is not None else []
+    decimals = us_decimals(max([*sizes, abs(total.mean)]))
+    base, subject = explanation.base, explanation.candidate
+    if not is_name(explanation.factor, explanation.b.level):
+        base = within(explanation.a, explanation.factor)
+        at_b = within(explanation.b, explanation.factor)
+        subject = f"{at_b[:1].upper()}{at_b[1:]} the server"
+    needed = (
+        f"{_amount(total.mean, decimals)} µs {_more(total.mean)} of server CPU per "
+        f"{explanation.noun} than {base}"
+    )
+    if not _is_cpu_sure(explanation):
+        interval = _interval(total, decimals)
+        if is_sure(total):
+            return f"{subject} needed {needed}, which {_UNCORRECTED}: {interval} without it."
+        return f"{subject} needed {needed}, which may be chance: {interval}."
+    text = f"{subject} needs {needed}{_by_chance(total)}"
+    if profile is None:
+        return f"{text}; without profiles of both it is not known in which functions."
+    named = [group for group in profile.groups if group.name not in _UNEXPLAINED]
+    parts = _parts([(g.title, g.difference.mean, _group_doubt(g)) for g in named], total.mean,
+                   decimals)  # fmt: skip
+    left = total.mean - math.fsum(group.difference.mean for group in named)
+    return f"{text}: {parts}; {fixed_text(left, decimals, signed=True)} unexplained."
+
+
+def _cpu_row(explanation: Explanation) -> EfficiencyRow | None:
+    return next((row for row in explanation.efficiency if row.key == "cpu_server"), None)
+
+
+def _cpu_total(explanation: Explanation) -> MeanEstimate | None:
+    """The difference of the server's CPU time, of the profiles where nobody else counted it."""
+    row, profile = _cpu_row(explanation), explanation.profile
+    if row is not None:
+        return row.difference
+    return profile.cpu if profile is not None else None
+
+
+def _is_cpu_sure(explanation: Explanation) -> bool:
+    """Whether the server's CPU time differs, after correction where its table corrects."""
+    row, total = _cpu_row(explanation), _cpu_total(explanation)
+    if total is None or not is_sure(total):
+        return False
+    return row is None or row.adjusted_p is None or row.significant
+
+
+def _parts(parts: Sequence[tuple[str, float, str]], whole: float, decimals: int) -> str:
+    """``parsing +3.1, redo logging +2.4, all others −0.2``: (name, µs, doubt), largest first."""
+    ordered = sorted(parts, key=lambda part: -abs(part[1]))
+    named = [part for part in ordered if abs(part[1]) >= _MATTERS * abs(whole)][:_MOST]
+    rest = math.fsum(us for _, us, _ in ordered[len(named) :])
+    texts = [f"{name} {fixed_text(us, decimals, signed=True)}{doubt}" for name, us, doubt in named]
+    if len(ordered) > len(named):
+        others = "all others" if named else "many small parts"
+        texts.append(f"{others} {fixed_text(rest, decimals, signed=True)}")
+    # Some names have commas of their own.
+    return ("; " if any(", " in text for text in texts) else ", ").join(texts)
+
+
+def _is_about_waiting(explanation: Explanation) -> bool:
+    """Whether most of the difference in latency is not CPU time."""
+    found = explanation.differences
+    if found is None:
+        return False
+    ran = math.fsum(
+        line.difference.mean for line in found.lines if line.key in ("cpu_user", "cpu_system")
+    )
+    return abs(ran) < 0.5 * abs(found.latency.mean)
+
+
+def _doubt(line: DifferenceLine) -> str:
+    return "" if line.significant or line.adjusted_p is None else " (not sure)"
+
+
+def _group_doubt(group: GroupDifference) -> str:
+    return "" if group.significant or group.adjusted_p is None else " (not sure)"
+
+
+def _by_chance(estimate: MeanEstimate) -> str:
+    return " (one block: it may be chance)" if estimate.low is None else ""
+
+
+def _shared_cpu(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
+    """Where a thread is also ready because its client has its turn on the CPU of both."""
+    ready = next((line.title for line in found.lines if line.key == "runnable"), None)
+    sides = [side for side in (explanation.a, explanation.b) if _shares_cpu(side)]
+    if ready is None or not sides:
+        return
+    cpu = [side.account.client_cpu for side in sides if side.account is not None]
+    ran = [f"{figure_text(each.mean)} µs" for each in cpu if each is not None]
+    most = f"up to {' and '.join(ran)} of it are" if len(ran) == len(sides) else "some of it is"
+    where = f"{within(sides[0], explanation.factor)} " if len(sides) == 1 else ""
+    yield (
+        f"{where}the client and the server’s thread take turns on one CPU (share_cpu), and "
+        f"“{ready}” is also waiting for the client’s turn to end: {most} the client’s own CPU time"
+    )
+
+
+def _shares_cpu(side: Explained) -> bool:
+    return any(
+        (instance.facts.get("cpu_wakeup") or {}).get("shared_cpu") is not None
+        for trial in side.trials
+        for instance in trial.attempt.instances
+    )
+
+
+def _below_zero(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
+    """Parts that are less than nothing by more than chance: a wait for the client alone can be."""
+    for line in found.lines:
+        sides = ((explanation.a, line.a), (explanation.b, line.b))
+        where = [
+            within(side, explanation.factor)
+            for side, us in sides
+            if us is not None and us.high is not None and us.high < 0
+        ]
+        if where:
+            yield (
+                f"{line.title} is below zero {' and '.join(where)}: from an answer to the next "
+                f"request the server’s threads were at something else too, which is in other parts "
+                f"though in no latency"
+            )
+
+
+def within(side: Explained, factor: str) -> str:
+    """``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``,
+    ``with innodb_flush_log_at_trx_commit = 1``."""
+    if is_name(factor, side.level):
+        return f"in {side.label}"
+    if factor == "clients":
+        return f"with {counted(int(side.level), 'client')}"
+    return f"with {side.label}"
+
+
+def _interval(estimate: MeanEstimate, decimals: int) -> str:
+    """``95 % interval −1.2 to +1.8 µs``."""
+    ends = interval_text(estimate, decimals, signed=True)
+    return f"{estimate.confidence * 100:g} % interval {ends} µs"
+
+
+def _amount(us: float, decimals: int) -> str:
+    return fixed_text(abs(us), decimals)
+
+
+def _more(us: float) -> str:
+    return "more" if us >= 0 else "less"
+
+
+def _longer(us: float) -> str:
+    return "longer" if us >= 0 else "shorter"
+
+
+def _side(explanation: Explanation, of: Disturbance | Lack) -> str:
+    return explanation.base if of.side == "A" else explanation.candidate

@@ -1,0 +1,124 @@
+"""What servers say of themselves, as tables: waits and stages, statements by digest, plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millrace.analysis.plans import PlanSide
+from millrace.analysis.waits import Amount, DigestComparison, DigestSide, WaitComparison
+from millrace.report.common.formatting import MISSING, figure_text
+from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.explanation.tables import Labels
+
+# What EXPLAIN says first and, of its columns, what explains most; some servers have more.
+_PLAN_COLUMNS = (
+    "id", "select_type", "table", "type", "possible_keys", "key", "key_len", "ref", "rows",
+    "filtered", "Extra",
+)  # fmt: skip
+
+
+def waits_table(
+    found: Sequence[WaitComparison], labels: Labels, *, noun: str, title: str
+) -> Table | None:
+    """Waits (or stages) of both, in µs of an operation and calls and seconds of a trial."""
+    if not found:
+        return None
+    rows = [Row((row.name, *_amounts(row.a), *_amounts(row.b))) for row in found]
+    columns = [Column("name", numeric=False)]
+    for label in labels:
+        columns += [
+            Column(f"{label}, µs per {noun}"),
+            Column(f"{label}, s in a trial", drop=1),
+            Column(f"{label}, calls in a trial", drop=2),
+        ]
+    return Table(title, tuple(columns), (Section("", tuple(rows)),))
+
+
+def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | None:
+    """Statements as the servers sum them up."""
+    if not found:
+        return None
+    asked = {
+        "µs": "us",
+        "rows examined": "rows_examined",
+        "rows sent": "rows_sent",
+        "temporary tables": "tmp_tables",
+        "on disk": "tmp_disk_tables",
+    }
+    shown = {
+        title: name
+        for title, name in asked.items()
+        if any(_told(side, name) for row in found for side in (row.a, row.b))
+    }
+    rows = [
+        Row(
+            (
+                row.text,
+                *(_figure(_told(side, name)) for name in shown.values() for side in (row.a, row.b)),
+            )
+        )
+        for row in found
+    ]
+    columns = [Column("statement, without its values", numeric=False)]
+    columns += [
+        Column(f"{title}, {label}", drop=number)
+        for number, title in enumerate(shown)
+        for label in labels
+    ]
+    return Table(
+        "Statements as the servers sum them up", tuple(columns), (Section("", tuple(rows)),)
+    )
+
+
+def plan_table(side: PlanSide, label: str) -> Table:
+    """What EXPLAIN said, the columns that say anything."""
+    names = {name.lower(): name for row in side.rows for name in row}
+    known = [names.pop(name.lower()) for name in _PLAN_COLUMNS if name.lower() in names]
+    columns = [
+        name
+        for name in (*known, *names.values())
+        if any(row.get(name) not in (None, "") for row in side.rows)
+    ]
+    rows = tuple(
+        Row(tuple(MISSING if row.get(name) is None else str(row[name]) for name in columns))
+        for row in side.rows
+    )
+    return Table(
+        f"Plan of {label}",
+        tuple(Column(name, numeric=False) for name in columns),
+        (Section("", rows),),
+    )
+
+
+def access_text(side: PlanSide) -> str:
+    """``ref of sbtest1 by k_1, 3 rows, Using index; then ...``: how a plan gets at its rows."""
+    if side.error is not None:
+        return f"no plan: {side.error}"
+    steps = [_step_text(row) for row in side.rows]
+    return "; then ".join(steps) or "no plan"
+
+
+def _step_text(row: Mapping[str, Any]) -> str:
+    said = {name.lower(): value for name, value in row.items() if value not in (None, "")}
+    how = str(said.get("type") or said.get("select_type") or "a step")
+    text = f"{how} of {said['table']}" if "table" in said else how
+    if "key" in said:
+        text += f" by {said['key']}"
+    if "rows" in said:
+        text += f", {said['rows']} rows"
+    return f"{text}, {said['extra']}" if "extra" in said else text
+
+
+def _amounts(amount: Amount | None) -> tuple[str, str, str]:
+    if amount is None:
+        return MISSING, MISSING, MISSING
+    return figure_text(amount.us), figure_text(amount.seconds), figure_text(amount.count)
+
+
+def _told(side: DigestSide | None, name: str) -> float | None:
+    return None if side is None else getattr(side, name)
+
+
+def _figure(value: float | None) -> str:
+    return MISSING if value is None else figure_text(value)

@@ -1,0 +1,202 @@
+"""An explanation in a terminal: the sentences, suspects, the account, what it costs, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from millrace.analysis.explanation import Explanation
+from millrace.report.common.formatting import counted
+from millrace.report.common.tables import Table
+from millrace.report.common.terminal_table import show_table
+from millrace.report.explanation.ablation import experiment_sentences
+from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, doubts
+from millrace.report.explanation.profile_tables import (
+    few_samples_note,
+    functions_table,
+    groups_table,
+)
+from millrace.report.explanation.sentences import (
+    account_notes,
+    answer,
+    command,
+    coverage_text,
+    disturbance_texts,
+    headings,
+    missing_rows,
+    only_compared,
+    title,
+)
+from millrace.report.explanation.server_tables import access_text, waits_table
+from millrace.report.explanation.statement_tables import NOTE, statement_accounts_table
+from millrace.report.explanation.tables import (
+    UNTESTED,
+    account_table,
+    background_table,
+    blocked_table,
+    efficiency_table,
+    sources_note,
+)
+
+_FUNCTIONS = 12
+_PLACES = 6  # that threads were blocked in
+_STATEMENTS = 3
+_LATENCY = (
+    "latency is the mean of the trials; that of the report is of their merged histograms, in which "
+    "trials with more operations count for more"
+)
+_MOST = 4  # explanations that are shown in full
+
+
+def show(explanations: Sequence[Explanation], console: Console) -> None:
+    """Print each explanation: the answer first, then what it rests on; the page holds more.
+
+    Of many, the answers alone.
+    """
+    if len(explanations) > _MOST:
+        _show_answers(explanations, console)
+        return
+    for explanation in explanations:
+        _show(explanation, console)
+
+
+def _show_answers(explanations: Sequence[Explanation], console: Console) -> None:
+    for explanation in explanations:
+        console.print()
+        console.print(Text(title(explanation), style="bold"), soft_wrap=False)
+        for sentence in (*answer(explanation), *experiment_sentences(explanation)[:1]):
+            console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
+        _show_doubts(explanation, console)
+    console.print()
+    more = "one of them in full: --candidate LEVEL, --workload TEST, --where FACTOR=LEVEL, as in"
+    console.print(Text(more, style="dim"), soft_wrap=False)
+    console.print(Text(command(explanations[0]), style="dim"), soft_wrap=True)
+
+
+def _show(explanation: Explanation, console: Console) -> None:
+    e = only_compared(explanation)
+    labels = headings(e)
+    console.print()
+    console.print(Text(title(e), style="bold"), soft_wrap=False)
+    console.print(Text(f"A is {e.base}, B is {e.candidate}; µs", style="dim"), soft_wrap=False)
+    for sentence in answer(e):
+        console.print()
+        console.print(Text(sentence, style="bold"), soft_wrap=False)
+    _show_doubts(e, console)
+    _show_suspects(e, console)
+    _show_experiment(e, console)
+    shown = _Tables(console)
+    if e.differences is not None:
+        shown.add(account_table(e.differences, labels, e.noun))
+        _show_notes([_LATENCY, *account_notes(e)], console)
+    statements = statement_accounts_table(e.statement_differences, labels, e.noun)
+    if statements is not None:
+        shown.add(replace(statements, sections=statements.sections[:_STATEMENTS]))
+        others = len(statements.sections) - _STATEMENTS
+        more = f"; of {counted(others, 'more statement')} on the page" if others > 0 else ""
+        _show_notes([f"{NOTE}{more}"], console)
+    blocked = blocked_table(e.blocked, labels, e.noun)
+    if blocked is not None:
+        shown.add(_first(blocked, _PLACES))
+    if e.a.account is not None and e.b.account is not None:
+        shown.add(background_table(e.a.account, e.b.account, labels))
+    if e.efficiency:
+        shown.add(efficiency_table(e.efficiency, labels, e.noun))
+        _show_notes([sources_note(e.efficiency)], console)
+    shown.add(waits_table(e.waits, labels, noun=e.noun, title="Largest waits that servers timed"))
+    coverages = [(side.label, side.coverage) for side in (e.a, e.b)]
+    _show_notes([f"{label}: {coverage_text(c)}" for label, c in coverages if c], console)
+    _show_plans(e, console)
+    if e.profile is not None:
+        shown.add(groups_table(e.profile, labels, e.noun))
+        shown.add(_first(functions_table(e.profile, labels, e.noun), _FUNCTIONS))
+        few = few_samples_note([(side.label, side.flat) for side in (e.a, e.b)])
+        _show_notes([few] if few else [], console)
+    _show_footnotes(e, console)
+
+
+def _show_doubts(e: Explanation, console: Console) -> None:
+    for sentence in doubts(e):
+        console.print()
+        console.print(Text(sentence, style="bold yellow"), soft_wrap=False)
+
+
+def _show_plans(e: Explanation, console: Console) -> None:
+    differing = [plan for plan in e.plans if not plan.same]
+    if differing:
+        console.print()
+        console.print(Text("Plans that are not the same", style="bold"), soft_wrap=False)
+    for plan in differing:
+        for label, side in ((e.base, plan.a), (e.candidate, plan.b)):
+            if side is not None:
+                _show_notes([f"{plan.statement} in {label}: {access_text(side)}"], console)
+
+
+def _show_suspects(e: Explanation, console: Console) -> None:
+    if e.suspects:
+        console.print()
+        console.print(Text("What is likely behind it", style="bold"), soft_wrap=False)
+    elif e.why_no_suspects:
+        _show_notes([e.why_no_suspects], console)
+    for number, suspect in enumerate(e.suspects, start=1):
+        shown = " (shown by an experiment)" if suspect.shown else ""
+        text = Text.assemble(f"{number}. {suspect.sentence}", (shown, "bold"))
+        console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
+        for line in suspect.evidence:
+            console.print(Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False)
+
+
+def _show_experiment(e: Explanation, console: Console) -> None:
+    lines = experiment_sentences(e)
+    if lines:
+        console.print()
+        console.print(Text("What an experiment showed", style="bold"), soft_wrap=False)
+    for line in lines:
+        console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
+
+
+@dataclass
+class _Tables:
+    """Tables as they are printed; what their last column means is said under the first that has
+    it."""
+
+    console: Console
+    told: set[str] = field(default_factory=set)
+
+    def add(self, table: Table | None) -> None:
+        if table is None:
+            return
+        self.console.print()
+        self.console.print(Text(table.title, style="bold"), soft_wrap=False)
+        show_table(table, self.console)
+        verdicts = {row.verdict for section in table.sections for row in section.rows}
+        notes = {"not sure": NOT_SURE, UNTESTED: ONE_BLOCK}
+        new = [name for name in notes if name in verdicts - self.told]
+        self.told.update(new)
+        _show_notes([notes[name] for name in new], self.console)
+
+
+def _show_notes(notes: Sequence[str], console: Console) -> None:
+    for note in notes:
+        console.print(Text(note, style="dim"), soft_wrap=False)
+
+
+def _show_footnotes(e: Explanation, console: Console) -> None:
+    disturbed, missing = disturbance_texts(e), missing_rows(e)
+    if disturbed or missing:
+        console.print()
+    for line in disturbed:
+        console.print(Text.assemble(("disturbed: ", "yellow"), line), soft_wrap=False)
+    for what, where, remedy in missing:
+        text = Text.assemble(("not seen: ", "yellow"), f"{what} ({where})")
+        text.append(f"; {remedy}" if remedy else "")
+        console.print(text, soft_wrap=False)
+
+
+def _first(table: Table, rows: int) -> Table:
+    (section,) = table.sections
+    return replace(table, sections=(replace(section, rows=section.rows[:rows]),))

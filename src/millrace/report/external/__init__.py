@@ -1,0 +1,1 @@
+"""Numbers that were measured elsewhere, as comparisons and as series."""

@@ -1,0 +1,137 @@
+"""Comparisons of numbers that were measured elsewhere: table, sentences, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from millrace.analysis.metrics import Direction
+from millrace.analysis.pairs import PairComparison
+from millrace.analysis.verdict import margin_text
+from millrace.report.common.formatting import (
+    GLYPHS,
+    MISSING,
+    change_text,
+    counted,
+    interval_text,
+    percent_text,
+    ratio_text,
+)
+from millrace.report.common.tables import Column, Row, Section, Table
+
+
+def table(comparisons: Sequence[PairComparison], alpha: float) -> Table:
+    """A row a candidate."""
+    columns = (
+        Column("candidate", numeric=False),
+        Column("ratio"),
+        Column(f"{(1 - alpha) * 100:g} % interval"),
+        Column("blocks"),
+        Column("can show", drop=1),
+        Column("verdict", numeric=False),
+    )
+    return Table("comparisons", columns, (Section("", tuple(map(_row, comparisons))),))
+
+
+def sentence(comparison: PairComparison, margin: float) -> str:
+    """A comparison in full: the change, the verdict with its reason, and what would decide it."""
+    text = f"{comparison.candidate} against {comparison.base}: "
+    if comparison.estimate is not None:
+        text += f"{change_text(comparison.estimate.ratio)}, "
+    text += f"{comparison.verdict}, {comparison.reason}"
+    if comparison.verdict == "inconclusive":
+        text += _still_needed(comparison, margin)
+    if comparison.dropped:
+        were = "was" if comparison.dropped == 1 else "were"
+        text += f"; {counted(comparison.dropped, 'block')} without one of the two {were} dropped"
+    return f"{text}."
+
+
+def family_sentence(comparisons: Sequence[PairComparison], alpha: float) -> str | None:
+    """What is left of the differences when the number of comparisons is taken into account; None
+    where there is only one, or no difference."""
+    different = [each for each in comparisons if _excludes_1(each)]
+    if len(comparisons) == 1 or not different:
+        return None
+    kept = sum(each.adjusted_p is not None and each.adjusted_p <= alpha for each in different)
+    exclude = "excludes" if len(different) == 1 else "exclude"
+    do = "does" if kept == 1 else "do"
+    return (
+        f"{len(different)} of {len(comparisons)} intervals {exclude} 1; {kept} still {do} when "
+        f"their number is taken into account (false discovery rate {alpha * 100:g} %)."
+    )
+
+
+def as_json(
+    comparisons: Sequence[PairComparison],
+    *,
+    direction: Direction,
+    direction_from: str,
+    unit: str,
+    margin: float,
+    alpha: float,
+) -> dict[str, Any]:
+    """The comparisons as one document; ratios are candidate / base, differences are fractions."""
+    return {
+        "base": comparisons[0].base,
+        "direction": direction,
+        "direction_from": direction_from,
+        "unit": unit,
+        "margin": margin,
+        "alpha": alpha,
+        "comparisons": [_comparison_json(each, margin) for each in comparisons],
+    }
+
+
+def _row(comparison: PairComparison) -> Row:
+    estimate, found = comparison.estimate, comparison.reach
+    cells = (
+        comparison.candidate,
+        MISSING if estimate is None else ratio_text(estimate.ratio),
+        MISSING if estimate is None else interval_text(estimate.low, estimate.high),
+        f"{comparison.n_blocks}",
+        MISSING if found is None else percent_text(found.minimum_detectable),
+        f"{GLYPHS[comparison.verdict]} {comparison.verdict}",
+    )
+    return Row(cells, comparison.verdict)
+
+
+def _still_needed(comparison: PairComparison, margin: float) -> str:
+    found = comparison.reach
+    if found is None:
+        return ""
+    seen = f"; these blocks can show a difference of {percent_text(found.minimum_detectable)}"
+    if found.more_blocks is None:
+        return (
+            f"{seen}, and even thousands more would not decide: the spread is large, or the "
+            f"difference very close to {margin_text(margin)}"
+        )
+    return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"
+
+
+def _excludes_1(comparison: PairComparison) -> bool:
+    estimate = comparison.estimate
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return False
+    return estimate.low > 1 or estimate.high < 1
+
+
+def _comparison_json(comparison: PairComparison, margin: float) -> dict[str, Any]:
+    estimate, fixed, found = comparison.estimate, comparison.fixed, comparison.reach
+    return {
+        "base": comparison.base,
+        "candidate": comparison.candidate,
+        "ratio": None if estimate is None else estimate.ratio,
+        "low": None if estimate is None else estimate.low,
+        "high": None if estimate is None else estimate.high,
+        "fixed_low": None if fixed is None else fixed.low,
+        "fixed_high": None if fixed is None else fixed.high,
+        "verdict": comparison.verdict,
+        "reason": comparison.reason,
+        "n_blocks": comparison.n_blocks,
+        "dropped_blocks": comparison.dropped,
+        "minimum_detectable_effect": None if found is None else found.minimum_detectable,
+        "more_blocks": None if found is None else found.more_blocks,
+        "adjusted_p": comparison.adjusted_p,
+        "sentence": sentence(comparison, margin),
+    }

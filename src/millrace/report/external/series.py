@@ -1,0 +1,117 @@
+"""Change points of numbers that were measured elsewhere: table, sentences, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from millrace.analysis.judged_points import JudgedPoint, JudgedSeries, Outcome
+from millrace.report.common.formatting import (
+    GLYPHS,
+    change_text,
+    counted,
+    interval_text,
+    ratio_text,
+)
+from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.stats.change_points import FEWEST_TO_TELL
+
+_MOST_NAMED = 5
+TOO_FEW = f"too few points to tell whether a level moved: {FEWEST_TO_TELL} are needed"
+
+
+def table(points: Sequence[JudgedPoint], alpha: float) -> Table:
+    """A row a change point, under its series, whose points follow each other."""
+    columns = (
+        Column("first point", numeric=False),
+        Column("index"),
+        Column("ratio"),
+        Column(f"{(1 - alpha) * 100:g} % interval"),
+        Column("change", drop=1),
+        Column("verdict", numeric=False),
+    )
+    sections = tuple(
+        Section(name, tuple(map(_row, of_series)))
+        for name, of_series in groupby(points, key=attrgetter("series"))
+    )
+    return Table("change points", columns, sections)
+
+
+def sentences(judged: Sequence[JudgedSeries]) -> list[str]:
+    """Return what was found and what to do, then why other series have no change points."""
+    by_outcome: dict[Outcome, list[str]] = {}
+    for each in judged:
+        by_outcome.setdefault(each.outcome, []).append(each.name)
+    lines = []
+    if n_found := sum(len(each.points) for each in judged):
+        found = counted(n_found, "candidate")
+        lines.append(f"{found}: measure before and after again, in turns, to confirm.")
+    if trends := by_outcome.get("trend"):
+        does = "follows a trend" if len(trends) == 1 else "follow a trend"
+        lines.append(f"{_counted(trends)} {does}, with no levels to compare{_colon(trends)}.")
+    if short := by_outcome.get("too few points"):
+        has = "has" if len(short) == 1 else "have"
+        lines.append(f"{_counted(short)} {has} {TOO_FEW}{_colon(short)}.")
+    if not n_found and "not moved" in by_outcome:
+        others = len(by_outcome) > 1
+        lines.append("The other levels did not move." if others else "The level did not move.")
+    return lines
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first few names; a series may have none."""
+    return ", ".join(filter(None, names[:_MOST_NAMED])) + ", ..." * (len(names) > _MOST_NAMED)
+
+
+def as_json(
+    judged: Sequence[JudgedSeries],
+    origins: Sequence[tuple[str, str]],
+    *,
+    margin: float,
+    alpha: float,
+) -> dict[str, Any]:
+    """Return every series with its outcome, and all change points as new level / old level.
+
+    ``origins`` are, for each series, what its direction rests on, and the unit.
+    """
+    return {
+        "margin": margin,
+        "alpha": alpha,
+        "fewest_points": FEWEST_TO_TELL,
+        "series": [
+            {
+                "name": each.name,
+                "unit": unit,
+                "direction": each.direction,
+                "direction_from": basis,
+                "points": each.n_points,
+                "outcome": each.outcome,
+            }
+            for each, (basis, unit) in zip(judged, origins, strict=True)
+        ],
+        "changes": [asdict(point) for each in judged for point in each.points],
+    }
+
+
+def _counted(names: Sequence[str]) -> str:
+    return counted(len(names), "series", "series")
+
+
+def _colon(names: Sequence[str]) -> str:
+    which = named(names)
+    return f": {which}" if which else ""
+
+
+def _row(point: JudgedPoint) -> Row:
+    cells = (
+        point.label,
+        f"{point.index}",
+        ratio_text(point.ratio),
+        interval_text(point.low, point.high),
+        change_text(point.ratio),
+        f"{GLYPHS[point.verdict]} {point.verdict}",
+    )
+    return Row(cells, point.verdict)

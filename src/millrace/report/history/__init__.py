@@ -1,0 +1,1 @@
+"""A series of ratios from version to version, in every format."""

@@ -1,0 +1,137 @@
+"""The JSON document of histories, version ``millrace.history/1``.
+
+Within version 1 keys are only added. ``docs/history.md`` describes the document, and
+``report/schema/history-1.schema.json`` is generated from here (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from millrace.analysis.metrics import Direction
+from millrace.analysis.model import Verdict
+from millrace.levels import Level
+from millrace.report.common.json_parts import Part
+from millrace.store.history_records import ChangeState, Remeasured
+
+Version = Literal["millrace.history/1"]
+VERSION: Version = "millrace.history/1"
+
+
+class PointPart(Part):
+    """A version's ratio to the reference; `state` is the id of the state of host and configuration
+    that it was measured in, `build` the SHA-256 of the server's program. Null: not known."""
+
+    label: str
+    date_utc: str
+    run: str
+    level: Level
+    build: str | None
+    ratio: float
+    low: float | None
+    high: float | None
+    n_blocks: int
+    state: str
+
+
+class BreakPart(Part):
+    """From the point `index` (from 0) on the state is another one; `changes` say what differs."""
+
+    index: int
+    label: str
+    changes: list[str]
+
+
+class ChangePart(Part):
+    """Where the level moved. Ratios are new level / old level: `ratio`, `low` and `high` those of
+    the measurement that confirmed it, else `found_ratio`, `found_low` and `found_high`, which the
+    history showed among `n_points` points. Only what is confirmed is a fact.
+
+    `index` and `label` are those of the first point of the new level; `within` are the labels of
+    all points that may be. `reason` says why it was withdrawn, `note` who acknowledged it;
+    `remeasured` is what a measurement of its own said, after / before. Null: there is none.
+    """
+
+    id: str
+    index: int | None
+    label: str
+    within: list[str]
+    state: ChangeState
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+    found_ratio: float
+    found_low: float
+    found_high: float
+    n_points: int
+    found_utc: str
+    reason: str | None
+    note: str | None
+    remeasured: Remeasured | None
+
+
+class SeriesPart(Part):
+    """A series: ratios in one metric to the level `reference` of `factor`, at the levels `held` of
+    the other factors. `candidate` is null where runs have one candidate, or label them by level.
+    `unexamined` points came after the last look for changes; with `too_few_points` it cannot be
+    told whether a level moved."""
+
+    id: str
+    name: str
+    experiment: str
+    digest: str
+    factor: str
+    reference: Level
+    candidate: Level | None
+    held: dict[str, Level]
+    metric: str
+    title: str
+    unit: str
+    direction: Direction
+    margin: float
+    unexamined: int
+    too_few_points: bool
+    points: list[PointPart]
+    breaks: list[BreakPart]
+    changes: list[ChangePart]
+
+
+class GroupPart(Part):
+    """Changes (by id) of several series at one label, of `n_series` that have a point there;
+    `least` and `most` are fractions, negative where it is for the worse."""
+
+    label: str
+    sentence: str
+    changes: list[str]
+    n_series: int
+    least: float
+    most: float
+
+
+class StatePart(Part):
+    """A state of host and configuration: what differs between two of them is a break."""
+
+    id: str
+    host: str
+    facts: dict[str, Any]
+
+
+class HistoryDocument(Part):
+    """Histories, and what is known of their changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
+
+    document_schema: Version = Field(alias="schema")
+    groups: list[GroupPart]
+    series: list[SeriesPart]
+    states: list[StatePart]
+
+
+def schema() -> Mapping[str, Any]:
+    """The JSON Schema (draft 2020-12) of the document."""
+    generated = HistoryDocument.model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

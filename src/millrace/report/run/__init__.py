@@ -1,0 +1,1 @@
+"""A run: its verdicts, tables, charts and notes, in every format."""

@@ -1,0 +1,89 @@
+"""The comparisons as CSV, one row each: every metric, every group."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from millrace.analysis.model import Comparison, RunAnalysis, varied_factors
+from millrace.csv_cells import defused
+from millrace.shown_text import shown_line
+
+COLUMNS = (
+    "run",
+    "metric",
+    "unit",
+    "direction",
+    "held",
+    "base",
+    "candidate",
+    "ratio",
+    "low",
+    "high",
+    "confidence",
+    "n_blocks",
+    "verdict",
+    "reason",
+    "minimum_detectable",
+    "blocks_wanted",
+    "adjusted_p",
+    "base_value",
+    "candidate_value",
+)
+
+
+def as_csv(analysis: RunAnalysis) -> str:
+    """RFC 4180 with a header; an empty field is what JSON calls null.
+
+    ``held`` is ``factor=level`` of each held factor, joined by semicolons; those that vary follow
+    in columns of their own, so that a spreadsheet can turn the rows into any table. Values are
+    levels (``MetricSummary``), in ``unit``. Text stands on one line, and after an apostrophe where
+    it begins as a formula does.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    varied = varied_factors(analysis)
+    values = {
+        (treatment.id, name): found.level
+        for treatment in analysis.treatments
+        for name, found in treatment.metrics.items()
+    }
+    writer.writerow(map(_cell, [*COLUMNS, *varied]))
+    for metric in analysis.metrics:
+        for comparison in analysis.comparisons(metric):
+            cells = [
+                *_row(comparison, analysis),
+                values.get((comparison.base_id, metric.name)),
+                values.get((comparison.candidate_id, metric.name)),
+                *(comparison.held[name] for name in varied),
+            ]
+            writer.writerow(map(_cell, cells))
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return text on one line, for a reader that takes the file line by line."""
+    return defused(shown_line(value)) if isinstance(value, str) else value
+
+
+def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:
+    estimate, metric = comparison.estimate, comparison.metric
+    return [
+        analysis.run.id,
+        metric.name,
+        metric.unit,
+        metric.direction,
+        ";".join(f"{name}={level}" for name, level in comparison.held.items()),
+        comparison.base,
+        comparison.candidate,
+        estimate.ratio if estimate else None,
+        estimate.low if estimate else None,
+        estimate.high if estimate else None,
+        analysis.confidence,
+        comparison.n_blocks,
+        comparison.verdict,
+        comparison.reason,
+        comparison.minimum_detectable,
+        comparison.blocks_wanted,
+        comparison.adjusted_p,
+    ]

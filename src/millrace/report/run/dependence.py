@@ -1,0 +1,200 @@
+"""On what differences depend, in words and in a small table: ``slower only with log_bin on``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from millrace.analysis.effects import Dependence, LevelsEffect, Term, dependences, main_terms
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import RunAnalysis, Verdict
+from millrace.analysis.verdict import margin_text
+from millrace.levels import Level, factor_text, level_text
+from millrace.report.common.formatting import (
+    MISSING,
+    counted,
+    interval_text,
+    percent_text,
+    ratio_text,
+)
+from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.wording import listed
+from millrace.stats.effects import Effect
+
+TITLE = "What the difference depends on"
+_FEW = 3  # up to so many levels are named, each with its size
+_ANY_SIZE = 1.0  # what may be twice as fast or half as fast is not known at all
+_OF_SPEED = ("s", "ms", "µs")
+_DIFFERENT: tuple[Verdict, ...] = ("regression", "improvement")
+
+
+@dataclass(frozen=True)
+class DependenceText:
+    """What a report says of it: of each candidate a sentence or two, and the table."""
+
+    sentences: tuple[str, ...]
+    table: Table
+
+
+def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
+    """None where no factor is held at several levels, or too few comparisons tell something."""
+    found = dependences(analysis)
+    if not found:
+        return None
+    said = tuple(dependence_text(each, analysis) for each in found)
+    return DependenceText(said, _table(found, analysis))
+
+
+def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
+    """What a candidate's difference depends on, and no more than is shown."""
+    told = main_terms(dependence)
+    said = [_of_term(term, dependence, analysis) for term in told]
+    if not told:
+        said.append(_of_none(dependence, analysis))
+    elif dependence.unexplained:
+        said.append("Single comparisons are off this by more than chance explains.")
+    if dependence.missing:
+        left_out = "is" if dependence.missing == 1 else "are"
+        comparisons = counted(dependence.planned, "comparison")
+        said.append(f"{dependence.missing} of {comparisons} {left_out} left out: too few results.")
+    return " ".join(said)
+
+
+def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
+    """Where no factor is shown to matter: about the same everywhere, or not to be told."""
+    candidate = level_text(analysis.factor, dependence.candidate)
+    word = _word(dependence.verdict, analysis.headline)
+    is_different = dependence.verdict in _DIFFERENT
+    is_everywhere = is_different and dependence.everywhere == dependence.verdict
+    size = _size(dependence.overall)
+    if not is_different:
+        # What is not shown is told as what these trials did.
+        differs = "differs" if dependence.verdict == "equivalent" else "differed"
+        text = f"{candidate} {differs} by {_change(dependence.overall)} on average"
+    elif is_everywhere:
+        text = f"{candidate} is {word} everywhere, by about {size}"
+    else:
+        text = f"{candidate} is {word} by {size} on average"
+    if dependence.uniform and not dependence.unexplained:
+        is_said = is_everywhere or dependence.missing
+        text += "" if is_said else ", about as much everywhere"
+        return f"{text}: no comparison is off the mean by more than {margin_text(analysis.margin)}."
+    text += f"; whether that depends on {_listed_or(dependence.factors)} cannot be told"
+    if dependence.apart_at_most > _ANY_SIZE:
+        return f"{text}."
+    furthest = percent_text(dependence.apart_at_most)
+    return f"{text}: single comparisons may be off the mean by up to {furthest}."
+
+
+def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
+    """``mysql-5.7.22 is slower only with log_bin on, by 6.1 %; elsewhere ...``."""
+    candidate, margin = level_text(analysis.factor, dependence.candidate), analysis.margin
+    sides = {each: [at for at in term.at if at.verdict == each] for each in _DIFFERENT}
+    sides = {verdict: at for verdict, at in sides.items() if at}
+    others = [at for at in term.at if at.verdict not in _DIFFERENT]
+    if not sides:
+        ends = sorted(term.at, key=lambda at: at.here.ratio)
+        low, high = (f"{_change(at.here)} {where(at.levels)}" for at in (ends[0], ends[-1]))
+        return (
+            f"The difference of {candidate} depends on {_listed_factors(term.factors)}, from {low} "
+            f"to {high}, though none beyond {margin_text(margin)} is shown at any of them."
+        )
+    elsewhere_none = all(at.verdict == "equivalent" for at in others)
+    parts = []
+    for verdict, at in sides.items():
+        word = _word(verdict, analysis.headline)
+        if others and elsewhere_none and len(sides) == 1:
+            word += " only"
+        elif not others and dependence.everywhere == verdict:
+            word += " everywhere:"
+        parts.append(f"{word} {_places(at, term)}")
+    text = f"{candidate} is {', and '.join(parts)}"
+    if others:
+        limit = margin_text(margin)
+        within, none = f"the difference is within {limit}", f"none beyond {limit} is shown"
+        text += f"; elsewhere {within if elsewhere_none else none}"
+    return f"{text}."
+
+
+def _places(at: Sequence[LevelsEffect], term: Term) -> str:
+    """``at 1 client, by 20.1 %``; of several each, of many how many, and the ends."""
+    if len(at) == 1:
+        return f"{where(at[0].levels)}, by {_size(at[0].here)}"
+    if len(at) <= _FEW:
+        return listed([f"{where(each.levels)} by {_size(each.here)}" for each in at])
+    by_size = sorted(at, key=lambda each: max(each.here.ratio, 1 / each.here.ratio))
+    least, most = (f"{_size(each.here)} {where(each.levels)}" for each in (by_size[0], by_size[-1]))
+    kind = "levels" if len(term.factors) == 1 else "combinations"
+    return (
+        f"at {len(at)} of {len(term.at)} {kind} of {_listed_factors(term.factors)}, by {least} to "
+        f"{most}"
+    )
+
+
+def where(levels: Mapping[str, Level]) -> str:
+    """``at 1 client``, ``in point-query at 8 clients``, ``with tls on``."""
+    return " ".join(_where(factor, level) for factor, level in levels.items())
+
+
+def _where(factor: str, level: Level) -> str:
+    if factor == "clients" and isinstance(level, int):
+        return f"at {counted(level, 'client')}"
+    return f"{'in' if factor == 'test' else 'with'} {level_text(factor, level)}"
+
+
+def _word(verdict: Verdict, metric: Metric) -> str:
+    is_speed = metric.unit.endswith("/s") or metric.unit in _OF_SPEED
+    worse, better = ("slower", "faster") if is_speed else ("worse", "better")
+    return worse if verdict == "regression" else better
+
+
+def _size(effect: Effect) -> str:
+    return percent_text(abs(effect.ratio - 1))
+
+
+def _change(effect: Effect) -> str:
+    return percent_text(effect.ratio - 1, signed=True)
+
+
+def _listed_factors(factors: Sequence[str]) -> str:
+    return listed([factor_text(factor) for factor in factors])
+
+
+def _listed_or(factors: Sequence[str]) -> str:
+    """``test, clients or tls``."""
+    *first, last = (factor_text(factor) for factor in factors)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
+    """Of each candidate the mean, and what is told: of factors all levels, of pairs those that
+    stand out."""
+    columns = (
+        Column("where", numeric=False),
+        Column("ratio"),
+        Column(f"{found[0].confidence * 100:.3g} % interval"),
+        Column("apart from the rest", drop=1),
+        Column("verdict", numeric=False),
+    )
+    sections = []
+    for each in found:
+        rows = [_row("on average", each.overall, MISSING, each.verdict)]
+        for term in main_terms(each):
+            rows += [
+                _row(where(at.levels), at.here, _change(at.apart), at.verdict)
+                for at in term.at
+                if at.stands_out or len(term.factors) == 1
+            ]
+        sections.append(Section(level_text(analysis.factor, each.candidate), tuple(rows)))
+    return Table(TITLE, columns, tuple(sections))
+
+
+def _row(place: str, effect: Effect, apart: str, verdict: Verdict) -> Row:
+    cells = (
+        place,
+        ratio_text(effect.ratio),
+        interval_text(effect.low, effect.high),
+        apart,
+        verdict,
+    )
+    return Row(cells, verdict)

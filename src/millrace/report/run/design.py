@@ -1,0 +1,158 @@
+"""How a run was designed, how it ended, and what its controls gave, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from millrace.analysis.model import Controls, RunAnalysis
+from millrace.analysis.stopping import FAILURES, Outlook, Standing, ending, outlook
+from millrace.analysis.verdict import margin_text
+from millrace.durations import in_words
+from millrace.report.common.formatting import counted, interval_text, ratio_text
+from millrace.report.run.sentences import MANY_BLOCKS
+from millrace.stats import FEWEST_BLOCKS
+from millrace.store.records import BESIDE, Design
+
+_STATES = {
+    "decided": "decided",
+    "failing": "failing",
+    "unequal": "of unequal work",
+    "unsteady": "not steady",
+}
+
+
+def design_text(analysis: RunAnalysis) -> str:
+    """``5 blocks``, or of a sequential run also how it ended: ``sequential, at most 20 blocks:
+    decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3 undecided: about
+    14 more blocks``. Where pairs were measured side by side, that comes first."""
+    design = analysis.run.design
+    beside = "side by side, " if design.side_by_side else ""
+    return beside + _ended_text(analysis, design)
+
+
+def _ended_text(analysis: RunAnalysis, design: Design) -> str:
+    if design.kind == "fixed":
+        return counted(analysis.run.blocks, "block")
+    limits = f"at most {counted(design.blocks, 'block')}"
+    if design.max_time_s is not None:
+        limits += f" and {in_words(design.max_time_s)}"
+    found = outlook(analysis, design)
+    reason = ending(analysis, found, design)
+    if reason == "closed":
+        ended = f"{_closed(found.standings)} after {found.blocks}"
+    elif reason == "blocks":
+        ended = f"stopped there with {_undecided(found)}"
+    elif reason == "time":
+        blocks = counted(found.blocks, "block")
+        why = "as the time would not do for another"
+        ended = f"stopped after {blocks}, {why}, with {_undecided(found)}"
+    else:
+        ended = f"{found.blocks} so far, {_undecided(found)}"
+    return f"sequential, {limits}: {ended}"
+
+
+def _closed(standings: Sequence[Standing]) -> str:
+    """``decided``, or how many are and are not where some cannot be."""
+    counts = Counter(_STATES[each.state] for each in standings)
+    if [*counts] == ["decided"]:
+        return "decided"
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
+
+
+def _undecided(found: Outlook) -> str:
+    """``1 of 3 undecided: about 14 more blocks``."""
+    text = f"{len(found.open)} of {len(found.standings)} undecided"
+    more = found.more_blocks
+    if more is None or more > MANY_BLOCKS:
+        too_few = any(each.comparison.n_blocks < FEWEST_BLOCKS for each in found.open)
+        return text if too_few else f"{text}: more than {MANY_BLOCKS} more blocks"
+    return f"{text}: about {counted(more, 'more block', 'more blocks')}"
+
+
+def controls_text(found: Controls) -> str:
+    """``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
+    estimate = found.estimate
+    planned = sum(group.planned for group in found.groups)
+    if estimate is None:
+        return f"the base against itself: none of {counted(planned, 'control')} has a pair yet"
+    text = f"the base against itself: {ratio_text(estimate.ratio)}"
+    if estimate.low is not None:
+        text += f" ({interval_text(estimate.low, estimate.high)})"
+    if len(found.groups) == 1:
+        return f"{text} in {counted(estimate.n_pairs, 'block')}"
+    groups = counted(len(found.groups), "group")
+    return f"{text} in {counted(estimate.n_pairs, 'pair')} of trials of {groups}"
+
+
+def controls_warning(found: Controls) -> str:
+    """What it means that the base differs from itself."""
+    return (
+        f"{controls_text(found)}: an interval that excludes 1, so this host calls the same thing "
+        f"different; differences of that size may be its own"
+    )
+
+
+def method(analysis: RunAnalysis) -> list[str]:
+    """How the run was measured and judged, a paragraph each."""
+    return [*_blocks(analysis), _interval(analysis), _exclusions(analysis.run.design)]
+
+
+def _blocks(analysis: RunAnalysis) -> list[str]:
+    run, design = analysis.run, analysis.run.design
+    treatments = counted(len(analysis.treatments), "treatment")
+    each_holds = f"{counted(run.blocks, 'block')}; each holds one trial of each of {treatments}"
+    paragraphs = [
+        (
+            f"{each_holds}, in an order drawn at random from seed {run.seed}, so that the "
+            f"treatments take turns and a drift of the host meets all of them."
+        )
+        if not design.side_by_side
+        else (
+            f"{each_holds}. Base and candidate were measured side by side: at the same time, each "
+            f"on half of the CPUs. The half was drawn at random from seed {run.seed} and exchanged "
+            f"from block to block. They shared disk, memory bandwidth and caches, so a "
+            f"calibration of this host in the same way had to find the base beside itself no more "
+            f"often different than is claimed."
+        )
+    ]
+    if design.kind == "sequential":
+        paragraphs.append(
+            f"The run was sequential, with at most {counted(design.blocks, 'block')}: after each "
+            f"block, what was decided dropped out of the following ones, and the base of a group "
+            f"with its last candidate. Decided is a verdict of regression, improvement or "
+            f"equivalent in {analysis.headline.title}."
+        )
+    if analysis.controls is not None:
+        paragraphs.append(
+            "In some blocks, chosen by the seed, the base ran once more (a control). That enters "
+            "no verdict, and shows what the host calls a difference where there is none."
+        )
+    return paragraphs
+
+
+def _interval(analysis: RunAnalysis) -> str:
+    percent = f"{analysis.confidence * 100:g} %"
+    interval = f"Student’s t on their logarithms, {percent}, for a number of blocks fixed before"
+    if analysis.holds_for == "any":
+        interval = f"a confidence sequence of {percent}, which holds however often one has looked"
+    return (
+        f"A comparison pairs the trials of a block. Its ratio is the geometric mean of the blocks’ "
+        f"ratios; its interval is {interval}. The verdict is regression or improvement when the "
+        f"interval excludes 1 and the estimate is beyond the margin of "
+        f"{margin_text(analysis.margin)}; equivalent when the whole interval lies inside the "
+        f"margin; otherwise inconclusive. Fewer than {FEWEST_BLOCKS} blocks give no verdict."
+    )
+
+
+def _exclusions(design: Design) -> str:
+    beside = ""
+    if design.side_by_side:
+        beside = f" The trial beside it is left out with it, at the step {BESIDE}."
+    return (
+        f"A trial is left out where it failed at a step, whatever the reason and whichever the "
+        f"treatment, and for nothing else; its pair is dropped, the block’s other pairs stay, and "
+        f"it is listed under Failures.{beside} Only `--retry-failed` makes it again, with all that "
+        f"failed. A sequential run gives a treatment up when {FAILURES} of its trials "
+        f"failed, one after the other."
+    )

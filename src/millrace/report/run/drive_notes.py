@@ -1,0 +1,240 @@
+"""What qualifies figures of driven clients: the work they did, and the state of host and server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from millrace.analysis.conditions import DriveConditions
+from millrace.analysis.model import RunAnalysis, TreatmentAnalysis
+from millrace.report.common.formatting import counted, percent_text, seconds_text
+from millrace.report.run import steady_notes
+
+ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
+BUSY_CLIENT = 0.5  # of the host: from there on, the server may have waited for it
+SHOWN = 6  # labels in one line
+
+
+def warnings(analysis: RunAnalysis) -> list[str]:
+    """What makes figures of driven clients less trustworthy, a sentence each."""
+    return [
+        *_about_unequal_work(analysis),
+        *steady_notes.warnings(analysis),
+        *_about_errors(analysis),
+        *_about_open_loop(analysis),
+        *_about_settling(analysis),
+        *_about_loading(analysis),
+        *_about_warmup(analysis),
+        *_about_reads(analysis),
+        *_about_busy_client(analysis),
+    ]
+
+
+def conditions(analysis: RunAnalysis) -> list[str]:
+    """Under which conditions clients were driven: facts of the trials, a sentence each."""
+    return [
+        *steady_notes.conditions(analysis),
+        *_about_memory(analysis),
+        *_about_client(analysis),
+        *_about_sleeping_cpus(analysis),
+        *_about_templates(analysis),
+    ]
+
+
+def _about_unequal_work(analysis: RunAnalysis) -> list[str]:
+    unequal = [c for c in analysis.comparisons() if c.unequal and c.verdict == "inconclusive"]
+    if not unequal:
+        return []
+    number = counted(len(unequal), "comparison")
+    why = "the work was unequal, not shown to be equal, or failed mostly"
+    return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: {why}"]
+
+
+def _about_errors(analysis: RunAnalysis) -> list[str]:
+    failed = []
+    for treatment in analysis.treatments:
+        tried = sum(work.tried for work in treatment.work)
+        errors = sum(work.errors for work in treatment.work)
+        if tried and errors > ERRORS_LIMIT * tried:
+            share = percent_text(errors / tried)
+            failed.append(f"{treatment.label} {share}{_codes_text(treatment)}")
+    return [f"transactions ended in an error: {_listed(failed)}"] if failed else []
+
+
+def _codes_text(treatment: TreatmentAnalysis) -> str:
+    """The server's error codes, the most frequent first: `` (1213 37 times)``."""
+    codes = Counter[int]()
+    for work in treatment.work:
+        codes.update(dict(work.error_codes))
+    said = ", ".join(f"{code} {counted(count, 'time')}" for code, count in codes.most_common(3))
+    return f" ({said})" if said else ""
+
+
+def _about_open_loop(analysis: RunAnalysis) -> list[str]:
+    """Where the schedule of an open loop was not kept."""
+    behind = []
+    for treatment in analysis.treatments:
+        scheduled = sum(work.scheduled for work in treatment.work)
+        late = sum(work.late for work in treatment.work)
+        skipped = sum(work.skipped for work in treatment.work)
+        if scheduled and late + skipped > ERRORS_LIMIT * scheduled:
+            behind.append(
+                f"{treatment.label} {percent_text(late / scheduled)} late, "
+                f"{percent_text(skipped / scheduled)} skipped"
+            )
+    return [f"not all of the schedule was kept: {_listed(behind)}"] if behind else []
+
+
+def _about_settling(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    unsettled = sum(each.unsettled for each in driven)
+    if not unsettled:
+        return []
+    limit = max(each.longest_settle_s or 0.0 for each in driven if each.unsettled)
+    line = f"{unsettled} of {_trials(driven)} began to measure before the server had written back"
+    line += f" what was left to write, after waiting {seconds_text(limit)} s"
+    return [line + _first(each.unsettled_why for each in driven)]
+
+
+def _about_warmup(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    unsteady = sum(each.unsteady for each in driven)
+    if not unsteady:
+        return []
+    return [f"{unsteady} of {_trials(driven)} began to measure before their throughput was steady"]
+
+
+def _about_loading(analysis: RunAnalysis) -> list[str]:
+    """Tables that were not loaded as was asked for are laid out in another way on the disk."""
+    others: dict[str, list[str]] = {}
+    for treatment in analysis.treatments:
+        for instance in treatment.instances:
+            reason, method = (instance.facts.get(f"load_method{e}") for e in ("_reason", ""))
+            if reason:
+                others.setdefault(f"by {method}, because {reason}", []).append(treatment.label)
+    return [f"tables were loaded {how}: {_listed(labels)}" for how, labels in others.items()]
+
+
+def _about_reads(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    between = sum(each.reads.get("between", 0) for each in driven)
+    if not between:
+        return []
+    line = f"reads in {between} of {_trials(driven)} were neither cached nor bound by I/O, so their"
+    line += " figures depend on the size of the memory"
+    return [line + _first(each.between_why for each in driven)]
+
+
+def _about_busy_client(analysis: RunAnalysis) -> list[str]:
+    shares = {
+        treatment.label: treatment.driven.client_share
+        for treatment in analysis.treatments
+        if treatment.driven is not None and not _polled(treatment)
+    }
+    busy = [
+        f"{label} {percent_text(share)}"
+        for label, share in shares.items()
+        if share is not None and share > BUSY_CLIENT
+    ]
+    if not busy:
+        return []
+    return [f"the load generator took most of the host’s CPUs from the server: {_listed(busy)}"]
+
+
+def _about_memory(analysis: RunAnalysis) -> list[str]:
+    missed = _known(analysis, lambda driven: driven.missed)
+    if not missed:
+        return []
+    least, most = min(missed), max(missed)
+    if not most or {verdict for each in _driven(analysis) for verdict in each.reads} == {"cached"}:
+        rest = f" but {most * 100:.2g} %" if most else ""
+        return [f"the tables were in memory: the buffer pool served all page reads{rest}"]
+    said = _range(least, most, lambda share: f"{share * 100:.3g} %")
+    return [f"the buffer pool could not serve {said} of page reads: I/O takes part in the figures"]
+
+
+def _about_client(analysis: RunAnalysis) -> list[str]:
+    shares = _known(analysis, lambda driven: driven.client_share)
+    if not shares:
+        return []
+    said = _range(min(shares), max(shares), percent_text)
+    whose = "its half’s" if analysis.run.design.side_by_side else "the host’s"
+    lines = [f"the load generator used {said} of {whose} CPU time"]
+    if any(map(_polled, analysis.treatments)):
+        lines[0] += "; of clients that polled, this and their CPU time are waiting too"
+    return lines
+
+
+def _polled(treatment: TreatmentAnalysis) -> bool:
+    """Whether its clients had CPUs of their own and asked for answers all the time."""
+    return any((i.facts.get("cpu_wakeup") or {}).get("polled") for i in treatment.instances)
+
+
+def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
+    """How sleeping CPUs were dealt with, and why; a line a way."""
+    ways: dict[str, int] = {}
+    for treatment in analysis.treatments:
+        facts = next((i.facts.get("cpu_wakeup") for i in treatment.instances), None)
+        if isinstance(facts, Mapping):
+            way = _wakeup_text(facts)
+            ways[way] = ways.get(way, 0) + 1
+    if len(ways) == 1:
+        return list(ways)
+    total = counted(len(analysis.treatments), "treatment")
+    return [f"in {number} of {total}, {way}" for way, number in ways.items()]
+
+
+def _wakeup_text(facts: Mapping[str, Any]) -> str:
+    text = "idle CPUs were kept awake" if facts.get("kept_awake_by") else "idle CPUs could sleep"
+    if facts.get("shared_cpu") is not None:
+        shared = (
+            f"CPU {facts['shared_cpu']} was shared by the client and the server's thread for it"
+        )
+        return f"{text}, and {shared} ({facts['reason']})"
+    if "polled" in facts:  # else tables were loaded
+        text += " and clients polled" if facts["polled"] else " and clients did not poll"
+    if facts.get("on_cpus"):
+        text += f" on CPU {', '.join(map(str, facts['on_cpus']))}"
+    return f"{text} ({facts['reason']})"
+
+
+def _about_templates(analysis: RunAnalysis) -> list[str]:
+    driven = _driven(analysis)
+    lines = []
+    if saved := _known(analysis, lambda driven: driven.templates_saved_s):
+        lines.append(f"templates saved {seconds_text(sum(saved))} s of loading")
+    if not_kept := sum(each.not_kept for each in driven):
+        line = f"{not_kept} of {_trials(driven)} loaded their tables themselves, with no template"
+        lines.append(line + _first(each.not_kept_why for each in driven))
+    return lines
+
+
+def _driven(analysis: RunAnalysis) -> list[DriveConditions]:
+    return [t.driven for t in analysis.treatments if t.driven is not None]
+
+
+def _trials(driven: Iterable[DriveConditions]) -> str:
+    return counted(sum(each.trials for each in driven), "trial")
+
+
+def _first(reasons: Iterable[str | None]) -> str:
+    """The first reason that is known, to end a line with."""
+    return next((f": {reason}" for reason in reasons if reason), "")
+
+
+def _known(analysis: RunAnalysis, figure: Callable[[DriveConditions], float | None]) -> list[float]:
+    return [value for each in _driven(analysis) if (value := figure(each)) is not None]
+
+
+def _range(least: float, most: float, text: Callable[[float], str]) -> str:
+    low, high = text(least), text(most)
+    return low if low == high else f"{low} to {high}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """All of them, or the first few and how many more there are."""
+    several = list(texts)
+    if len(several) <= SHOWN:
+        return ", ".join(several)
+    return f"{', '.join(several[:SHOWN])} and {len(several) - SHOWN} more"

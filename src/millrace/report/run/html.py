@@ -1,0 +1,221 @@
+"""The report as one HTML file: no network, styles and charts inside.
+
+It has no script but for flame graphs, where differences are explained in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from millrace.analysis.explanation import Explanation
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import (
+    Comparison,
+    RunAnalysis,
+    TreatmentAnalysis,
+    VariablesComparison,
+)
+from millrace.analysis.published import published_beside
+from millrace.analysis.verdict import margin_text
+from millrace.levels import level_text
+from millrace.report.calibration.sentences import head_line
+from millrace.report.common.formatting import GLYPHS, bytes_text, counted
+from millrace.report.common.line_chart import LineChart
+from millrace.report.common.output_files import PAGE, write_text
+from millrace.report.common.pages import environment
+from millrace.report.common.tables import Table
+from millrace.report.common.wording import first_line, repeating
+from millrace.report.explanation import html as explain_html
+from millrace.report.run import design as design_text
+from millrace.report.run import notes
+from millrace.report.run.charts import RatioChart, bar_charts, ratio_charts
+from millrace.report.run.dependence import dependence_part
+from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.latency_charts import latency_charts
+from millrace.report.run.matrix import Matrix, is_large, matrix, sections
+from millrace.report.run.relative_charts import have_one_axis, relative_charts
+from millrace.report.run.sentences import answer, sentence, verdict_text
+from millrace.report.run.steady_notes import steady_table
+from millrace.report.run.tables import (
+    options_table,
+    provenance_table,
+    published_table,
+    ratios_table,
+    results_table,
+    sizes_table,
+    steps_table,
+    trials_table,
+)
+from millrace.report.run.units import readable
+from millrace.shown_text import shown_line
+
+
+@dataclass(frozen=True)
+class _MetricSection:
+    """A metric beside the headline: its table, its ratios, and every ratio in figures; in a large
+    run its matrix before them."""
+
+    metric: Metric
+    matrix: Matrix | None
+    results: Table
+    charts: tuple[RatioChart, ...]
+    ratios: Table
+
+
+def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
+    """The whole page as text, with sections for each explanation."""
+    analysis = readable(analysis)
+    names = (level_text(analysis.factor, each.level) for each in analysis.treatments)
+    return (
+        environment(names)
+        .get_template("report.html.j2")
+        .render({**_context(analysis), **explain_html.context(explanations)})
+    )
+
+
+def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation] = ()) -> Path:
+    """Write the page to ``path``, making its directory, and return it.
+
+    Raises HostProblem where that cannot be.
+    """
+    return write_text(path, as_html(analysis, explanations), PAGE, make_directory=True)
+
+
+def _context(analysis: RunAnalysis) -> dict[str, Any]:
+    headline, large = analysis.headline, is_large(analysis)
+    relative = relative_charts(analysis, headline) if large else ()
+    study = published_beside(analysis)
+    published = [
+        table
+        for metric in analysis.metrics
+        if study is not None and metric != analysis.time
+        if (table := published_table(analysis, study, metric)) is not None
+    ]
+    return {
+        "analysis": analysis,
+        "run": analysis.run,
+        "title": shown_line(analysis.run.title or analysis.run.name),
+        "subtitle": notes.subtitle(analysis),
+        "calibration": head_line(analysis),
+        "answer": answer(analysis),
+        "sentences": [_verdict_sentence(c, analysis) for c in analysis.comparisons()],
+        "warnings": notes.warnings(analysis),
+        "conditions": notes.conditions(analysis),
+        "large": large,
+        "matrix": matrix(analysis, headline) if large else None,
+        "relative": relative,
+        "one_axis": have_one_axis(relative),
+        "dependence": dependence_part(analysis),
+        "latencies": latency_table(analysis, "transaction"),
+        "statements": latency_table(analysis, "statement"),
+        "curves": _curves(analysis),
+        "costs": cost_table(analysis),
+        "steady": steady_table(analysis),
+        "results": results_table(analysis, headline, analysis.time),
+        "bars": bar_charts(analysis, headline),
+        "ratios": ratio_charts(analysis, headline),
+        "ratios_in_figures": ratios_table(analysis, headline),
+        "others": [
+            _MetricSection(
+                metric,
+                matrix(analysis, metric) if large else None,
+                results_table(analysis, metric, None),
+                ratio_charts(analysis, metric),
+                ratios_table(analysis, metric),
+            )
+            for metric in analysis.metrics
+            if metric not in (headline, analysis.time)
+        ],
+        "study": study,
+        "published": published,
+        "sizes": sizes_table(analysis),
+        "steps": steps_table(analysis),
+        "every_trial": trials_table(analysis, headline),
+        "options": options_table(analysis),
+        "provenance": provenance_table(analysis),
+        "variables": _alike(analysis.variables, many=len(analysis.groups)),
+        "bases_without_variables": _bases_without_variables(analysis),
+        "findings": notes.findings(analysis),
+        "facts": list(_flat(analysis.run.host.facts)),
+        "order": _order(analysis),
+        "chance": notes.chance(analysis),
+        "method": design_text.method(analysis),
+        "margin": margin_text(analysis.margin),
+        "glyphs": GLYPHS,
+        "counted": counted,
+        "repeating": repeating,
+        "first_line": first_line,
+    }
+
+
+def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[str, str]:
+    return verdict_text(comparison), sentence(comparison, analysis)
+
+
+def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
+    """The latency charts under the heading of their section, those sections that have any."""
+    charts = [
+        (heading, latency_charts(groups, analysis.factor)) for heading, groups in sections(analysis)
+    ]
+    return [(heading, of_section) for heading, of_section in charts if of_section]
+
+
+def _alike(
+    compared: Sequence[VariablesComparison], *, many: int
+) -> list[tuple[VariablesComparison, str]]:
+    """Differences that several groups have alike, once, each with where it is: a test or a number
+    of clients seldom changes a variable."""
+    found: list[tuple[VariablesComparison, list[str]]] = []
+    for one in compared:
+        for other, groups in found:
+            if replace(one, group=other.group) == other:
+                groups.append(one.group)
+                break
+        else:
+            found.append((one, [one.group]))
+    return [(one, "" if len(groups) == many else ", ".join(groups)) for one, groups in found]
+
+
+def _bases_without_variables(analysis: RunAnalysis) -> list[str]:
+    """The labels of bases whose variables were not recorded, though those of a candidate were."""
+
+    def recorded(treatment: TreatmentAnalysis) -> bool:
+        return any(instance.effective for instance in treatment.instances)
+
+    return [
+        base.label
+        for group in analysis.groups
+        for base in group.treatments
+        if base.is_base and not recorded(base) and any(map(recorded, group.treatments))
+    ]
+
+
+def _order(analysis: RunAnalysis) -> list[list[str]]:
+    """The treatments' labels in the order of their trials, block by block."""
+    labels = {treatment.id: treatment.label for treatment in analysis.treatments}
+    blocks: dict[int, list[str]] = {}
+    for trial in analysis.trials:
+        again = " (control)" if trial.purpose == "control" else ""
+        blocks.setdefault(trial.block, []).append(f"{labels[trial.treatment_id]}{again}")
+    return list(blocks.values())
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Facts as (name, text), nested ones with their path; what is unknown is left out."""
+    for key, value in facts.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if key == "findings" or value is None or value in ("", [], {}):
+            continue
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}: ")
+        elif key.endswith("_bytes") and isinstance(value, int | float):
+            yield name.removesuffix(" bytes"), bytes_text(value)
+        elif isinstance(value, bool):
+            yield name, "yes" if value else "no"
+        elif isinstance(value, list | tuple):
+            yield name, ", ".join(str(item) for item in value)
+        else:
+            yield name, str(value)

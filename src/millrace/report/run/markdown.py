@@ -1,0 +1,141 @@
+"""The report as Markdown, to paste into an issue or a merge request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import RunAnalysis
+from millrace.analysis.published import published_beside
+from millrace.report.calibration.sentences import head_line
+from millrace.report.common.formatting import GLYPHS
+from millrace.report.common.tables import Table
+from millrace.report.common.wording import repeating
+from millrace.report.run import dependence, notes
+from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
+from millrace.report.run.sentences import answer, sentence
+from millrace.report.run.tables import (
+    options_table,
+    provenance_table,
+    published_table,
+    results_table,
+)
+from millrace.report.run.units import readable
+from millrace.shown_text import shown_line
+
+ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
+
+
+def as_markdown(analysis: RunAnalysis) -> str:
+    """The answer, tables of every metric, verdicts, published figures, notes and provenance.
+
+    In a large run each metric's overview comes first, and what is pages long is folded.
+    """
+    analysis = readable(analysis)
+    run, large = analysis.run, is_large(analysis)
+    parts = [
+        f"# {_plain(shown_line(run.title or run.name))}",
+        _plain(notes.subtitle(analysis)),
+        _plain(head_line(analysis) or ""),
+        f"**{_plain(answer(analysis))}**",
+    ]
+    for metric in analysis.metrics:
+        if metric == analysis.time:
+            continue
+        time = analysis.time if metric == analysis.headline else None
+        table = results_table(analysis, metric, time)
+        detail = [_table(table), _list(sentence(c, analysis) for c in analysis.comparisons(metric))]
+        parts.append(f"## {_plain(table.title)}")
+        if large:
+            parts += [_matrix(matrix(analysis, metric)), _matrix_key(metric)]
+        parts += _folded("Every treatment and verdict", detail) if large else detail
+    depends = dependence.dependence_part(analysis)
+    if depends is not None:
+        parts += [f"## {dependence.TITLE}", _list(depends.sentences), _table(depends.table)]
+    for driven in (latency_table(analysis, "transaction"), cost_table(analysis)):
+        if driven is not None:
+            parts.append(f"## {_plain(driven.title)}")
+            parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
+    study = published_beside(analysis)
+    table_of_study = published_table(analysis, study, analysis.headline) if study else None
+    if study is not None and table_of_study is not None:
+        parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]
+        parts.append(f"The study's host: {_plain(study.host)}.")
+    warnings = [
+        *notes.warnings(analysis),
+        *notes.failure_lines(analysis),
+        *notes.conditions(analysis),
+    ]
+    if warnings:
+        parts += ["## Notes", _list(warnings)]
+    options = options_table(analysis)
+    if options is not None:
+        parts += ["## Asked and effective", _table(options)]
+    parts += ["## Servers", _table(provenance_table(analysis))]
+    if run.millrace_command:
+        parts += ["## To repeat", _code(repeating(run.millrace_command))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _folded(summary: str, parts: list[str]) -> list[str]:
+    """Folded where the reader's Markdown knows of it; the blank lines keep the tables tables."""
+    return [f"<details><summary>{summary}</summary>", *parts, "</details>"]
+
+
+def _matrix(overview: Matrix) -> str:
+    heads = [
+        f"{column.label} (base, {column.unit})" if column.unit else column.label
+        for column in overview.columns
+    ]
+    lines = [
+        f"| {' | '.join(map(_plain, (overview.corner, *heads)))} |",
+        f"| --- |{' ---: |' * len(heads)}",
+    ]
+    for section in overview.sections:
+        if section.heading:
+            lines.append(f"| **{_plain(section.heading)}** |" + " |" * len(heads))
+        lines += [
+            f"| {' | '.join((_plain(row.label), *map(_cell, row.cells)))} |" for row in section.rows
+        ]
+    return "\n".join(lines)
+
+
+def _cell(cell: Cell) -> str:
+    if cell.verdict is None:
+        return _plain(cell.text)
+    text = f"{GLYPHS[cell.verdict]} {cell.text}"
+    if cell.verdict in ("regression", "improvement"):
+        text = f"{GLYPHS[cell.verdict]} **{cell.text}**"
+    return f"{text}<br><sub>{cell.interval}</sub>" if cell.interval else text
+
+
+def _matrix_key(metric: Metric) -> str:
+    better = "above" if metric.direction == "higher" else "below"
+    signs = ", ".join(f"{sign} {verdict}" for verdict, sign in GLYPHS.items())
+    return f"Candidate / base with its interval, {better} 1 is better: {signs}."
+
+
+def _plain(text: str) -> str:
+    """Text with Markdown's own signs escaped, on one line."""
+    return " ".join(text.split()).translate(ESCAPED)
+
+
+def _code(text: str) -> str:
+    """Return text as an indented block of code, in which no sign means anything."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"* {_plain(line)}" for line in lines)
+
+
+def _table(table: Table) -> str:
+    head = " | ".join(_plain(column.title) for column in table.columns)
+    rule = " | ".join("---:" if column.numeric else "---" for column in table.columns)
+    lines = [f"| {head} |", f"| {rule} |"]
+    for section in table.sections:
+        if section.heading:
+            lines.append(f"| **{_plain(section.heading)}** |" + " |" * (len(table.columns) - 1))
+        lines += [f"| {' | '.join(_plain(cell) for cell in row.cells)} |" for row in section.rows]
+    return "\n".join(lines)

@@ -1,0 +1,245 @@
+"""What qualifies a report: how it was measured, and what makes it less trustworthy."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.analysis.model import Group, RunAnalysis
+from millrace.analysis.verdict import margin_text
+from millrace.levels import Level, factor_text, is_name, level_text, level_value
+from millrace.report.common.formatting import count_text, counted, percent_text
+from millrace.report.common.wording import first_line, listed
+from millrace.report.run import drive_notes
+from millrace.report.run.design import controls_text, controls_warning, design_text
+from millrace.report.run.sentences import FEW
+
+TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
+GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
+
+
+def subtitle(analysis: RunAnalysis) -> str:
+    """One line: the run, its scale, size, blocks and how they ended, and margin."""
+    run = analysis.run
+    parts = [f"run {run.id}", f"scale {run.scale}"]
+    if "rows" in run.spec.get("parameters", {}):
+        parts.append(f"{int(run.spec['parameters']['rows']):,} rows")
+    parts += _constants(analysis.constants)
+    parts += [design_text(analysis), f"margin {margin_text(analysis.margin)}"]
+    return " · ".join(parts)
+
+
+def _constants(levels: Mapping[str, Level]) -> list[str]:
+    """The levels that do not vary, in words where their names would be a riddle."""
+    texts = []
+    for name, level in levels.items():
+        if name == "tls":
+            texts.append("TLS" if level else "no TLS")
+        elif name == "rate" and not isinstance(level, str):
+            texts.append(f"open loop, {level:,} transactions/s" if level else "closed loop")
+        elif name != "arrivals" or levels.get("rate", 1):  # a closed loop has no arrivals
+            texts.append(
+                f"{factor_text(name)} {level_value(level)}"
+                if is_name(name, level)
+                else level_text(name, level)
+            )
+    return texts
+
+
+def findings(analysis: RunAnalysis) -> list[Mapping[str, Any]]:
+    """What doctor found about the host when the run began, the gravest first."""
+    gravity = {"problem": 0, "warn": 1, "unknown": 2, "ok": 3}
+    found = analysis.run.host.facts.get("findings") or []
+    return sorted(found, key=lambda finding: gravity.get(str(finding.get("status")), 2))
+
+
+def warnings(analysis: RunAnalysis) -> list[str]:
+    """What a reader must know before trusting the verdicts, a sentence each."""
+    return [
+        *_about_trials(analysis),
+        *_about_levels(analysis),
+        *_about_controls(analysis),
+        *_about_pairs(analysis),
+        *_about_bases(analysis),
+        *_about_attached(analysis),
+        *drive_notes.warnings(analysis),
+        *_about_generator(analysis),
+        *(line for group in analysis.groups for line in _about_warnings(group)),
+        *_about_options(analysis),
+        *_about_host(analysis),
+    ]
+
+
+def conditions(analysis: RunAnalysis) -> list[str]:
+    """Under which conditions it was measured: facts of the trials, a sentence each."""
+    found = analysis.controls
+    controls = [controls_text(found)] if found is not None and not found.excludes_1 else []
+    return [*controls, *_pairs_together(analysis), *drive_notes.conditions(analysis)]
+
+
+def _about_trials(analysis: RunAnalysis) -> list[str]:
+    lines = []
+    planned = len(analysis.trials)
+    open_trials = sum(treatment.open for treatment in analysis.treatments)
+    if open_trials:
+        waiting = f"{open_trials} of {counted(planned, 'trial')}"
+        lines.append(f"the run is unfinished: {waiting} have not ended")
+    if analysis.failures:
+        lines.append(f"{len(analysis.failures)} of {counted(planned, 'trial')} failed")
+    if analysis.looks and analysis.run.design.kind == "fixed":
+        numbers = ", then ".join(f"{number:,}" for number in (*analysis.looks, analysis.run.blocks))
+        lines.append(
+            f"blocks were added after a first look ({numbers}), so the interval is the wider one "
+            f"that holds for any number of looks"
+        )
+    elif analysis.made_again and analysis.run.design.kind == "fixed":
+        again = counted(analysis.made_again, "trial")
+        lines.append(
+            f"{again} that had failed {'was' if analysis.made_again == 1 else 'were'} made again "
+            f"after the run had been over, so the interval is the wider one that holds for any "
+            f"number of looks"
+        )
+    return lines
+
+
+def _about_levels(analysis: RunAnalysis) -> list[str]:
+    """Explain values that differ from the mean of their trials; see ``MetricSummary``."""
+    adjusted = [
+        treatment.label
+        for treatment in analysis.treatments
+        if (found := treatment.metrics.get(analysis.headline.name)) is not None
+        and not math.isclose(found.level, found.summary.geometric_mean)
+    ]
+    if not adjusted:
+        return []
+    whose = counted(len(adjusted), "treatment") if len(adjusted) > FEW else listed(adjusted)
+    value = "its value is" if len(adjusted) == 1 else "each one's value is"
+    said = (
+        f"{whose} did not finish the same blocks as the base: {value} the base's times the ratio "
+        f"over the blocks that both finished, not the mean of the trials"
+    )
+    return [said]
+
+
+def _about_controls(analysis: RunAnalysis) -> list[str]:
+    found = analysis.controls
+    return [controls_warning(found)] if found is not None and found.excludes_1 else []
+
+
+def _pairs_together(analysis: RunAnalysis) -> list[str]:
+    """How well the two of a pair coincided, where nothing is wrong with it."""
+    if analysis.together is None or analysis.together < TOGETHER:
+        return []
+    share = percent_text(math.floor(1000 * analysis.together) / 1000)
+    return [f"both of a pair were measured at the same time for at least {share} of it"]
+
+
+def _about_pairs(analysis: RunAnalysis) -> list[str]:
+    if analysis.together is None or analysis.together >= TOGETHER:
+        return []
+    share = percent_text(analysis.together)
+    only = f"the two of a pair were measured at the same time for {share} of it only"
+    return [f"{only}, so one of them had the host to itself for the rest"]
+
+
+def _about_bases(analysis: RunAnalysis) -> list[str]:
+    """The bases without a result, and which other level could be the base."""
+    failed = [t.label for t in analysis.treatments if t.is_base and t.failed and not t.finished]
+    if not failed:
+        return []
+    finished = Counter(str(t.level) for t in analysis.treatments if t.finished and not t.is_base)
+    if not finished:
+        return []
+    (other, _), *_ = finished.most_common(1)
+    command = shlex.join(["millrace", "report", analysis.run.id, "--base", other])
+    return [f"the base has no result ({', '.join(failed)}): `{command}` compares with another"]
+
+
+def _about_attached(analysis: RunAnalysis) -> list[str]:
+    return [
+        f"{name} is attached, so not all there could be controlled or observed: {'; '.join(limits)}"
+        for name, limits in analysis.limits.items()
+    ]
+
+
+def _about_generator(analysis: RunAnalysis) -> list[str]:
+    """Where the load generator, not the server, set the pace."""
+    waited = [
+        f"{t.label} {percent_text(t.generator_wait)}"
+        for t in analysis.treatments
+        if t.generator_wait is not None and t.generator_wait > GENERATOR_WAIT_LIMIT
+    ]
+    if not waited:
+        return []
+    limit = margin_text(GENERATOR_WAIT_LIMIT)
+    note = f"the load waited for the load generator to make rows, more than {limit} of its time"
+    return [f"{note}, so the server may be faster than measured: {', '.join(waited)}"]
+
+
+def _about_warnings(group: Group) -> list[str]:
+    """Where the base and others did not get the same number of warnings for the same data."""
+    counts = {t.id: t.load_warnings for t in group.treatments if t.load_warnings is not None}
+    texts = {
+        t.id: f"{t.label} {count_text(counts[t.id])}" for t in group.treatments if t.id in counts
+    }
+    lines = []
+    for base in (t for t in group.treatments if t.is_base and t.id in counts):
+        unequal = [texts[id_] for id_, count in counts.items() if count != counts[base.id]]
+        if unequal:
+            lines.append(
+                f"LOAD DATA raised warnings, not as many in all (mean of a trial), so the work may "
+                f"be unequal: {texts[base.id]}, {', '.join(unequal)}"
+            )
+    return lines
+
+
+def _about_options(analysis: RunAnalysis) -> list[str]:
+    lines = []
+    instances = [i for t in analysis.treatments for i in t.instances]
+    asked = len({(i.role, each.name) for i in instances for each in i.mismatches})
+    if asked:
+        lines.append(f"{counted(asked, 'option')} asked for took another value on a server")
+    left_out = len({(i.role, each.name) for i in instances for each in i.left_out})
+    if left_out:
+        lines.append(f"{counted(left_out, 'option')} left out where a server does not know them")
+    return lines
+
+
+def _about_host(analysis: RunAnalysis) -> list[str]:
+    grave = [f for f in findings(analysis) if f.get("status") in ("problem", "warn")]
+    if not grave:
+        return []
+    checks = ", ".join(str(finding.get("check")) for finding in grave)
+    return [f"this host makes results less trustworthy: {checks}"]
+
+
+def failure_lines(analysis: RunAnalysis) -> list[str]:
+    """Failed trials in a line each; those of a treatment that failed alike share one."""
+    alike: dict[tuple[str, str, str], list[int]] = {}
+    for failure in analysis.failures:
+        key = (failure.treatment, failure.step, first_line(failure.reason))
+        alike.setdefault(key, []).append(failure.block + 1)
+    return [
+        f"{treatment}, {'block' if len(blocks) == 1 else 'blocks'} {', '.join(map(str, blocks))}, "
+        f"step {step}: {reason}"
+        for (treatment, step, reason), blocks in alike.items()
+    ]
+
+
+def chance(analysis: RunAnalysis) -> str | None:
+    """How many intervals exclude 1 by chance alone, when several comparisons are made, and what is
+    done about it."""
+    number = sum(comparison.estimate is not None for comparison in analysis.comparisons())
+    if number < 2:
+        return None
+    alpha = 1 - analysis.confidence
+    return (
+        f"Each interval has its own confidence of {analysis.confidence * 100:g} %: of {number} "
+        f"comparisons of like with like, {number * alpha:.1f} would exclude 1 by chance. So a "
+        f"difference counts as a regression or an improvement where it is left when their number "
+        f"is taken into account (a false discovery rate of {alpha * 100:g} %, by Benjamini and "
+        f"Yekutieli); else it may be chance."
+    )

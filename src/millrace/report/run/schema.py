@@ -1,0 +1,292 @@
+"""The JSON report's schema, version ``millrace.report/2``, as the models it is made of.
+
+Within version 2 keys are only added. ``docs/report-json.md`` describes the document, and
+``report/schema/report-2.schema.json`` is generated from here (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from millrace.analysis.effects import Term
+from millrace.analysis.metrics import Direction
+from millrace.analysis.model import Verdict
+from millrace.analysis.stopping import Ending, StandingState
+from millrace.levels import Level
+from millrace.report.common.json_parts import HostPart, Part, RunPart
+from millrace.report.run.treatment_schema import TreatmentPart
+from millrace.stats import Looks
+from millrace.stats.effects import Effect
+
+Version = Literal["millrace.report/2"]
+VERSION: Version = "millrace.report/2"
+
+
+class MetricPart(Part):
+    """A metric; `direction` is the better one."""
+
+    name: str
+    title: str
+    unit: str
+    direction: Direction
+    headline: bool
+
+
+class ComparisonPart(Part):
+    """Candidate / base in one metric. Null: no estimate, too few blocks, or not to be told.
+
+    `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
+    `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
+    two did not do the same work, or are not shown to have done, and is null where they are;
+    `not_steady` that too many trials were not steady, and what to do, null where they were.
+    `adjusted_p` is the p-value among all comparisons of the metric, and `may_be_chance` says of a
+    regression or improvement that it is one by itself alone, and not among so many comparisons.
+    """
+
+    base: Level
+    candidate: Level
+    base_treatment: str
+    candidate_treatment: str
+    held: dict[str, Level]
+    metric: str
+    direction: Direction
+    ratio: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    n_blocks: int
+    verdict: Verdict | None
+    reason: str
+    base_failed: int
+    candidate_failed: int
+    minimum_detectable: float | None
+    blocks_wanted: int | None
+    unequal_work: str | None
+    not_steady: str | None
+    same: bool
+    adjusted_p: float | None
+    may_be_chance: bool
+    sentence: str
+
+
+class DependencePart(Part):
+    """On which `factors`, those held at several levels, a candidate's ratio depends, in `metric`.
+
+    `overall` is the mean ratio over all levels alike, `verdict` that on it; all intervals are of
+    `confidence`. `terms` are the factors and pairs of factors, empty where too many comparisons are
+    missing to tell them apart. No comparison is shown to be further from the mean than the fraction
+    `apart_at_most`; `uniform` says that this is inside the margin. `everywhere` is the verdict that
+    each comparison has by itself, null where they have not the same. `unexplained` says that the
+    comparisons hold more than factors and pairs explain. `missing` of `planned` comparisons have
+    too few results. `sentence` says it in words.
+    """
+
+    candidate: Level
+    metric: str
+    factors: tuple[str, ...]
+    confidence: float
+    overall: Effect
+    verdict: Verdict
+    terms: tuple[Term, ...]
+    apart_at_most: float
+    uniform: bool
+    everywhere: Verdict | None
+    unexplained: bool
+    missing: int
+    planned: int
+    sentence: str
+
+
+class StandingPart(Part):
+    """How a comparison of the headline metric stands. `after` is how many blocks the run had when
+    it was closed, null while it is open; `more_blocks` about how many would decide an open
+    one, null where that cannot be told."""
+
+    base_treatment: str
+    candidate_treatment: str
+    state: StandingState
+    after: int | None
+    more_blocks: int | None
+
+
+class DesignPart(Part):
+    """How the number of blocks was decided: exactly `blocks`, or, `sequential`, until each
+    comparison was decided, at most `blocks` and `max_time_s` of trials. `ended` says why a
+    sequential run has no further block: all comparisons are `closed`, or the limit of `blocks` or
+    `time`; null where it may go on. `intervals_for` says whether intervals hold for `any` number of
+    looks or for `once`. Trials took turns, or the two of a pair were measured `side_by_side`.
+    """
+
+    kind: Literal["fixed", "sequential"]
+    blocks: int
+    max_time_s: float | None
+    side_by_side: bool
+    ended: Ending | None
+    intervals_for: Looks
+    standings: list[StandingPart]
+
+
+class ControlPart(Part):
+    """The base of a group against itself in the headline metric, where it ran once more in a block.
+    Null: no pair of finished trials, or too few for an interval."""
+
+    base_treatment: str
+    held: dict[str, Level]
+    planned: int
+    finished: int
+    n_blocks: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+class ControlsPart(Part):
+    """The base against itself: the pairs of all groups together, and each group's."""
+
+    n_pairs: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+    excludes_1: bool
+    groups: list[ControlPart]
+
+
+class PublishedPart(Part):
+    """A published figure beside a treatment; `value` is null where only a ratio was published.
+
+    `ratio` (to `ratio_high`, where a range was published) is to the published server
+    `relative_to`; null where none was published, or what was is contradictory, which `note` says.
+    """
+
+    study: str
+    treatment: str
+    version: str
+    metric: str
+    value: float | None
+    ratio: float | None
+    ratio_high: float | None
+    relative_to: str | None
+    note: str | None
+
+
+class VariablesPart(Part):
+    """Effective variables that differ; `different` maps a name to [base's, candidate's]."""
+
+    group: str
+    role: str
+    base: str
+    candidate: str
+    only_base: dict[str, str]
+    only_candidate: dict[str, str]
+    different: dict[str, tuple[str, str]]
+
+
+class ServerPart(Part):
+    """A server that was measured, and the provenance of its build.
+
+    `limits` says what could not be controlled or observed there: an attached server has such.
+    """
+
+    name: str
+    family: str
+    version: str
+    version_reported: str
+    build: dict[str, Any]
+    limits: list[str]
+
+
+class MatrixCellPart(Part):
+    """A treatment beside the base of its row. Null: no estimate, or the base itself."""
+
+    level: Level
+    treatment: str
+    value: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict | None
+    may_be_chance: bool
+
+
+class MatrixRowPart(Part):
+    """The treatments that share the levels in `held`, those of held factors that vary."""
+
+    held: dict[str, Level]
+    cells: list[MatrixCellPart]
+
+
+class MatrixPart(Part):
+    """All comparisons of one metric: a row a group, in each a cell a level of the factor."""
+
+    metric: str
+    rows: list[MatrixRowPart]
+
+
+class CalibrationPart(Part):
+    """The calibration of the host that is quoted: the newest one for the experiment, else for any.
+    `age_s` is from its end to when the report was made; rates and changes are fractions. `smallest`
+    is the smallest change seen in `blocks` blocks, in the quietest and in the noisiest group. Null:
+    not enough was measured. `stale` says why it tells little about the run."""
+
+    run: str
+    experiment: str
+    is_of_experiment: bool
+    ended_utc: str
+    age_s: float
+    verdicts: int
+    false: int
+    refused: int
+    low: float | None
+    high: float | None
+    smallest: tuple[float, float] | None
+    blocks: int
+    stale: list[str]
+    sentence: str
+
+
+class FailurePart(Part):
+    """A failed trial; `block` counts from 0."""
+
+    trial: str
+    treatment: str
+    block: int
+    step: str
+    reason: str
+    log_tail: str | None
+
+
+class ReportDocument(Part):
+    """What millrace says about one run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
+
+    document_schema: Version = Field(alias="schema")
+    answer: str
+    run: RunPart
+    design: DesignPart
+    controls: ControlsPart | None
+    margin: float
+    confidence: float
+    factor: str
+    base: Level
+    constants: dict[str, Level]
+    metrics: list[MetricPart]
+    matrices: list[MatrixPart]
+    comparisons: list[ComparisonPart]
+    dependences: list[DependencePart]
+    treatments: list[TreatmentPart]
+    published: list[PublishedPart]
+    variables: list[VariablesPart]
+    servers: list[ServerPart]
+    host: HostPart
+    failures: list[FailurePart]
+    calibration: CalibrationPart | None
+
+
+def schema() -> Mapping[str, Any]:
+    """The JSON Schema (draft 2020-12) of the document."""
+    generated = ReportDocument.model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

@@ -1,0 +1,349 @@
+"""The tables of a run: results, ratios, published figures, sizes, steps, trials, servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from millrace.analysis.metrics import Metric
+from millrace.analysis.model import (
+    Comparison,
+    Group,
+    MetricSummary,
+    RunAnalysis,
+    TreatmentAnalysis,
+)
+from millrace.analysis.published import PublishedFigure, PublishedStudy
+from millrace.levels import factor_text, level_text, level_value
+from millrace.report.common.formatting import (
+    MISSING,
+    bytes_text,
+    percent_of_base_text,
+    percent_text,
+    range_text,
+    ratio_text,
+    seconds_text,
+    value_text,
+)
+from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.run.sentences import verdict_text
+
+
+def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) -> Table:
+    """Average, median, rate, percent of base with its interval, spread, verdict.
+
+    ``time`` is the metric that average, median and spread are of, where ``metric`` is a rate.
+    """
+    spread_of = time or metric
+    unit = spread_of.unit
+    rate = (Column(metric.unit),) if time is not None else ()
+    columns = (
+        Column(factor_text(analysis.factor), numeric=False),
+        Column(f"average, {unit}", drop=1),
+        Column(f"median, {unit}", drop=3),
+        *rate,
+        Column("% of base"),
+        Column(f"{analysis.confidence * 100:g} % interval"),
+        Column("CV", drop=2),
+        Column(f"range, {unit}", drop=4),
+        Column("trials", drop=5),
+        Column("verdict", numeric=False),
+    )
+    return Table(
+        metric.title,
+        columns,
+        tuple(
+            Section(group.label, tuple(_result_rows(group, metric, time)))
+            for group in analysis.groups
+        ),
+    )
+
+
+def _result_rows(group: Group, metric: Metric, time: Metric | None) -> list[Row]:
+    comparisons = {c.candidate_id: c for c in group.comparisons if c.metric.name == metric.name}
+    return [
+        _result_row(treatment, comparisons.get(treatment.id), metric, time)
+        for treatment in group.treatments
+    ]
+
+
+def _result_row(
+    treatment: TreatmentAnalysis, comparison: Comparison | None, metric: Metric, time: Metric | None
+) -> Row:
+    spread_of = time or metric
+    spread = treatment.metrics.get(spread_of.name)
+    level = treatment.metrics.get(metric.name)
+    rate = () if time is None else (_level(level),)
+    verdict = None
+    if comparison is not None:
+        verdict = verdict_text(comparison)
+    elif treatment.failed and not treatment.finished:
+        verdict = "failed"
+    percent, interval = _percent_of_base(treatment, comparison)
+    cells = (
+        level_value(treatment.level),
+        _level(spread),
+        _median(spread),
+        *rate,
+        percent,
+        interval,
+        _cv(spread),
+        _range(spread),
+        trials_text(treatment),
+        verdict or "base",
+    )
+    return Row(cells, verdict, treatment.is_base)
+
+
+def _level(found: MetricSummary | None) -> str:
+    return MISSING if found is None else value_text(found.level, found.metric)
+
+
+def _median(found: MetricSummary | None) -> str:
+    return MISSING if found is None else value_text(found.summary.median, found.metric)
+
+
+def _cv(summary: MetricSummary | None) -> str:
+    if summary is None or summary.summary.cv is None:
+        return MISSING
+    return percent_text(summary.summary.cv)
+
+
+def _range(summary: MetricSummary | None) -> str:
+    if summary is None or summary.summary.n < 2:
+        return MISSING
+    return range_text(summary.summary.range, summary.summary.mean, summary.metric)
+
+
+def _percent_of_base(
+    treatment: TreatmentAnalysis, comparison: Comparison | None
+) -> tuple[str, str]:
+    if comparison is None:
+        return ("100.0" if treatment.finished else MISSING), MISSING
+    estimate = comparison.estimate
+    if estimate is None:
+        return MISSING, MISSING
+    percent = percent_of_base_text(estimate.ratio)
+    if estimate.low is None or estimate.high is None:
+        return percent, MISSING
+    interval = f"{percent_of_base_text(estimate.low)} to {percent_of_base_text(estimate.high)}"
+    return percent, interval
+
+
+def trials_text(treatment: TreatmentAnalysis) -> str:
+    """``5``, or ``4 of 5`` where some failed or have not run yet."""
+    if treatment.finished == treatment.planned:
+        return str(treatment.planned)
+    return f"{treatment.finished} of {treatment.planned}"
+
+
+def ratios_table(analysis: RunAnalysis, metric: Metric) -> Table:
+    """Each comparison's ratio with its interval, blocks, and what the blocks can see."""
+    columns = (
+        Column("candidate", numeric=False),
+        Column("base", numeric=False),
+        Column("ratio"),
+        Column("low"),
+        Column("high"),
+        Column("blocks"),
+        Column("detectable"),
+        Column("blocks wanted"),
+        Column("verdict", numeric=False),
+    )
+    sections = []
+    for group in analysis.groups:
+        of_metric = [c for c in group.comparisons if c.metric.name == metric.name]
+        sections.append(
+            Section(group.label, tuple(_ratio_row(c, analysis.factor) for c in of_metric))
+        )
+    return Table(metric.title, columns, tuple(sections))
+
+
+def _ratio_row(comparison: Comparison, factor: str) -> Row:
+    estimate = comparison.estimate
+    seen, wanted = comparison.minimum_detectable, comparison.blocks_wanted
+    bounds = (estimate.ratio, estimate.low, estimate.high) if estimate else (None, None, None)
+    cells = (
+        level_text(factor, comparison.candidate),
+        level_text(factor, comparison.base),
+        *(MISSING if bound is None else ratio_text(bound) for bound in bounds),
+        str(comparison.n_blocks),
+        MISSING if seen is None else percent_text(seen),
+        MISSING if wanted is None else f"{wanted:,}",
+        verdict_text(comparison),
+    )
+    return Row(cells, verdict_text(comparison))
+
+
+def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric) -> Table | None:
+    """The study's figures beside the user's own, in one metric; None where nothing matches."""
+    figures = {f.treatment_id: f for f in study.figures if f.metric.name == metric.name}
+    ratios = {c.candidate_id: c.estimate for c in analysis.comparisons(metric)}
+    valued = any(figure.value is not None for figure in figures.values())
+    sections = []
+    for group in analysis.groups:
+        rows = []
+        for treatment in group.treatments:
+            figure = figures.get(treatment.id)
+            if figure is None:
+                continue
+            estimate = ratios.get(treatment.id)
+            ours = 1.0 if treatment.is_base and treatment.finished else None
+            ours = estimate.ratio if estimate is not None else ours
+            cells = (
+                level_value(treatment.level),
+                _level(treatment.metrics.get(metric.name)),
+                MISSING if ours is None else percent_of_base_text(ours),
+                figure.version + (f" ({figure.note})" if figure.note else ""),
+                *((_published_value(figure, metric),) if valued else ()),
+                _published_percent(figure),
+                figure.relative_to or MISSING,
+            )
+            rows.append(Row(cells, is_base=treatment.is_base))
+        if rows:
+            sections.append(Section(group.label, tuple(rows)))
+    if not sections:
+        return None
+    columns = (
+        Column(factor_text(analysis.factor), numeric=False),
+        Column(f"measured here, {metric.unit}", drop=2),
+        Column("% of base"),
+        Column(f"published ({study.name})", numeric=False),
+        *((Column(f"published, {metric.unit}", drop=1),) if valued else ()),
+        Column("published, %"),
+        Column("of", numeric=False),
+    )
+    return Table(metric.title, columns, tuple(sections))
+
+
+def _published_value(figure: PublishedFigure, metric: Metric) -> str:
+    return MISSING if figure.value is None else value_text(figure.value, metric)
+
+
+def _published_percent(figure: PublishedFigure) -> str:
+    """``26.3``, or ``61.3 to 67.1`` for a range."""
+    ends = [each for each in (figure.ratio, figure.ratio_high) if each is not None]
+    return " to ".join(percent_of_base_text(each) for each in ends) or MISSING
+
+
+def sizes_table(analysis: RunAnalysis) -> Table | None:
+    """Mean sizes on disk after a clean stop, apparent and allocated."""
+    names = _in_order(name for t in analysis.treatments for name in t.sizes)
+    if not names:
+        return None
+    titles = [name.removesuffix("_bytes").replace("_", " ") for name in names]
+    return Table(
+        "Size on disk",
+        (Column(factor_text(analysis.factor), numeric=False), *(Column(title) for title in titles)),
+        tuple(
+            Section(
+                group.label,
+                tuple(
+                    Row(
+                        (
+                            level_value(t.level),
+                            *(bytes_text(t.sizes[n]) if n in t.sizes else MISSING for n in names),
+                        ),
+                        is_base=t.is_base,
+                    )
+                    for t in group.treatments
+                ),
+            )
+            for group in analysis.groups
+        ),
+    )
+
+
+def steps_table(analysis: RunAnalysis) -> Table:
+    """Mean seconds of each step of a trial."""
+    names = _in_order(step.name for t in analysis.treatments for step in t.steps)
+    sections = []
+    for group in analysis.groups:
+        rows = []
+        for treatment in group.treatments:
+            times = {step.name: step.mean_s for step in treatment.steps}
+            cells = [seconds_text(times[name]) if name in times else MISSING for name in names]
+            rows.append(Row((level_value(treatment.level), *cells), is_base=treatment.is_base))
+        sections.append(Section(group.label, tuple(rows)))
+    columns = (
+        Column(factor_text(analysis.factor), numeric=False),
+        *(Column(name) for name in names),
+    )
+    return Table("Time of each step, s (mean)", columns, tuple(sections))
+
+
+def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
+    """Every single trial's value, a column a block; then what the sender waited, if measured."""
+    blocks = range(analysis.run.blocks)
+    waits = any(treatment.generator_wait is not None for treatment in analysis.treatments)
+    columns = (
+        Column(factor_text(analysis.factor), numeric=False),
+        *(Column(f"block {block + 1}") for block in blocks),
+        *((Column("waited for rows, % of load"),) if waits else ()),
+    )
+    sections = []
+    for group in analysis.groups:
+        rows = []
+        for treatment in group.treatments:
+            summary = treatment.metrics.get(metric.name)
+            values = {trial.block: trial.value for trial in summary.trials} if summary else {}
+            cells = [value_text(values[b], metric) if b in values else MISSING for b in blocks]
+            if waits:
+                cells.append(_wait(treatment))
+            rows.append(Row((level_value(treatment.level), *cells), is_base=treatment.is_base))
+        sections.append(Section(group.label, tuple(rows)))
+    return Table(f"Every trial, {metric.unit}", columns, tuple(sections))
+
+
+def _wait(treatment: TreatmentAnalysis) -> str:
+    share = treatment.generator_wait
+    return MISSING if share is None else f"{share * 100:.2f}"
+
+
+def provenance_table(analysis: RunAnalysis) -> Table:
+    """Where each server's build comes from and how it was made."""
+    keys = ("source", "compiler", "allocator", "libc", "async_io", "symbols")
+    columns = (
+        Column("server", numeric=False),
+        Column("version", numeric=False),
+        *(Column(key.replace("_", " "), numeric=False) for key in keys),
+    )
+    rows = []
+    for server in analysis.servers:
+        build = server.build
+        source = "attached: a running server that is not ours" if build.get("attached") else None
+        texts = [source or str(build.get("source") or MISSING)]
+        if build.get("note"):
+            texts[0] += f" ({build['note']})"
+        texts += [str(build.get(key) or MISSING) for key in keys[1:]]
+        rows.append(Row((server.name, server.version_reported, *texts)))
+    return Table("Servers", columns, (Section("", tuple(rows)),))
+
+
+def options_table(analysis: RunAnalysis) -> Table | None:
+    """What was asked for and is not effective, or was left out; None where all is as asked.
+
+    Treatments in which an option met the same fate share a row.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for treatment in analysis.treatments:
+        for instance in treatment.instances:
+            for m in instance.mismatches:
+                fate = (m.name, _shown(m.asked), _shown(m.effective), m.layer)
+                alike.setdefault(fate, []).append(treatment.label)
+            for o in instance.left_out:
+                fate = (o.name, _shown(o.value), f"left out: {o.left_out}", o.layer)
+                alike.setdefault(fate, []).append(treatment.label)
+    if not alike:
+        return None
+    rows = tuple(Row((*fate, ", ".join(labels))) for fate, labels in sorted(alike.items()))
+    titles = ("option", "asked", "effective", "layer", "in")
+    columns = tuple(Column(title, numeric=False) for title in titles)
+    return Table("Asked and effective", columns, (Section("", rows),))
+
+
+def _shown(value: str | None) -> str:
+    return "(set)" if value is None else value or "(empty)"
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -1,0 +1,131 @@
+"""The report in a terminal: the answer, the table, a sentence a verdict."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from millrace.analysis.model import RunAnalysis
+from millrace.analysis.published import published_beside
+from millrace.report.calibration.sentences import head_line
+from millrace.report.common.formatting import GLYPHS
+from millrace.report.common.terminal_table import STYLES, show_table
+from millrace.report.run import dependence, notes
+from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.matrix import is_large, matrix
+from millrace.report.run.sentences import answer, sentence, verdict_text
+from millrace.report.run.tables import published_table, results_table
+from millrace.report.run.terminal_matrix import draw_matrix
+from millrace.report.run.units import readable
+from millrace.shown_text import shown_line
+
+_SHORT = 12  # rows
+
+
+def show(analysis: RunAnalysis, console: Console) -> None:
+    """Print the report: the answer first, then what it rests on.
+
+    Of a large run the comparisons are shown in one table; the other formats hold all of it.
+    """
+    analysis = readable(analysis)
+    run = analysis.run
+    console.print()
+    console.print(Text(shown_line(run.title or run.name), style="bold"), soft_wrap=False)
+    console.print(Text(notes.subtitle(analysis), style="dim"), soft_wrap=False)
+    if (calibrated := head_line(analysis)) is not None:
+        console.print(Text(calibrated, style="dim"), soft_wrap=False)
+    console.print()
+    console.print(Text(answer(analysis), style="bold"), soft_wrap=False)
+    console.print()
+    if is_large(analysis):
+        _show_overview(analysis, console)
+    else:
+        show_table(results_table(analysis, analysis.headline, analysis.time), console)
+        _show_driven(analysis, console)
+        console.print()
+        _show_sentences(analysis, console)
+    _show_dependence(analysis, console)
+    _show_published(analysis, console)
+    _show_notes(analysis, console)
+
+
+def as_text(analysis: RunAnalysis) -> str:
+    """The same without colour, 120 columns wide."""
+    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+    show(analysis, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def _show_overview(analysis: RunAnalysis, console: Console) -> None:
+    overview = matrix(analysis, analysis.headline)
+    console.print(Text(overview.title, style="bold"), soft_wrap=False)
+    draw_matrix(overview, console)
+    signs = ", ".join(
+        f"{GLYPHS[verdict]} {verdict}" for verdict in STYLES if verdict != "base failed"
+    )
+    better = "above" if analysis.headline.direction == "higher" else "below"
+    key = f"candidate / base, {better} 1 is better; {signs}"
+    console.print(Text(key, style="dim"), soft_wrap=False)
+    more = (
+        f"intervals, latencies and every treatment: millrace report {analysis.run.id} --format html"
+    )
+    console.print(Text(more, style="dim"), soft_wrap=False)
+
+
+def _show_driven(analysis: RunAnalysis, console: Console) -> None:
+    """Latencies and CPU time, where clients were driven."""
+    for table in (latency_table(analysis, "transaction"), cost_table(analysis)):
+        if table is not None:
+            console.print()
+            console.print(Text(table.title, style="bold"), soft_wrap=False)
+            show_table(table, console)
+
+
+def _show_sentences(analysis: RunAnalysis, console: Console) -> None:
+    for comparison in analysis.comparisons():
+        text = Text(sentence(comparison, analysis))
+        if comparison.verdict is not None:
+            verdict = verdict_text(comparison)
+            text.highlight_words([verdict], STYLES[verdict])
+        console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
+
+
+def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
+    """What differences depend on; its table where that is short."""
+    found = dependence.dependence_part(analysis)
+    if found is None:
+        return
+    console.print()
+    console.print(Text(dependence.TITLE, style="bold"), soft_wrap=False)
+    for line in found.sentences:
+        console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
+    if sum(len(section.rows) for section in found.table.sections) <= _SHORT:
+        console.print()
+        show_table(found.table, console)
+
+
+def _show_published(analysis: RunAnalysis, console: Console) -> None:
+    study = published_beside(analysis)
+    table = published_table(analysis, study, analysis.headline) if study else None
+    if study is None or table is None:
+        return
+    console.print()
+    title = f"Published beside measured: {study.title} ({study.host})"
+    console.print(Text(title, style="bold"), soft_wrap=False)
+    show_table(table, console)
+
+
+def _show_notes(analysis: RunAnalysis, console: Console) -> None:
+    lines, conditions = notes.warnings(analysis), notes.conditions(analysis)
+    if lines or conditions:
+        console.print()
+    for line in lines:
+        console.print(Text.assemble(("note: ", "yellow"), line), soft_wrap=False)
+    for line in conditions:
+        console.print(Text.assemble(("measured: ", "dim"), line), soft_wrap=False)
+    for line in notes.failure_lines(analysis):
+        console.print(Text.assemble(("failed: ", "bold red"), line), soft_wrap=False)

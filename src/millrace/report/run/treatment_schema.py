@@ -1,0 +1,166 @@
+"""The part of the JSON report's schema about a treatment: its trials and what they measured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from millrace.analysis.latencies import Of, Time
+from millrace.analysis.steadiness import State
+from millrace.levels import Level
+from millrace.report.common.json_parts import Part
+from millrace.stats.course import Kind
+
+
+class TrialPart(Part):
+    """One finished trial's value; `block` counts from 0."""
+
+    trial: str
+    block: int
+    value: float
+
+
+class SummaryPart(Part):
+    """A metric over a treatment's finished trials, in the metric's unit; `cv` is a fraction.
+
+    `low` and `high` are the interval of the geometric mean across trials.
+    """
+
+    n: int
+    mean: float
+    median: float
+    geometric_mean: float
+    level: float
+    low: float | None
+    high: float | None
+    minimum: float
+    maximum: float
+    sd: float | None
+    cv: float | None
+    trials: list[TrialPart]
+
+
+class OptionPart(Part):
+    """An option that was asked for and has another effective value, or was left out."""
+
+    role: str
+    name: str
+    asked: str | None
+    effective: str | None
+    layer: str
+    left_out: str | None
+
+
+class WorkPart(Part):
+    """What one finished trial's clients did, in transactions; `block` counts from 0. Rows are those
+    of all their statements; `error_codes` has how many transactions ended with each of the server's
+    codes."""
+
+    block: int
+    transactions: int
+    errors: int
+    retries: int
+    late: int
+    skipped: int
+    scheduled: int
+    rows_read: int
+    rows_affected: int
+    error_codes: dict[str, int]
+
+
+class ConditionsPart(Part):
+    """Under which conditions clients were driven, over the finished trials. Null: not measured.
+
+    `missed` is the share of page reads that the buffer pool could not serve; `reads` counts trials
+    by `cached`, `io_bound`, `between`, or `any` where it does not matter; `unsteady` counts those
+    whose warm-up gave up waiting for steady throughput, `not_kept` those that no template could be
+    kept for. The `_why` are those of the first. `client_share` is the
+    load generator's of the host's CPUs. CPU times and switches are those of a transaction.
+    """
+
+    trials: int
+    unsettled: int
+    longest_settle_s: float | None
+    unsettled_why: str | None
+    missed: float | None
+    reads: dict[str, int]
+    between_why: str | None
+    unsteady: int
+    not_kept: int
+    not_kept_why: str | None
+    templates_saved_s: float | None
+    client_s: float | None
+    server_s: float | None
+    client_switches: float | None
+    client_share: float | None
+
+
+class GatePart(Part):
+    """What the server said at both ends of the measured part about a steady state; `result` is
+    `unknown` where it did not tell. `remedy` is what to do where it failed."""
+
+    name: str
+    result: Literal["passed", "failed", "unknown"]
+    figures: str
+    remedy: str
+
+
+class SteadinessPart(Part):
+    """Whether a finished trial showed a steady state; `block` counts from 0.
+
+    `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
+    apply` (trials of a fixed number of operations). `course` is what `figure` did over the
+    `seconds` points of the measured part, by the fraction `change`. `found_s` is when the warm-up
+    of `warmup_s` had ended, and `enough_s` one that would have been enough for a trial that was not
+    steady. Null: not known.
+    """
+
+    trial: str
+    block: int
+    state: State
+    figure: str
+    course: Kind
+    change: float | None
+    seconds: int
+    warmup_s: float | None
+    measured_s: float | None
+    found_s: float | None
+    enough_s: float | None
+    gates: list[GatePart]
+
+
+class LatencyPart(Part):
+    """Latencies of a transaction or statement, of all finished trials together.
+
+    `time` is `service` (from the sending of a request) or `response` (from when it was due);
+    `percentiles_s` maps a percentile, such as "99.9", to the time it took.
+    """
+
+    of: Of
+    name: str
+    time: Time
+    count: int
+    mean_s: float
+    maximum_s: float
+    percentiles_s: dict[str, float]
+
+
+class TreatmentPart(Part):
+    """A treatment: its levels, its trials and what they measured. Without driven clients, `work`,
+    `latencies` and `steadiness` are empty and `conditions` is null."""
+
+    id: str
+    label: str
+    level: Level
+    held: dict[str, Level]
+    is_base: bool
+    planned: int
+    finished: int
+    failed: int
+    metrics: dict[str, SummaryPart]
+    steps_s: dict[str, float]
+    sizes_bytes: dict[str, float]
+    work: list[WorkPart]
+    conditions: ConditionsPart | None
+    latencies: list[LatencyPart]
+    steadiness: list[SteadinessPart]
+    options: list[OptionPart]

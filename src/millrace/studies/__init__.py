@@ -1,0 +1,1 @@
+"""Published figures of studies as data, a file each, and how one is looked up."""

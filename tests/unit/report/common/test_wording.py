@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import shlex
+
+import click
+import pytest
+
+from millrace.analysis.judge import judge
+from millrace.cli.main import cli
+from millrace.report.common.wording import repeating
+from millrace.report.run.formats import render
+from tests.unit.analysis.builders import study
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        ("millrace run a.toml --scale demo", "millrace run --new a.toml --scale demo"),
+        ("millrace run --new a.toml", "millrace run --new a.toml"),
+        ("millrace calibrate a.toml", "millrace calibrate --new a.toml"),
+        ("millrace bisect --good a --bad b", "millrace bisect --new --good a --bad b"),
+        ("millrace explain latest --test-suspects", "millrace explain latest --test-suspects"),
+        ("millrace runner", "millrace runner"),
+        ("millrace run 'my --new one.toml'", "millrace run --new 'my --new one.toml'"),
+        ("millrace run it's.toml", "millrace run --new it's.toml"),
+        ("", ""),
+    ],
+)
+def test_the_command_begins_a_new_run(command: str, again: str) -> None:
+    assert repeating(command) == again
+
+
+@pytest.mark.parametrize("form", ["markdown", "html", "json"])
+def test_reports_repeat_a_run_and_do_not_continue_it(form: str) -> None:
+    text = render(judge(study()), form)
+    again = "millrace run --new experiments/load-data.toml --scale demo"
+    assert (json.loads(text)["run"]["command"] if form == "json" else text).find(again) >= 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "millrace run experiments/load-data.toml --scale demo --blocks 3",
+        "millrace run --retry-failed experiments/load-data.toml",
+        "millrace calibrate experiments/load-data.toml --scale demo",
+        "millrace bisect --good mysql-a --bad mysql-b --among mysql-a,mysql-b --workload one-row",
+    ],
+)
+def test_the_command_line_takes_it_and_measures_anew(command: str) -> None:
+    _, name, *arguments = shlex.split(repeating(command))
+    with click.Context(cli) as outer:
+        called = cli.get_command(outer, name)
+        assert called is not None
+        assert called.make_context(name, arguments, parent=outer).params["fresh"] is True
+        _, _, *as_recorded = shlex.split(command)
+        assert called.make_context(name, as_recorded, parent=outer).params["fresh"] is False

@@ -1,0 +1,202 @@
+"""Explanations of what observers would have seen: everything there is, and next to nothing."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+
+from millrace.analysis.explanation import Explanation, explain
+from millrace.analysis.observed import ObservedTrial
+from millrace.analysis.statement_account import statement_accounts, statement_differences
+from millrace.analysis.suspects.model import Suspect
+from millrace.levels import Level
+from millrace.report.explanation import terminal as explain_terminal
+from millrace.store.records import StoredRun, TreatmentRecord
+from tests.unit.analysis.observations import A, B, Truth, explained_run
+from tests.unit.report.explanation.flame_trees import STACKS
+
+_TRUTH = {
+    A: Truth(
+        cpu_user=22.4, cpu_system=11.2, runnable=1.1, waits={"log_flush": 4.0, "lock": 0.6},
+        wire=14.0, gap=5.0, background={"page_cleaner": 0.6},
+    ),
+    B: Truth(
+        cpu_user=33.1, cpu_system=12.4, runnable=1.3, waits={"log_flush": 6.5, "lock": 1.9},
+        wire=14.2, gap=5.0, background={"log": 2.4, "page_cleaner": 0.9},
+    ),
+}  # fmt: skip
+
+SUSPECTS = (
+    Suspect(
+        "option",
+        "binary log",
+        "the binary log is on in mysql-9.7.4 alone, synced at each commit",
+        ("log_bin: OFF and ON", "sync_binlog: 0 and 1", "waiting for the log grew by 2.5 µs"),
+        9.1,
+        0.54,
+        {"log_bin": ("OFF", "ON")},
+    ),
+    Suspect("build", "compiler", "mysql-9.7.4 was built by another compiler", (), 0.0, 0.0),
+    Suspect("cpu", "parsing", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, 0.18,
+            shown=True),
+)  # fmt: skip
+
+
+def explained_study(*, profiled: int = 3, suspects: tuple[Suspect, ...] = SUSPECTS) -> Explanation:
+    """Two servers of which everything was observed."""
+    (found,) = explain(study_run(profiled=profiled), factor="server", base=A, candidate=B)
+    return replace(found, suspects=suspects)
+
+
+def with_statements(
+    study: Explanation, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
+) -> Explanation:
+    """The explanation with the statements of other trials."""
+    return replace(
+        study,
+        a=replace(study.a, statement_accounts=statement_accounts(a)),
+        b=replace(study.b, statement_accounts=statement_accounts(b)),
+        statement_differences=statement_differences(a, b),
+    )
+
+
+def study_run(*, profiled: int = 3, clients: tuple[int, ...] = (1,)) -> StoredRun:
+    return explained_run(_told, blocks=5, profiled=profiled, clients=clients)
+
+
+def of_levels(stored: StoredRun, factor: str, a: Level, b: Level) -> StoredRun:
+    """The run as one of a single server, in which these two levels are compared."""
+    names = {A: a, B: b}
+
+    def renamed(treatment: TreatmentRecord) -> TreatmentRecord:
+        levels = {**treatment.levels, "server": A, factor: names[str(treatment.levels["server"])]}
+        return replace(treatment, levels=levels, resolved=levels)
+
+    factors = [
+        {**each, "levels": [A]} if each["name"] == "server" else each
+        for each in stored.run.spec["factors"]
+        if each["name"] != factor
+    ]
+    spec = {
+        **stored.run.spec,
+        "factors": [*factors, {"name": factor, "levels": [a, b]}],
+        "compare": {"factor": factor, "base": a},
+    }
+    return replace(
+        stored,
+        run=replace(stored.run, spec=spec),
+        treatments=tuple(map(renamed, stored.treatments)),
+    )
+
+
+def unprofiled() -> Explanation:
+    """Threads were watched and nothing else."""
+
+    def told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
+        return _TRUTH[server].times(_noise(server, block)), {}
+
+    (found,) = explain(explained_run(told), factor="server", base=A, candidate=B)
+    return found
+
+
+def unobserved() -> StoredRun:
+    """A run of a time without observers."""
+    stored = study_run(profiled=0)
+    attempts = tuple(replace(attempt, observations={}) for attempt in stored.attempts)
+    return replace(stored, attempts=attempts)
+
+
+def first_blocks(stored: StoredRun, number: int) -> StoredRun:
+    """The run as it was after so many blocks."""
+    trials = tuple(trial for trial in stored.trials if trial.block < number)
+    ids = {trial.id for trial in trials}
+    attempts = tuple(each for each in stored.attempts if each.trial_id in ids)
+    return replace(stored, trials=trials, attempts=attempts)
+
+
+def _told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
+    new = server == B
+    missing = {
+        "observer": "threads",
+        "what": "/proc/PID/io of the server may not be read",
+        "remedy": "run as root, or as the server's user",
+    }
+    plan = {
+        "id": 1, "select_type": "SIMPLE", "table": "sbtest1", "type": "ALL" if new else "ref",
+        "key": None if new else "k_1", "rows": 20_000 if new else 3, "Extra": None,
+    }  # fmt: skip
+    operations = 3.0 / (_TRUTH[server].cycle * 1e-6)
+    sections: dict[str, Any] = {
+        "disk": {
+            "device": "vda", "reads": 3.0, "writes": operations * (1.4 if new else 1.1),
+            "read_bytes": 12_288.0, "write_bytes": operations * (9_000 if new else 6_100),
+            "flushes": operations, "read_s": 0.01, "write_s": 1.0, "flush_s": 1.2, "busy_s": 1.9,
+        },
+        "status": {
+            "deltas": {
+                "Innodb_data_fsyncs": operations, "Innodb_os_log_written": operations * 1024,
+                "Handler_read_key": operations,
+            },
+            "gauges": {"Threads_connected": 2},
+            "metrics": {},
+        },
+        "waits": {
+            "enabled": new,
+            "why": None,
+            "events": [
+                {"name": "wait/io/file/innodb/innodb_log_file", "count": operations,
+                 "wait_s": operations * 6.1e-6},
+                {"name": "wait/synch/mutex/innodb/trx_mutex", "count": operations * 9,
+                 "wait_s": operations * 0.4e-6},
+            ],
+        },
+        "digests": [
+            {
+                "text": "INSERT INTO `sbtest1` ( `id` , `k` ) VALUES (...)", "count": operations,
+                "wait_s": operations * 40e-6, "lock_s": operations * 1e-6, "cpu_s": None,
+                "rows_examined": 0, "rows_sent": 0, "rows_affected": operations,
+                "tmp_tables": 0, "tmp_disk_tables": 0, "no_index_used": 0, "sort_rows": 0,
+                "errors": 0,
+            }
+        ],
+        "plans": {
+            "insert_next": {
+                "sql": "INSERT INTO sbtest1 (id, k) VALUES (7, 8)", "rows": [plan], "error": None,
+            }
+        },
+        "host": {"disturbed": ["a backup used 0.4 of a CPU"] if block == 2 and new else []},
+        "missing": [missing] if new else [],
+        "profile": {
+            "event": "cpu-clock", "frequency_hz": 999.0, "call_graph": "fp", "lost": 0,
+            "seconds": 3.0, "samples": 0, "stacks": _stacks(new, block),
+        },
+    }  # fmt: skip
+    return _TRUTH[server].times(_noise(server, block)), sections
+
+
+def _noise(server: str, block: int) -> float:
+    return random.Random(f"{server}:{block}").lognormvariate(0, 0.012)
+
+
+def _stacks(new: bool, block: int) -> dict[str, int]:
+    source = random.Random(f"{new}:{block}")
+    found = {}
+    for line in STACKS.strip().splitlines():
+        path, a, b = line.rsplit(" ", 2)
+        count = round(float(b if new else a) * 80 * source.lognormvariate(0, 0.05))
+        if count:
+            found[path] = count
+    return found
+
+
+def explained_text(explanations: Sequence[Explanation]) -> str:
+    """What the terminal shows, without colour, 120 columns wide."""
+    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+    explain_terminal.show(explanations, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()

@@ -1,0 +1,121 @@
+"""How the share of settings is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.alignment import ALL, Alignments, GivenBack
+from millrace.analysis.metrics import Metric
+from millrace.report.explanation.ablation import experiment_sentences, sentences
+from millrace.stats import MeanEstimate
+from tests.unit.report.explanation.explained import explained_study, explained_text
+
+RATE = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)
+
+A, B = "mysql-5.6", "mysql-9.7"
+
+
+def share(mean: float, half: float = 0.01) -> MeanEstimate:
+    return MeanEstimate(mean, mean - half, mean + half, 5, 0.95, 0.01)
+
+
+def binary_log(loss: float, given: float, half: float = 0.01) -> Alignments:
+    """One alignment that gives back so much of the loss."""
+    part = GivenBack("binary log", share(given, half), share(loss - given, half))
+    return Alignments(RATE, share(loss), (part,))
+
+
+def answer(found: Alignments) -> str:
+    return sentences(found, base="A", candidate="B")[0]
+
+
+def test_one_setting_and_what_remains() -> None:
+    answer, *lines = sentences(binary_log(0.14, 0.09), base=A, candidate=B)
+    assert answer == (
+        f"of the 14 % loss of {B} against {A} in transactions per second, "
+        "9 are binary log; 5 remain"
+    )
+    assert lines == [
+        "loss: +14.0 % (+13.0 to +15.0, 5 blocks)",
+        "binary log, aligned: +9.0 % (+8.0 to +10.0, 5 blocks) given back",
+        "remaining: +5.0 % (+4.0 to +6.0, 5 blocks)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loss", "given", "told"),
+    [
+        (0.14, 0.09, "of the 14 % loss of B against A in"),
+        (0.14, -0.03, ", aligning binary log made it worse by 3; 17 remain"),
+        (0.14, 0.16, ", binary log gives back 16, more than was lost; nothing remains: B is then"),
+        (0.14, 0.16, "; nothing remains: B is then 2 % better"),
+        (0.14, 0.145, ", 14.5 are binary log; nothing remains (not sure)"),
+        (0.14, 0.135, ", 13.5 are binary log; 0.5 remain (not sure)"),
+        (0.14, 0.004, ", 0.4 are binary log (not sure); 13.6 remain"),
+        (0.14, -0.004, ", aligning binary log made it worse by 0.4 (not sure); 14.4 remain"),
+        (0.005, 0.09, "of the 0.5 % loss (not sure) of B"),
+        (-0.14, -0.09, "of the 14 % gain of B against A in"),
+        (-0.14, -0.09, ", 9 are binary log; 5 remain"),
+        (-0.14, 0.03, ", aligning binary log added 3 to it; 17 remain"),
+        (-0.14, -0.16, ", binary log takes 16, more than was gained; nothing remains: B is then"),
+        (-0.14, -0.16, "; nothing remains: B is then 2 % worse"),
+    ],
+)
+def test_the_way_a_share_goes_is_told_and_whether_it_is_sure(
+    loss: float, given: float, told: str
+) -> None:
+    assert told in answer(binary_log(loss, given))
+
+
+def test_several_settings_need_not_add_up() -> None:
+    parts = (
+        GivenBack("binary log", share(0.09), share(0.05)),
+        GivenBack("checksums", share(0.04), share(0.1)),
+        GivenBack(ALL, share(0.11), share(0.03)),
+    )
+    said = sentences(Alignments(RATE, share(0.14), parts), base="A", candidate="B")
+    assert said[0].endswith("9 are binary log, 4 are checksums; 3 remain")
+    assert said[4].startswith("all of these, aligned together: +11.0 %")
+    assert said[5].startswith("remaining with all aligned: +3.0 %")
+    assert "need not add up" in said[-1]
+    apart = sentences(Alignments(RATE, share(0.14), parts[:2]), base="A", candidate="B")
+    assert apart[0].endswith(
+        "4 are checksums; what remains with all of them aligned could not be measured"
+    )
+    assert [line.partition(":")[0] for line in apart[4:6]] == [
+        "remaining with binary log aligned",
+        "remaining with checksums aligned",
+    ]
+
+
+def test_a_single_block_has_no_interval() -> None:
+    lone = MeanEstimate(0.1, None, None, 1, 0.95, None)
+    found = Alignments(RATE, lone, (GivenBack("binary log", lone, lone),))
+    said = sentences(found, base="A", candidate="B")
+    assert "10 are binary log (one block); 10 remain (one block)" in said[0]
+    assert "(one block: no interval)" in said[1]
+
+
+def test_what_the_experiment_could_not_tell_is_said() -> None:
+    found = replace(
+        binary_log(0.14, 0.09),
+        run_id="study-2",
+        left_out=("compiler: of the build",),
+        untried=("checksums: failed at start: ended",),
+    )
+    said = experiment_sentences(replace(explained_study(), experiment=found))
+    assert said[-3:] == (
+        "could not be tried: checksums: failed at start: ended",
+        "not aligned: compiler: of the build",
+        "measured by run study-2",
+    )
+    assert experiment_sentences(explained_study()) == ()
+
+
+def test_among_many_comparisons_the_answer_is_told_alone() -> None:
+    tested = replace(explained_study(), experiment=binary_log(0.14, 0.09))
+    text = " ".join(explained_text([tested] * 5).split())
+    assert text.count("9 are binary log; 5 remain") == 5
+    assert "given back" not in text

@@ -1,0 +1,173 @@
+"""What speaks against an explanation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from millrace.analysis.account import TrialAccount
+from millrace.analysis.explanation import Explanation
+from millrace.analysis.statement_account import statement_accounts, statement_differences
+from millrace.report.explanation.caveats import doubts
+from millrace.report.explanation.html import as_html
+from tests.unit.analysis.asked import TRANSACTION, Seen
+from tests.unit.analysis.observations import A, B
+from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
+
+
+@pytest.fixture(scope="module")
+def study() -> Explanation:
+    return replace(explained_study(), disturbances=())
+
+
+def with_latency(study: Explanation, factor: float, *blocks: int) -> Explanation:
+    """B's latency is another in these blocks, and its parts are as they were."""
+    account, found = study.b.account, study.differences
+    assert account is not None
+    assert found is not None
+    left_us = []
+
+    def changed(trial: TrialAccount) -> TrialAccount:
+        if trial.block not in blocks:
+            return trial
+        left_us.append((factor - 1) * trial.latency_us)
+        return replace(trial, latency_us=factor * trial.latency_us)
+
+    trials = tuple(changed(trial) for trial in account.trials)
+    left = replace(
+        found.unaccounted, b_us=found.unaccounted.b_us + sum(left_us) / len(account.trials)
+    )
+    return replace(
+        study,
+        b=replace(study.b, account=replace(account, trials=trials)),
+        differences=replace(found, unaccounted=left),
+    )
+
+
+def test_what_adds_up_is_not_doubted(study: Explanation) -> None:
+    assert doubts(study) == []
+
+
+def test_much_that_is_unaccounted_is_flagged_with_its_blocks(study: Explanation) -> None:
+    (said,) = doubts(with_latency(study, 1.4, 0, 1, 2, 3, 4))
+    assert said.startswith("2")
+    assert f" of the latency of {B} is unaccounted: do not trust" in said
+    assert "block 1: " in said
+    assert "block 5: " in said
+
+
+def test_what_is_counted_twice_is_flagged(study: Explanation) -> None:
+    (said,) = doubts(with_latency(study, 0.7, 0, 1, 2, 3, 4))
+    assert f"of the latency of {B} is counted twice" in said
+    assert "block 1: −" in said
+
+
+def test_a_block_that_does_not_close_is_named(study: Explanation) -> None:
+    (said,) = doubts(with_latency(study, 1.3, 2))
+    assert said.startswith(f"In a block of {B} too much is unaccounted")
+    assert "block 3: " in said
+
+
+def test_more_clients_may_leave_more(study: Explanation) -> None:
+    changed = with_latency(study, 1.14, 0, 1, 2, 3, 4)
+    account = changed.b.account
+    assert account is not None
+    assert doubts(changed)
+    assert (
+        doubts(replace(changed, b=replace(changed.b, account=replace(account, clients=16)))) == []
+    )
+
+
+def of_statements(study: Explanation, *, unseen: Mapping[str, float], looks: int) -> Explanation:
+    """Statements of B take as much longer than anybody saw; so many looks saw the rest."""
+    source = np.random.default_rng(5)
+    slow = {
+        name: replace(asked, unseen=unseen.get(name, 0.0)) for name, asked in TRANSACTION.items()
+    }
+    a = [Seen(TRANSACTION, looks, source).trial(block) for block in range(3)]
+    b = [Seen(slow, looks, source).trial(block) for block in range(3)]
+    return with_statements(study, a, b)
+
+
+def test_statements_whose_accounts_do_not_close_are_named(study: Explanation) -> None:
+    assert doubts(of_statements(study, unseen={}, looks=200_000)) == []
+    (said,) = doubts(of_statements(study, unseen={"COMMIT": 60.0}, looks=200_000))
+    assert re.fullmatch(
+        rf"The account of COMMIT \(2\d % unaccounted\) in {re.escape(B)} does not close: do not "
+        rf"trust its parts\.",
+        said,
+    )
+    (both,) = doubts(of_statements(study, unseen={"COMMIT": -60.0, "select": 30.0}, looks=200_000))
+    assert re.search(r"COMMIT \(\d+ % counted twice\)", both)
+    assert re.search(r"select \(\d+ % unaccounted\)", both)
+    assert both.endswith(f" in {B} do not close: do not trust their parts.")
+
+
+def test_small_statements_and_small_times_may_stay_open(study: Explanation) -> None:
+    # BEGIN is 10 of some 900 µs, and stays below a twentieth.
+    assert doubts(of_statements(study, unseen={"BEGIN": 15.0}, looks=200_000)) == []
+    # 11 % is too much for one client, and is not for several.
+    changed = of_statements(study, unseen={"COMMIT": 20.0}, looks=2_000_000)
+    assert changed.b.account is not None
+    (said,) = doubts(changed)
+    assert "COMMIT (12 % unaccounted)" in said
+    several = replace(changed.b, account=replace(changed.b.account, clients=4))
+    assert doubts(replace(changed, b=several)) == []
+
+
+def test_what_chance_may_leave_of_a_statement_is_not_doubted(study: Explanation) -> None:
+    """Of few looks a share is known to a fifth; of many to a hundredth."""
+    assert doubts(of_statements(study, unseen={"update": 15.0}, looks=200)) == []
+    assert doubts(of_statements(study, unseen={"update": 15.0}, looks=1_000_000)) != []
+
+
+def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation) -> None:
+    """40 sets of trials in which nothing was lost, with few looks: three statements that matter
+    each, on two sides."""
+    found = 0
+    for seed in range(40):
+        source = np.random.default_rng(seed)
+        sides = [[Seen(TRANSACTION, 300, source).trial(b) for b in range(3)] for _ in range(2)]
+        explained = replace(
+            study,
+            a=replace(study.a, statement_accounts=statement_accounts(sides[0])),
+            b=replace(study.b, statement_accounts=statement_accounts(sides[1])),
+            statement_differences=statement_differences(*sides),
+        )
+        found += sum(text.count("%") for text in doubts(explained))
+    assert found <= 12  # a twentieth of 240
+
+
+def test_disturbed_blocks_are_told_beside_the_answer() -> None:
+    disturbed = explained_study()
+    (said,) = doubts(disturbed)
+    assert said == f"1 of 5 blocks of {B} was disturbed by what else the host did."
+    clause = "other processes used 24.1 % of the CPU time, python the most"
+    (first,) = [each for each in disturbed.disturbances if not each.profiled]
+    both = (
+        replace(first, clause=clause),
+        replace(first, clause=clause, block=1),
+        replace(first, clause=clause, side="A"),
+        replace(first, clause=clause, block=3, profiled=True),
+    )
+    (said,) = doubts(replace(disturbed, disturbances=both))
+    assert said == (
+        f"1 of 5 blocks of {A} and 2 of 5 blocks of {B} were disturbed by other processes."
+    )
+
+
+def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
+    changed = with_latency(study, 1.4, 0, 1, 2, 3, 4)
+    assert "do not trust the parts" in " ".join(explained_text([changed]).split())
+    assert 'class="doubt"' in as_html([changed], changed.run)
+
+
+def test_a_run_that_stopped_by_what_it_saw(study: Explanation) -> None:
+    design = {"kind": "sequential", "blocks": 10, "max_time_s": None}
+    run = replace(study.run, spec={**study.run.spec, "design": design})
+    (said,) = doubts(replace(study, run=run))
+    assert said.startswith("The number of blocks was decided by what they showed")

@@ -1,0 +1,483 @@
+"""Explanations as a page, in a terminal and as JSON."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from dataclasses import replace
+from importlib import resources
+from typing import Literal
+
+import pytest
+from rich.console import Console
+
+from millrace.analysis.explanation import Explained, Explanation, explain
+from millrace.report.explanation import terminal as explain_terminal
+from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, doubts
+from millrace.report.explanation.html import FLAME_GRAPHS, as_html
+from millrace.report.explanation.json import as_json
+from millrace.report.explanation.schema import ExplanationDocument, schema
+from millrace.report.explanation.sentences import (
+    account_notes,
+    answer,
+    command,
+    coverage_text,
+    headings,
+    is_observed,
+    missing_rows,
+)
+from millrace.report.explanation.tables import account_table
+from tests.unit.analysis.observations import A, B
+from tests.unit.report.explanation.explained import (
+    explained_study,
+    explained_text,
+    first_blocks,
+    of_levels,
+    study_run,
+    unobserved,
+    unprofiled,
+)
+from tests.unit.report.run.test_formats import Page
+
+SECTIONS = [
+    "answer", "suspects", "account", "efficiency", "waits", "plans", "groups", "functions",
+    "flame", "flat", "settings", "disturbances", "missing",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study() -> Explanation:
+    return explained_study()
+
+
+@pytest.fixture(scope="module")
+def little() -> Explanation:
+    return unprofiled()
+
+
+def page(*explanations: Explanation) -> str:
+    return as_html(explanations, explanations[0].run)
+
+
+def text_of(html: str) -> str:
+    """What a reader reads, with single spaces."""
+    without = re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", "", without).replace("\u00a0", " ").split())
+
+
+def test_the_answer_adds_up(study: Explanation) -> None:
+    """What parts and remainder a sentence names are the difference that it names."""
+    for sentence in answer(study):
+        whole = float(re.findall(r"([\d.]+) µs (?:more|longer)", sentence)[0])
+        parts = re.findall(r"([+−])([\d.]+)", sentence)
+        total = sum(float(size) * (1 if sign == "+" else -1) for sign, size in parts)
+        # Each figure is rounded to a tenth.
+        assert total == pytest.approx(whole, abs=0.06 * len(parts))
+
+
+def test_the_answer_says_what_is_left(study: Explanation) -> None:
+    cpu, latency = answer(study)
+    assert cpu.startswith(f"{B} needs ")
+    assert cpu.endswith(" unexplained.")
+    assert "more of server CPU per transaction than mysql-5.6.24" in cpu
+    assert latency.startswith("A transaction takes ")
+    assert latency.endswith(" unaccounted.")
+    assert "waiting for the log to be flushed" in latency
+
+
+def test_waiting_comes_first_where_it_is_what_differs(study: Explanation) -> None:
+    assert study.differences is not None
+    lines = tuple(
+        replace(line, difference=replace(line.difference, mean=0.0))
+        if line.key in ("cpu_user", "cpu_system")
+        else line
+        for line in study.differences.lines
+    )
+    waiting = replace(study, differences=replace(study.differences, lines=lines))
+    assert answer(waiting)[0].startswith("A transaction takes ")
+
+
+def test_what_is_not_sure_is_not_called_more() -> None:
+    (found,) = explain(study_run(profiled=0), factor="server", base=A, candidate=B)
+    assert found.differences is not None
+    wide = replace(found.differences.latency, mean=14.0, low=-3.0, high=30.0)
+    unsure = replace(found, differences=replace(found.differences, latency=wide))
+    said = next(text for text in answer(unsure) if text.startswith("A transaction"))
+    assert said.startswith("A transaction took ")
+    assert said.endswith(
+        f"14.0 µs longer than in {A}, which may be chance: 95 % interval −3.0 to +30.0 µs."
+    )
+
+
+def test_server_cpu_that_is_not_sure_is_told_as_found_and_after_the_latency(
+    study: Explanation,
+) -> None:
+    """What could not be shown to differ is not shown to be the same."""
+
+    def with_cpu(mean: float, low: float, high: float, *, significant: bool) -> Explanation:
+        return replace(
+            study,
+            efficiency=tuple(
+                replace(
+                    row,
+                    difference=replace(row.difference, mean=mean, low=low, high=high),
+                    adjusted_p=0.2,
+                    significant=significant,
+                )
+                if row.key == "cpu_server" and row.difference is not None
+                else row
+                for row in study.efficiency
+            ),
+        )
+
+    assert answer(study)[0].startswith(f"{B} needs ")
+    first, *_, cpu = answer(with_cpu(-59.0, -89.5, -28.6, significant=False))
+    assert first.startswith("A transaction takes ")
+    assert cpu == (
+        f"{B} needed 59.0 µs less of server CPU per transaction than {A}, which is not sure after "
+        f"correction for the number of rows looked at: 95 % interval −89.5 to −28.6 µs without it."
+    )
+    first, *_, cpu = answer(with_cpu(0.4, -1.2, 2.0, significant=False))
+    assert first.startswith("A transaction takes ")
+    assert cpu.endswith(", which may be chance: 95 % interval −1.2 to +2.0 µs.")
+    assert cpu.startswith(f"{B} needed 0.4 µs more of server CPU")
+
+
+def test_without_profiles_the_answer_says_so(little: Explanation) -> None:
+    assert any("without profiles of both" in sentence for sentence in answer(little))
+
+
+def test_parts_that_were_never_seen_are_told_once(study: Explanation) -> None:
+    (note,) = account_notes(study)
+    assert note.startswith("never seen, in neither: writing the log, flushing other files")
+    assert "flushing other files" not in text_of(page(study)).replace(note[1:], "")
+
+
+def test_what_both_lack_has_one_row(study: Explanation) -> None:
+    (lack,) = study.missing
+    both = replace(study, missing=(lack, replace(lack, side="A")))
+    ((what, where, remedy),) = missing_rows(both)
+    assert what == "threads: /proc/PID/io of the server may not be read"
+    assert where == f"{B}, 8 trials; {A}, 8 trials"
+    assert remedy == "run as root, or as the server's user"
+
+
+def test_what_trials_lack_of_other_shares_of_their_samples_has_one_row(study: Explanation) -> None:
+    (lack,) = study.missing
+    seen: tuple[tuple[Literal["A", "B"], int, int], ...] = (
+        ("B", 35, 1),
+        ("B", 36, 2),
+        ("A", 13, 1),
+    )
+    lacks = [
+        replace(lack, side=side, what=f"names of f of m, in {share} % of samples", trials=trials)
+        for side, share, trials in seen
+    ]
+    other = replace(lack, what="names of f of n, in 35 % of samples")
+    first, second = missing_rows(replace(study, missing=(*lacks, other)))
+    assert first[:2] == (
+        "threads: names of f of m, in 13 % to 36 % of samples", f"{B}, 3 trials; {A}, 1 trial"
+    )  # fmt: skip
+    assert second[0] == "threads: names of f of n, in 35 % of samples"
+
+
+def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
+    def sharing(side: Explained) -> Explained:
+        trials = []
+        for trial in side.trials:
+            (server,) = trial.attempt.instances
+            facts = {**server.facts, "cpu_wakeup": {"shared_cpu": 1}}
+            attempt = replace(trial.attempt, instances=(replace(server, facts=facts),))
+            trials.append(replace(trial, attempt=attempt))
+        return replace(side, trials=tuple(trials))
+
+    def told(found: Explanation) -> list[str]:
+        return [note for note in account_notes(found) if "share_cpu" in note]
+
+    assert told(study) == []
+    (both,) = told(replace(study, a=sharing(study.a), b=sharing(study.b)))
+    assert both.startswith("the client and the server’s thread take turns on one CPU (share_cpu)")
+    assert "“ready, but no CPU free” is also waiting for the client’s turn to end" in both
+    assert both.endswith("up to 9 µs and 9 µs of it are the client’s own CPU time")
+    alone = replace(study, b=sharing(study.b))
+    (one,) = told(alone)
+    assert one.startswith(f"in {B} the client and")
+    assert one.endswith("up to 9 µs of it are the client’s own CPU time")
+    assert one in explained_text([alone]).replace("\n", " ").replace("  ", " ")
+    assert one[3:] in text_of(page(alone))
+
+
+def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation) -> None:
+    assert study.differences is not None
+
+    def told(low: float, high: float) -> list[str]:
+        assert study.differences is not None
+        lines = tuple(
+            replace(line, b=replace(line.b, mean=-0.3, low=low, high=high))
+            if line.key == "client_wire" and line.b is not None
+            else line
+            for line in study.differences.lines
+        )
+        found = replace(study, differences=replace(study.differences, lines=lines))
+        return [note for note in account_notes(found) if "below zero" in note]
+
+    (note,) = told(-0.5, -0.1)
+    assert note.startswith(f"client and wire is below zero in {B}: ")
+    assert told(-0.7, 0.1) == []
+
+
+def test_values_of_an_option_are_named_and_short_in_tables() -> None:
+    option = "options.innodb_flush_log_at_trx_commit"
+    name = "innodb_flush_log_at_trx_commit"
+    (found,) = explain(of_levels(study_run(), option, "0", "1"), factor=option, base="0",
+                       candidate="1")  # fmt: skip
+    cpu, latency = answer(found)
+    assert cpu.startswith(f"With {name} = 1 the server needs ")
+    assert f"than with {name} = 0: " in cpu
+    assert f" µs with {name} = 1, " in latency
+    assert f"longer than with {name} = 0: " in latency
+    assert f"1 of 5 blocks of {name} = 1 was disturbed" in " ".join(doubts(found))
+    assert headings(found) == ("A: 0", "B: 1")
+    text = explained_text([found])
+    assert f"A is {name} = 0, B is {name} = 1" in " ".join(text.split())
+    assert all(len(line) <= 120 for line in text.splitlines())
+    html = page(found)
+    assert '<th scope="col" class="number">B: 1</th>' in html
+    assert not re.search(r"[\d,.−+]<span class=\"name\">|\d</span>\d", html)
+    assert "--base 0 --candidate 1" in command(found)
+
+
+def test_switches_are_on_and_off() -> None:
+    stored = of_levels(study_run(profiled=0), "tls", False, True)
+    (found,) = explain(stored, factor="tls", base=False, candidate=True)
+    assert answer(found)[0].startswith("With tls on the server needs ")
+    assert headings(found) == ("tls off", "tls on")
+    assert command(found).endswith("--base off --candidate on")
+
+
+def test_half_widths_are_no_halves_of_blocks(study: Explanation) -> None:
+    assert "± is half the width of a side’s own interval" in text_of(page(study))
+
+
+def test_a_run_without_observers_is_known() -> None:
+    (found,) = explain(unobserved(), factor="server", base=A, candidate=B)
+    assert not is_observed(found)
+    assert is_observed(unprofiled())
+
+
+def test_the_page_is_well_formed_in_order_and_loads_nothing(study: Explanation) -> None:
+    found = Page(page(study))
+    assert found.open == []
+    assert found.sections == [f"explanation-1-{name}" for name in SECTIONS]
+    assert found.loads == ["script"], "our own, inside"
+
+
+def test_only_our_script_may_run(study: Explanation) -> None:
+    text = page(study)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+    assert "default-src 'none'" in text
+
+
+def test_a_page_without_graphs_has_no_script(little: Explanation) -> None:
+    text = page(little)
+    assert "<script" not in text
+    assert "script-src" not in text
+    assert Page(text).sections == [
+        f"explanation-1-{name}"
+        for name in ("answer", "suspects", "account", "efficiency", "settings")
+    ]
+
+
+def test_every_section_says_how_to_read_it(study: Explanation) -> None:
+    text = page(study)
+    sections = re.findall(r'<section id="explanation-1-(\w+)">\n<h3>.*?</h3>\n(.*?)\n', text)
+    assert [name for name, _ in sections] == SECTIONS[1:]
+    assert all(line.startswith('<p class="how">') for _, line in sections)
+
+
+def test_several_explanations_share_a_page(study: Explanation, little: Explanation) -> None:
+    text = page(study, little)
+    found = Page(text)
+    assert found.open == []
+    assert len(set(found.sections)) == len(found.sections)
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert set(links) <= set(found.sections)
+
+
+def test_a_page_of_many_leaves_graphs_out(study: Explanation) -> None:
+    text = page(*[study] * (FLAME_GRAPHS + 1))
+    assert 'class="flame-graph"' not in text
+    assert "--flame-graph FILE" in text
+
+
+def test_names_are_text(study: Explanation) -> None:
+    nasty = "<script>alert(1)</script>"
+    named = replace(study, b=replace(study.b, label=nasty))
+    assert nasty not in page(named)
+
+
+def test_the_page_shows_what_there_is(study: Explanation) -> None:
+    text = text_of(page(study))
+    for said in (
+        "the binary log is on in mysql-9.7.4 alone",
+        "parsing takes longer shown by an experiment",
+        "sync_binlog: 0 and 1",
+        "wait/io/file/innodb/innodb_log_file",
+        "reads sbtest1 by index k_1 in A, by a full scan in B",
+        "instrumented waits",
+        "redo logging",
+        "What it was blocked in",
+        "Sql_cmd_insert_values::execute_inner",
+        "a backup used 0.4 of a CPU",
+        "/proc/PID/io of the server may not be read",
+    ):
+        assert said in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_terminal_cuts_nothing(study: Explanation, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    explain_terminal.show([study], console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= width
+    for said in ("waiting for a lock", "redo logging", "unaccounted", "not seen:", "disturbed:"):
+        assert said in " ".join(text.split())
+
+
+def test_of_many_the_terminal_shows_the_answers(study: Explanation) -> None:
+    text = explained_text([study] * 5)
+    assert text.count("mysql-9.7.4 needs") == 5
+    assert "client and wire" not in text
+    assert "--candidate LEVEL" in text
+
+
+def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -> None:
+    text = as_json([study, little], study.run)
+    document = ExplanationDocument.model_validate_json(text, strict=True)
+    assert json.loads(text)["schema"] == "millrace.explanation/1"
+    first, second = document.explanations
+    assert first.account is not None
+    lines = [*first.account.lines, first.account.unaccounted]
+    assert sum(line.difference.mean for line in lines) == pytest.approx(first.account.latency.mean)
+    assert first.profile is not None
+    assert sum(group.a_us for group in first.profile.groups) == pytest.approx(
+        first.profile.a_cpu_us
+    )
+    assert second.profile is None
+
+
+def test_where_nobody_is_suspected_it_says_why(study: Explanation) -> None:
+    why = "No suspects: latencies do not differ by more than chance."
+    alike = replace(study, suspects=(), why_no_suspects=why)
+    for found, times in ((alike, 1), (study, 0)):
+        assert " ".join(explained_text([found]).split()).count(why) == times
+        assert text_of(page(found)).count(why) == times
+        (told,) = json.loads(as_json([found], found.run))["explanations"]
+        assert told["why_no_suspects"] == (why if times else None)
+
+
+def test_the_schema_file_is_up_to_date() -> None:
+    file = resources.files("millrace.report") / "schema" / "explanation-1.schema.json"
+    assert json.loads(file.read_text("utf-8")) == schema()
+
+
+def test_of_many_each_is_closed_with_its_answer_and_command(study: Explanation) -> None:
+    text = page(*[study] * 32)
+    found = Page(text)
+    assert found.open == []
+    closed = re.findall(r'<details class="comparison"><summary>.*?</summary>', text)
+    assert len(closed) == 32
+    assert all("was disturbed" in text_of(each) for each in closed)
+    assert f"millrace explain {study.run.id} --base {A} --candidate {B}" in text
+    assert len(text) < 5_000_000
+
+
+def test_the_terminal_tells_background_sources_and_plans(study: Explanation) -> None:
+    text = " ".join(explained_text([study]).split())
+    assert "CPU time of background threads" in text
+    assert "told by threads that serve clients: server CPU, foreground" in text
+    assert f"insert_next in {A}: ref of sbtest1 by k_1, 3 rows" in text
+    assert f"insert_next in {B}: ALL of sbtest1, 20000 rows" in text
+
+
+def test_few_samples_are_told_beside_the_tables_of_functions(study: Explanation) -> None:
+    assert "few samples" not in explained_text([study])
+    assert "few samples" not in text_of(page(study))
+    assert study.b.flat is not None
+    few = replace(study, b=replace(study.b, flat=replace(study.b.flat, samples=412)))
+    said = f"few samples: 412 in {study.b.label}; more --profile-blocks give more"
+    assert said in " ".join(explained_text([few]).split())
+    assert text_of(page(few)).count(said) == 2  # by purpose, and by function
+
+
+def test_plans_of_different_statements_are_shown_both(study: Explanation) -> None:
+    (plan,) = study.plans
+    apart = (
+        replace(plan, statement="one", b=None, same=None, different=()),
+        replace(plan, statement="two", a=None, same=None, different=()),
+    )
+    text = text_of(page(replace(study, plans=apart)))
+    assert f"Plan of {A}" in text
+    assert f"Plan of {B}" in text
+    assert "no plan of it is known" in text
+
+
+def test_not_sure_is_explained_once_in_the_terminal(study: Explanation) -> None:
+    text = explained_text([study])
+    assert "not sure" in text
+    assert text.count(NOT_SURE) == 1
+
+
+def test_the_sides_have_intervals_and_what_is_left_a_percentage(study: Explanation) -> None:
+    assert study.differences is not None
+    table = account_table(study.differences, (A, B), "transaction")
+    assert [column.title for column in table.columns[1:5]] == [A, "±", B, "±"]
+    *_, left, latency = table.sections[0].rows
+    assert re.fullmatch(r"unaccounted \(−?\d+ % and −?\d+ %\)", left.cells[0])
+    assert float(latency.cells[2]) > 0
+    assert latency.verdict == "more"
+
+
+def test_one_block_is_told_as_what_it_is() -> None:
+    (found,) = explain(first_blocks(study_run(profiled=0), 1), factor="server", base=A, candidate=B)
+    assert all("(one block: it may be chance)" in sentence for sentence in answer(found))
+    assert found.differences is not None
+    rows = account_table(found.differences, (A, B), "transaction").sections[0].rows
+    assert {row.verdict for row in rows[:-2]} == {"?"}
+    assert ONE_BLOCK in explained_text([found])
+    assert Page(page(found)).open == []
+
+
+def test_what_holds_in_no_table_is_not_said(study: Explanation) -> None:
+    """The table corrects for its rows, and the sentence says what the table says."""
+    rows = tuple(
+        replace(row, significant=False) if row.key == "cpu_server" else row
+        for row in study.efficiency
+    )
+    cpu = next(s for s in answer(replace(study, efficiency=rows)) if "server CPU" in s)
+    assert cpu.startswith(f"{B} needed ")
+    assert "which is not sure after correction for the number of rows looked at" in cpu
+
+
+def test_instruments_that_cover_more_than_all_say_why(study: Explanation) -> None:
+    assert study.b.coverage is not None
+    more = replace(study.b.coverage, waits_us=190.0, blocked_us=40.0, spinning_us=None)
+    said = coverage_text(more)
+    assert "more than all of 40 µs blocked" in said
+    assert "%" not in said
+
+
+def test_clients_are_counted() -> None:
+    (found, *_) = explain(
+        study_run(profiled=0, clients=(1, 16)), factor="clients", base=1, candidate=16
+    )
+    said = " ".join(answer(found))
+    assert "µs with 16 clients" in said
+    assert "with 1 client" in said
+    assert "in clients" not in said

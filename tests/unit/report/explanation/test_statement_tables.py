@@ -1,0 +1,138 @@
+"""Accounts of statements as they are read."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from millrace.analysis.explanation import Explanation
+from millrace.analysis.statement_account import statement_differences
+from millrace.report.explanation.html import as_html
+from millrace.report.explanation.json import as_json
+from millrace.report.explanation.sentences import answer
+from millrace.report.explanation.statement_tables import (
+    statement_accounts_table,
+    statement_sentence,
+)
+from tests.unit.analysis.asked import TRANSACTION, Asked, Seen
+from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
+
+SLOW = {**TRANSACTION, "update": Asked(2, {"running": 25.0, "lock": 160.0, "network": 9.0})}
+LABELS = ("old", "new")
+
+
+@pytest.fixture(scope="module")
+def explained() -> Explanation:
+    source = np.random.default_rng(3)
+    a = [Seen(TRANSACTION, 20_000, source).trial(block) for block in range(5)]
+    b = [Seen(SLOW, 20_000, source).trial(block) for block in range(5)]
+    return with_statements(explained_study(), a, b)
+
+
+def test_a_section_for_each_statement_that_differs_most_first(explained: Explanation) -> None:
+    table = statement_accounts_table(explained.statement_differences, LABELS, "transaction")
+    assert table is not None
+    headings = [section.heading for section in table.sections]
+    assert headings[0] == "update"
+    assert sorted(headings) == sorted(SLOW)
+    first = table.sections[0].rows
+    assert [row.cells[0] for row in first[:1]] == ["waiting for a lock"]
+    assert first[0].verdict == "more"
+    left, total, all_of_it = first[-3:]
+    assert left.cells[0].startswith("unaccounted")
+    assert (total.cells[0], total.is_total) == ("latency", True)
+    assert (all_of_it.cells[0], all_of_it.cells[5]) == ("all 1 and 2 in a transaction", "+294.0")
+    select = table.sections[headings.index("select")].rows[-1]
+    assert (select.cells[0], select.cells[1]) == ("all 10 in a transaction", "490.0")
+    assert table.sections[headings.index("BEGIN")].rows[-1].is_total
+    assert {len(row.cells) for section in table.sections for row in section.rows} == {
+        len(table.columns)
+    }
+    # What is next to nothing on both sides has no row.
+    assert "sleeping" not in {row.cells[0] for row in first}
+
+
+def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -> None:
+    sentence = statement_sentence(explained.statement_differences, "transaction")
+    assert sentence.startswith(
+        "Of its statements, update, sent 1 and 2 times, differs most: +294.0 µs of a transaction;"
+    )
+    # Of 1 execution 60 µs, of 2 160 each: µs of a transaction, as the whole is.
+    (part,) = re.findall(
+        r"; the largest part of that is waiting for a lock, \+([\d.]+) µs", sentence
+    )
+    assert float(part) == pytest.approx(260, rel=0.1)
+    assert sentence in answer(explained)
+    assert statement_sentence((), "transaction") == ""
+    # What another part gave back is not the largest of the difference.
+    spent = {"running": 60.0, "lock": 70.0, "data_read": 0.0, "network": 9.0}
+    given_back = {"running": 5.0, "lock": 95.0, "data_read": 50.0, "network": 9.0}
+    a, b = (
+        [Seen({**TRANSACTION, "update": Asked(1, each)}).trial(block) for block in range(3)]
+        for each in (spent, given_back)
+    )
+    sentence = statement_sentence(statement_differences(a, b), "transaction")
+    assert "update differs most: +20.0 µs" in sentence
+    assert "the largest part of that is reading data, +50.0 µs" in sentence
+    alike = [Seen(TRANSACTION).trial(block) for block in range(3)]
+    assert statement_sentence(statement_differences(alike, alike), "transaction") == ""
+
+
+def test_no_part_is_named_that_goes_another_way() -> None:
+    """What took longer is in no part that anybody saw, and those that were seen took less."""
+    before, after = (
+        [
+            Seen({**TRANSACTION, "update": Asked(1, {"running": ran}, unseen)}).trial(block)
+            for block in range(3)
+        ]
+        for ran, unseen in ((30.0, 0.0), (10.0, 200.0))
+    )
+    sentence = statement_sentence(statement_differences(before, after), "transaction")
+    assert sentence == ("Of its statements, update differs most: +180.0 µs of a transaction.")
+    # Sent more often, an execution may be shorter in each part, and all of them longer.
+    once, thrice = (
+        [
+            Seen({**TRANSACTION, "update": Asked(times, {"running": ran, "lock": 5.0})}).trial(
+                block
+            )
+            for block in range(3)
+        ]
+        for times, ran in ((1, 90.0), (3, 80.0))
+    )
+    sentence = statement_sentence(statement_differences(once, thrice), "transaction")
+    assert sentence.startswith("Of its statements, update, sent 1 and 3 times, differs most: +160")
+    assert sentence.endswith("on CPU, or ready without one, +150.0 µs (not sure).")
+
+
+def test_what_was_not_tested_is_not_sure() -> None:
+    """One block alone."""
+    a, b = ([Seen(asked).trial()] for asked in (TRANSACTION, SLOW))
+    sentence = statement_sentence(statement_differences(a, b), "transaction")
+    assert sentence.endswith(" µs (not sure).")
+
+
+def test_page_terminal_and_document_have_them(explained: Explanation) -> None:
+    title = "Where the time of each statement goes"
+    text = explained_text([explained])
+    assert title in text
+    assert "of 1 more statement on the page" in text
+    assert "all 1 and 2 in a transaction" in text
+    page = as_html([explained], explained.run)
+    assert title in page
+    assert all(name in page for name in SLOW)
+    (told,) = json.loads(as_json([explained], explained.run))["explanations"]
+    assert [each["name"] for each in told["a"]["statement_accounts"]] == list(TRANSACTION)
+    differences = told["statement_differences"]
+    assert differences[0]["name"] == "update"
+    assert differences[0]["account"]["lines"][0]["key"] == "lock"
+
+
+def test_a_transaction_of_one_statement_has_no_second_table() -> None:
+    alone = explained_study()
+    assert alone.statement_differences == ()
+    title = "Where the time of each statement goes"
+    assert title not in explained_text([alone])
+    assert title not in as_html([alone], alone.run)

@@ -1,0 +1,153 @@
+"""What reports say of a run's design, of how it ended, and of the base against itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.judge import judge
+from millrace.report.run import notes
+from millrace.report.run.design import controls_text, design_text, method
+from millrace.report.run.formats import FORMATS, render
+from millrace.report.run.schema import ReportDocument
+from millrace.store.records import Design
+from tests.unit.analysis.builders import Fails, noisy
+from tests.unit.analysis.sequential_runs import BASE, designed, run_of, with_controls
+
+SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
+DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})
+UNDECIDED = run_of({BASE: noisy(4, 9), SLOW: noisy(8, 9, seed=2), LIKE: noisy(4.04, 9, seed=3)})
+TOLD = ("terminal", "markdown", "html")
+
+
+def test_a_run_that_was_decided_says_after_how_many_blocks() -> None:
+    assert design_text(judge(DECIDED)) == "sequential, at most 20 blocks: decided after 6"
+
+
+@pytest.mark.parametrize(
+    ("design", "begins"),
+    [
+        (
+            Design("sequential", 9),
+            "sequential, at most 9 blocks: stopped there with 1 of 2 undecided",
+        ),
+        (Design("sequential", 20), "sequential, at most 20 blocks: 9 so far, 1 of 2 undecided"),
+        (
+            Design("sequential", 20, 60.0),
+            (
+                "sequential, at most 20 blocks and 60 s: stopped after 9 blocks, as the time would "
+                "not do for another, with 1 of 2 undecided"
+            ),
+        ),
+    ],
+)
+def test_a_run_that_was_not_says_why_and_what_it_would_take(design: Design, begins: str) -> None:
+    text = design_text(judge(designed(UNDECIDED, design)))
+    assert text.startswith(f"{begins}: about ")
+    assert text.endswith(" more blocks")
+
+
+def test_what_is_out_of_reach_has_no_number() -> None:
+    noise = {BASE: noisy(4, 9, spread=0.5), LIKE: noisy(4, 9, spread=0.5, seed=3)}
+    text = design_text(judge(run_of(noise, Design("sequential", 9))))
+    assert text.endswith("1 of 1 undecided: more than 100 more blocks")
+
+
+def test_too_few_blocks_foretell_nothing() -> None:
+    text = design_text(judge(run_of({BASE: noisy(4, 2), LIKE: noisy(4, 2, seed=3)})))
+    assert text == "sequential, at most 20 blocks: 2 so far, 1 of 1 undecided"
+
+
+def test_what_cannot_be_decided_is_counted_apart() -> None:
+    stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2), BROKEN: [Fails()] * 5})
+    assert design_text(judge(stored)) == (
+        "sequential, at most 20 blocks: 1 decided, 1 failing after 5"
+    )
+
+
+def test_a_fixed_number_is_said_as_it_is() -> None:
+    assert design_text(judge(designed(DECIDED, Design("fixed", 6)))) == "6 blocks"
+
+
+@pytest.mark.parametrize("output_format", [*TOLD, "json"])
+def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> None:
+    beside = judge(designed(DECIDED, Design("sequential", 20, side_by_side=True)))
+    beside = replace(beside, calibrations=())
+    text = " ".join(render(beside, output_format).replace("\u00a0", " ").split())
+    if output_format == "json":
+        assert '"side_by_side": true' in text
+        return
+    assert "side by side, sequential, at most 20 blocks: decided after 6" in text
+    assert "this host was not calibrated side by side" in text
+    assert "--side-by-side" in text
+    words = " ".join(method(beside))
+    assert "at the same time, each on half of the CPUs" in words
+    assert "take turns" not in words
+    assert "left out with it, at the step beside" in words
+
+
+@pytest.mark.parametrize("output_format", TOLD)
+def test_the_head_of_each_report_says_it(output_format: str) -> None:
+    text = " ".join(render(judge(DECIDED), output_format).replace("\u00a0", " ").split())
+    assert "at most 20 blocks: decided after 6" in text
+
+
+def test_the_base_against_itself_in_words() -> None:
+    three = judge(with_controls(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).controls
+    two = judge(with_controls(DECIDED, {0: 1.0, 4: 1.01})).controls
+    one = judge(with_controls(DECIDED, {0: 1.0})).controls
+    none = judge(with_controls(DECIDED, {0: 0.0})).controls
+    assert three is not None
+    assert three.estimate is not None
+    assert two is not None
+    assert one is not None
+    assert none is not None
+    # A sequential run has looked more than once: two pairs tell no interval then.
+    assert controls_text(two) == "the base against itself: 1.005 in 2 blocks"
+    interval = f"({three.estimate.low:.3f} to {three.estimate.high:.3f})"
+    assert controls_text(three) == f"the base against itself: 1.003 {interval} in 3 blocks"
+    assert controls_text(one) == "the base against itself: 1.000 in 1 block"
+    assert controls_text(none) == "the base against itself: none of 1 control has a pair yet"
+
+
+def test_it_is_a_condition_unless_it_excludes_1() -> None:
+    alike = judge(with_controls(DECIDED, {0: 1.0, 4: 1.01}))
+    other = judge(with_controls(DECIDED, {0: 1.05, 2: 1.051, 4: 1.049}))
+    assert [line for line in notes.conditions(alike) if "against itself" in line]
+    assert not [line for line in notes.warnings(alike) if "against itself" in line]
+    assert not [line for line in notes.conditions(other) if "against itself" in line]
+    (warning,) = [line for line in notes.warnings(other) if "against itself" in line]
+    assert "excludes 1" in warning
+    for output_format in TOLD:
+        assert "against itself" in " ".join(render(other, output_format).split())
+
+
+def test_the_method_tells_which_interval_it_is() -> None:
+    assert "holds however often one has looked" in " ".join(method(judge(DECIDED)))
+    fixed = " ".join(method(judge(designed(DECIDED, Design("fixed", 6)))))
+    assert "Student’s t" in fixed
+    assert "sequential" not in fixed.split("A trial is left out")[0]
+    assert "whichever the treatment" in fixed
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_every_format_takes_every_design(output_format: str) -> None:
+    for stored in (DECIDED, UNDECIDED, with_controls(UNDECIDED, {0: 1.01, 5: 0.0})):
+        assert render(judge(stored), output_format)
+
+
+def test_the_document_has_design_and_controls() -> None:
+    stored = with_controls(designed(UNDECIDED, Design("sequential", 9)), {0: 1.0, 5: 1.01})
+    document = ReportDocument.model_validate_json(render(judge(stored), "json"), strict=True)
+    assert (document.design.kind, document.design.ended) == ("sequential", "blocks")
+    assert document.design.intervals_for == "any"
+    assert [(s.state, s.after) for s in document.design.standings] == [
+        ("decided", 9), ("open", None)
+    ]  # fmt: skip
+    assert document.controls is not None
+    assert (document.controls.n_pairs, document.controls.excludes_1) == (2, False)
+    assert [group.n_blocks for group in document.controls.groups] == [2]
+    without = json.loads(render(judge(DECIDED), "json"))
+    assert without["controls"] is None

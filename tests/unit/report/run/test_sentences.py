@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from millrace.analysis.judge import judge
+from millrace.analysis.model import RunAnalysis
+from millrace.report.run.html import as_html
+from millrace.report.run.json import as_document
+from millrace.report.run.markdown import as_markdown
+from millrace.report.run.sentences import answer, sentence
+from millrace.report.run.tables import results_table
+from millrace.report.run.terminal import as_text
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
+from tests.unit.analysis.query_runs import Levels, QueryRun
+
+Times = dict[tuple[str, str], Sequence[float | Fails | None]]
+BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
+
+
+def analysis(
+    *times: float | Fails | None, base: tuple[float, ...] = (4.0, 4.1, 3.9)
+) -> RunAnalysis:
+    return judge(RunBuilder({BASE: base, OTHER: times}).build())
+
+
+def only_sentence(found: RunAnalysis, metric: str = "throughput") -> str:
+    (comparison,) = (c for c in found.groups[0].comparisons if c.metric.name == metric)
+    return sentence(comparison, found)
+
+
+def test_a_regression_in_a_sentence() -> None:
+    found = analysis(4.42, 4.55, 4.35)
+    assert only_sentence(found) == (
+        "mysql-5.7.22 gives 9.9 % fewer rows/s than mysql-5.6.24: ratio 0.901, "
+        "95 % interval 0.890 to 0.911 over 3 blocks: regression."
+    )
+    assert only_sentence(found, "time").startswith(
+        "mysql-5.7.22 takes 11.0 % more time (time to load and finish) than mysql-5.6.24: "
+    )
+
+
+def test_an_inconclusive_one_says_why_and_how_many_blocks_are_wanted() -> None:
+    text = only_sentence(analysis(4.1, 4.0, 4.0))
+    assert "inconclusive, the interval includes no difference and differences beyond 2 %" in text
+    assert text.startswith("mysql-5.7.22 gave 0.8 % fewer rows/s")  # what happened, no more
+    assert text.endswith(
+        "; these blocks can show a difference of 9.8 %, about 19 blocks are wanted for one of 2 %."
+    )
+
+
+def test_a_spread_that_no_number_of_blocks_helps() -> None:
+    text = only_sentence(analysis(8.0, 2.0, 4.0))
+    assert text.endswith("that a difference of 2 % wants more than 100 blocks.")
+
+
+def test_too_few_blocks() -> None:
+    text = only_sentence(analysis(4.4, 4.5, base=(4.0, 4.1)))
+    assert text.endswith("over 2 blocks: no verdict, 2 blocks; at least 3 are wanted.")
+
+
+def test_a_failure_names_step_and_reason_in_one_line() -> None:
+    text = only_sentence(analysis(*[Fails("start", "unknown option\nand more")] * 3))
+    assert text == (
+        "mysql-5.7.22 against mysql-5.6.24: failed: "
+        "mysql-5.7.22 failed at step start: unknown option; 3 of 3 trials of mysql-5.7.22 failed."
+    )
+
+
+def test_like_with_like() -> None:
+    builder = RunBuilder({BASE: noisy(4, 3), "again": noisy(4, 3)}, aliases={"again": BASE})
+    text = only_sentence(judge(builder.build()))
+    assert text.startswith("again is the same as mysql-5.6.24, measured twice (A/A): ratio 1.000")
+
+
+def test_held_levels_are_named_where_they_vary() -> None:
+    found = judge(study())
+    sentences = [sentence(comparison, found) for comparison in found.comparisons()]
+    assert any("than mysql-5.6.24 (wmf): " in text for text in sentences)
+    assert not any("InnoDB" in text for text in sentences)
+
+
+def test_the_answer_names_each_of_a_few() -> None:
+    assert answer(analysis(4.42, 4.55, 4.35)) == (
+        "Compared with mysql-5.6.24, mysql-5.7.22 gives 9.9 % fewer rows/s (regression)."
+    )
+
+
+def test_failed_trials_are_told_with_a_regression_too() -> None:
+    found = analysis(4.42, Fails(), 4.55, 4.35, base=(4.0, 4.05, 4.1, 3.9))
+    lost = "1 of 4 trials of mysql-5.7.22 failed"
+    assert only_sentence(found).endswith(f" over 3 blocks: regression; {lost}.")
+    assert answer(found).endswith(f" (regression; {lost}).")
+
+
+def test_failed_trials_are_told_where_comparisons_are_counted() -> None:
+    times = {f"mysql-5.7.{n}": noisy(4.0 + n / 4, 4, seed=n) for n in range(1, 6)}
+    partly = {"mysql-5.7.6": (5.0, 5.1, Fails(), 5.0), "mysql-5.7.7": [Fails()] * 4}
+    found = judge(RunBuilder({BASE: noisy(4.0, 4), **times, **partly}).build())
+    assert " and 1 failed. 1 of them rests on fewer trials: some failed." in answer(found)
+
+
+def test_the_answer_counts_many() -> None:
+    times = {f"mysql-5.7.{n}": noisy(4.0 + n / 4, 3, seed=n) for n in range(1, 7)}
+    found = judge(RunBuilder({BASE: noisy(4.0, 3), **times}).build())
+    assert answer(found).startswith(
+        "Of 6 comparisons with mysql-5.6.24: 6 regressions (largest: mysql-5.7.6 gives "
+    )
+
+
+def test_a_failed_base_is_told_once_and_no_candidate_is_called_failed() -> None:
+    times = {name: noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}
+    found = judge(
+        RunBuilder({BASE: [Fails("start", "no such option\nand more")] * 3, **times}).build()
+    )
+    assert answer(found) == (
+        "No comparison could be made: the base mysql-5.6.24 failed at step start: no such option; "
+        "3 of 3 trials of mysql-5.6.24 failed."
+    )
+    assert [sentence(comparison, found) for comparison in found.comparisons()] == [
+        f"{name} against mysql-5.6.24: base failed, so there is nothing to compare with."
+        for name in times
+    ]
+    rows = results_table(found, found.headline, found.time).sections[0].rows
+    assert [row.cells[-1] for row in rows] == ["failed", "base failed", "base failed"]
+    assert {comparison.verdict for comparison in found.comparisons()} == {"failed"}
+
+
+def test_many_reasons_are_told_by_the_first() -> None:
+    names = (BASE, OTHER, "mysql-8.0.12", "mysql-9.0")
+    times = {name: [Fails("fits", f"no room for {name}")] * 3 for name in names}
+    found = judge(RunBuilder(times).build())
+    first = found.failures[0].treatment
+    assert answer(found) == (
+        f"No comparison could be made: 12 of 12 trials failed, the first, {first}, at step fits: "
+        f"no room for {first}."
+    )
+
+
+def test_a_failed_base_of_one_group_is_told() -> None:
+    times: Times = {(name, "default"): noisy(4.0, 3) for name in (BASE, OTHER, "mysql-8.0.12")}
+    failing: Times = {(name, "wmf"): noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}
+    failing[BASE, "wmf"] = [Fails()] * 3
+    factors = {"configuration": ["default", "wmf"]}
+    all_: Times = {**times, **failing}
+    few = {key: of_key for key, of_key in all_.items() if key[0] != "mysql-8.0.12"}
+    text = answer(judge(RunBuilder(few, factors=factors).build()))
+    assert text.endswith(f"{OTHER} (wmf) has nothing to be compared with (the base failed).")
+    all_ |= {("mysql-9.0", "default"): noisy(4.0, 3), ("mysql-9.0", "wmf"): [Fails()] * 3}
+    text = answer(judge(RunBuilder(all_, factors=factors).build()))
+    assert text.startswith("Of 6 comparisons with mysql-5.6.24: ")
+    assert text.endswith(" 1 failed and 2 whose base failed.")
+
+
+@pytest.mark.parametrize("times", [(None, None, None), [Fails("start", "no")] * 3])
+def test_no_comparison_is_said(times: tuple[float | Fails | None, ...]) -> None:
+    assert answer(analysis(*times)).startswith("No comparison could be made: ")
+
+
+def equal_rates(servers: Sequence[str], tests: Sequence[str] = ("point-query",)) -> RunAnalysis:
+    """As many transactions/s of each server, and other CPU time for each transaction."""
+    run = QueryRun(servers, tests, (1,), blocks=6, noise=0.0005, rate=lambda _levels: 5_000.0)
+    return judge(run.build())
+
+
+def test_a_difference_that_the_headline_metric_does_not_show_is_told() -> None:
+    found = equal_rates((BASE, "mysql-9.7.4"))
+    assert {each.verdict for each in found.comparisons()} == {"equivalent"}
+    told = answer(found)
+    assert " (equivalent). In other metrics, mysql-9.7.4 takes 41.2 % more time " in told
+    assert told.endswith(" (server CPU time of a transaction) (regression).")
+    for said in (as_text(found), as_markdown(found), as_html(found)):
+        assert "In other metrics, " in " ".join(said.split())
+
+
+def test_many_differences_of_other_metrics_are_counted() -> None:
+    found = equal_rates((BASE, "mysql-8.0.12", "mysql-9.7.4"), ("a", "b", "c"))
+    assert " equivalent. In other metrics: 6 regressions (largest: mysql-9.7.4 (" in answer(found)
+
+
+def test_a_difference_that_the_headline_metric_shows_is_told_once() -> None:
+    found = judge(QueryRun((BASE, "mysql-9.7.4"), ("point-query",), (1,), blocks=6).build())
+    assert {each.verdict for each in found.comparisons()} == {"regression"}
+    assert "In other metrics" not in answer(found)
+
+
+def slow_tails(*candidates: str, rate: float = 5_000.0, blocks: int = 6) -> RunAnalysis:
+    """Candidates of ``rate`` and a base of 5,000/s; the slowest tenth of a candidate's transactions
+    takes three times as long."""
+    run = QueryRun(
+        (BASE, *candidates),
+        ("point-query",),
+        (1,),
+        blocks=blocks,
+        noise=0.0005,
+        rate=lambda levels: 5_000.0 if levels["server"] == BASE else rate,
+        tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
+    )
+    return judge(run.build())
+
+
+def test_a_tail_that_grew_by_more_than_the_headline_shows_is_told_in_every_format() -> None:
+    found = slow_tails(OTHER, rate=4_800.0)
+    verdicts = {
+        metric.name: found.comparisons(metric)[0].verdict
+        for metric in found.metrics
+        if metric.name != "server_cpu"
+    }
+    assert verdicts == {"throughput": "regression", "p99": "regression"}
+    said = "99th percentile of response time"
+    assert said in answer(found)
+    assert as_document(found).answer == answer(found)
+    for text in (as_text(found), as_markdown(found), as_html(found)):
+        plain = re.sub(r"<[^>]+>", "", text).replace("\u00a0", " ")
+        answered = " ".join(plain.split()).partition("In other metrics, ")[2]
+        assert answered.startswith(f"{OTHER} ")
+        assert f"{said} (regression)." in answered[:120]
+
+
+def test_each_metric_is_named_where_many_differences_are_counted() -> None:
+    def cpu(levels: Levels, _block: int) -> dict[str, float]:
+        return {"server_user_s": 6.0 if levels["server"] == BASE else 60.0}
+
+    names = [f"mysql-5.7.{number}" for number in range(1, 6)]
+    run = QueryRun(
+        (BASE, *names),
+        ("point-query",),
+        (1,),
+        blocks=6,
+        rate=lambda _levels: 5_000.0,
+        tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
+        also=cpu,
+    )
+    other = answer(judge(run.build())).partition("In other metrics: ")[2]
+    assert other.count("5 regressions (largest: ") == 2
+    assert "99th percentile of response time" in other
+    assert "server CPU time of a transaction" in other
+
+
+def test_an_undecided_tail_is_not_told() -> None:
+    assert "percentile" not in answer(slow_tails(OTHER, blocks=2))

@@ -1,0 +1,108 @@
+"""What reports say of steady and unsteady trials, in every format."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from millrace.analysis.judge import judge
+from millrace.analysis.model import RunAnalysis
+from millrace.report.run import drive_notes
+from millrace.report.run.formats import FORMATS, render
+from millrace.report.run.schema import ReportDocument
+from millrace.report.run.steady_notes import conditions, steady_table, warnings
+from tests.unit.analysis.builders import study
+from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.unit.analysis.seconds import events
+
+BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
+
+
+def analysed(*, unsteady: int = 0, n_seconds: int = 30, **changes: Any) -> RunAnalysis:
+    """Five blocks; so many trials of the candidate lose a fifth of their throughput."""
+
+    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+        name = f"{levels['server']}{block}".encode()
+        noise = 0.01 * np.random.default_rng(list(name)).standard_normal(n_seconds)
+        falls = levels["server"] == OTHER and block < unsteady
+        shape = 1 - 0.2 * falls * np.arange(n_seconds) / n_seconds
+        return events(list(14_000 * (shape + noise)), warmup=[14_000.0] * 5)
+
+    return judge(QueryRun(NAMES, ("point-query",), (8,), 5, series=series, **changes).build())
+
+
+def test_trials_that_were_not_steady_are_counted_with_their_reasons() -> None:
+    (line,) = warnings(analysed(unsteady=2))
+    assert line.startswith("2 of 5 trials of mysql-8.0.12 were not steady: throughput fell by ")
+    assert line.endswith(" % over the measured part")
+    refused, counted = warnings(analysed(unsteady=4))
+    assert refused == "1 comparison is inconclusive: too many trials were not steady"
+    assert counted.startswith("4 of 5 trials of mysql-8.0.12")
+
+
+def test_of_many_treatments_the_first_are_told() -> None:
+    def series(_levels: Levels, _block: int) -> tuple[Mapping[str, Any], ...]:
+        return events(list(14_000 - 200.0 * np.arange(30)), warmup=[14_000.0] * 5)
+
+    tests = ("point-query", "update-index", "insert", "oltp_read_write")
+    lines = warnings(judge(QueryRun(NAMES, tests, (8,), 3, series=series).build()))
+    assert len(lines) == 1 + 6 + 1
+    assert lines[0] == "4 comparisons are inconclusive: too many trials were not steady"
+    assert lines[-1] == "2 more treatments had trials that were not steady"
+
+
+def test_steady_and_short_trials_are_conditions_not_warnings() -> None:
+    steady, short = analysed(), analysed(n_seconds=3)
+    assert warnings(steady) == warnings(short) == []
+    assert conditions(steady) == ["10 of 10 trials were steady while they were measured"]
+    assert conditions(short) == ["10 of 10 trials were too short to tell whether they were steady"]
+    by_work = analysed(parameters={"operations": 100_000})
+    assert conditions(by_work) == [
+        "a steady state is not asked for: all trials carried out as many transactions"
+    ]
+    assert conditions(judge(study())) == []
+    assert set(warnings(analysed(unsteady=2))) <= set(drive_notes.warnings(analysed(unsteady=2)))
+
+
+@pytest.mark.parametrize("output_format", ["terminal", "html", "markdown", "json"])
+def test_every_format_tells_it(output_format: str) -> None:
+    text = re.sub(r"<[^>]*>|\\", "", render(analysed(unsteady=4), output_format))
+    text = " ".join(html.unescape(text).split())
+    assert "4 of 5 trials of mysql-8.0.12" in text
+    assert "warmup_s = 35" in text
+
+
+@pytest.mark.parametrize("output_format", list(FORMATS))
+def test_no_format_minds_what_is_not_known(output_format: str) -> None:
+    for n_seconds in (1, 3):
+        assert render(analysed(n_seconds=n_seconds), output_format)
+
+
+def test_json_has_every_trial_with_its_course_and_gates() -> None:
+    document = ReportDocument.model_validate_json(render(analysed(unsteady=4), "json"), strict=True)
+    assert document.comparisons[0].not_steady is not None
+    base, other = document.treatments
+    assert {trial.state for trial in base.steadiness} == {"steady"}
+    assert [trial.block for trial in other.steadiness] == [0, 1, 2, 3, 4]
+    assert [trial.course for trial in other.steadiness[:4]] == ["drift"] * 4
+    assert other.steadiness[0].enough_s == pytest.approx(35.0)
+    assert {gate.result for gate in base.steadiness[0].gates} == {"unknown"}
+    loads = json.loads(render(judge(study()), "json"))["treatments"][0]
+    assert {trial["state"] for trial in loads["steadiness"]} == {"does not apply"}
+    assert json.loads(render(analysed(), "json"))["comparisons"][0]["not_steady"] is None
+
+
+def test_the_table_has_a_row_a_treatment() -> None:
+    table = steady_table(analysed(unsteady=2))
+    assert table is not None
+    base, other = table.sections[0].rows
+    assert base.cells[:7] == (BASE, "5", "0", "0", "30", "5.0", base.cells[6])
+    assert other.cells[1:4] == ("3", "2", "0")
+    assert other.cells[-1].startswith("throughput fell by ")
+    assert steady_table(judge(study())) is None
