@@ -29,9 +29,13 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.millrace
 # The load generator has the workloads inside.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml \
 	$(wildcard src/millrace/workloads/builtin/*.toml)
-target/.built: $(RUST_SOURCES)
+# Cargo.lock names a registry, so it is written here from the list of versions and checksums.
+Cargo.lock: Cargo.pinned crates/cargo_lock.py
+	$(PYTHON) crates/cargo_lock.py write
+
+target/.built: $(RUST_SOURCES) Cargo.lock
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.87 or newer (with rustup, for example)" >&2; exit 2; }
-	cargo build --release
+	cargo build --release --locked
 	@touch $@
 
 $(VENV)/.setup: $(VENV)/.millrace target/.built
@@ -54,12 +58,12 @@ demo: ## compare three real servers, loading and queried, and write two reports
 dev: setup $(VENV)/.dev
 
 test: dev ## all tests, on real servers too
-	cargo test --quiet --workspace
+	cargo test --quiet --locked --workspace
 	$(BIN)/python -m tests.run -n $(WORKERS)
 
 check: dev ## formatters, linters, types, import directions
 	cargo fmt --check
-	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

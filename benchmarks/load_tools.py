@@ -109,7 +109,7 @@ def install(*programs: str) -> None:
 
 def build_floor() -> Path:
     """The path of the floor, the example of the load generator's crate that sends bare packets."""
-    command = ["cargo", "build", "--quiet", "--release", "--package", "millrace-load"]
+    command = ["cargo", "build", "--quiet", "--locked", "--release", "--package", "millrace-load"]
     done = subprocess.run(
         [*command, "--example", "floor", "--message-format=json"],
         cwd=ROOT,

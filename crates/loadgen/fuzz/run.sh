@@ -18,7 +18,8 @@ command -v c++ >/dev/null || { echo "libFuzzer needs a C++ compiler: apt install
 
 # Dependencies are those of the program's own release build, in its directory.
 target_dir=$(cd ../../.. && pwd)/target
-RUSTC_WRAPPER=$(pwd)/instrument.sh cargo build --release --bins --target-dir "$target_dir"
+python3 ../../cargo_lock.py write .
+RUSTC_WRAPPER=$(pwd)/instrument.sh cargo build --release --locked --bins --target-dir "$target_dir"
 for target in "$@"; do
     mkdir -p "corpus/$target"
     echo "== $target"

@@ -38,9 +38,12 @@ class Said:
 
 def build() -> Path:
     """The path of the program, up to date."""
-    command = ["cargo", "build", "--quiet", "--package", "millrace-load", "--example", "talk"]
+    command = ["cargo", "build", "--quiet", "--locked", "--package", "millrace-load"]
     done = subprocess.run(
-        [*command, "--message-format=json"], cwd=ROOT, stdout=subprocess.PIPE, check=True
+        [*command, "--example", "talk", "--message-format=json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
     )
     messages = (json.loads(line) for line in done.stdout.splitlines())
     programs = [each["executable"] for each in messages if each.get("executable")]
