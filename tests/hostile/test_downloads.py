@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostProblem, NotServed
-from millrace.servers import download as module
 from millrace.servers.download import Refused, TooLarge, download, require_served
 from millrace.servers.progress import Silent
 from tests.unit.servers.small_origin import Origin, serving
@@ -110,7 +109,7 @@ def test_a_disk_is_not_filled(
     hostile: Hostile, target: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     free_bytes = shutil.disk_usage(target.parents[1]).free
-    monkeypatch.setattr(module, "_KEPT_FREE_BYTES", free_bytes + (1 << 40))
+    monkeypatch.setattr("millrace.servers.disk._KEPT_FREE_BYTES", free_bytes + (1 << 40))
     with pytest.raises(HostProblem, match="its disk has") as caught:
         bring(hostile.origin.address + path, target)
     assert "MILLRACE_CACHE" in str(caught.value.remedy)

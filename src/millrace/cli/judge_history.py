@@ -45,9 +45,10 @@ def command(
 ) -> None:
     """Find where the level of a series moved.
 
-    FILE is CSV with the columns label (or time) and value, and series where it holds several; unit
-    and direction may follow. Rows are in the order of time. Ratios are new level / old level. What
-    is found is a candidate until before and after are measured again, in turns.
+    FILE (`-` is standard input) is CSV with the columns label (or time) and value, and series where
+    it holds several; unit and direction may follow. Rows are in the order of time. Ratios are new
+    level / old level. What is found is a candidate until before and after are measured again, in
+    turns.
     """
     series = histories.read(file)
     betters = [each.measure.better(direction) for each in series]

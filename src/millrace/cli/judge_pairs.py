@@ -16,6 +16,7 @@ from millrace.cli.console import out, print_json
 from millrace.cli.fail_on import check
 from millrace.cli.judge_options import judged_text, judging_options
 from millrace.foreign import pairs
+from millrace.foreign.sheet import called
 from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.external import paired as judged_pairs
 
@@ -35,13 +36,13 @@ def command(
 ) -> None:
     """Compare treatments that took turns in blocks.
 
-    FILE is CSV with the columns block, treatment and value, a row a trial: one value of each
-    treatment in each block; columns unit and direction may follow. Ratios are
+    FILE (`-` is standard input) is CSV with the columns block, treatment and value, a row a trial:
+    one value of each treatment in each block; columns unit and direction may follow. Ratios are
     candidate / base. The intervals hold however often you look, so you may add blocks until there
     is a verdict.
     """
     values, measure = pairs.read(file)
-    chosen = pairs.base_of(str(file), values, base)
+    chosen = pairs.base_of(called(file), values, base)
     better = measure.better(direction)
     found = judge_pairs(values, base=chosen, direction=better.direction, margin=margin, alpha=alpha)
     if as_json:

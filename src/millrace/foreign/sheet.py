@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +31,7 @@ class Sheet:
         self._reader = csv.reader(io.StringIO(read_text(path)), strict=True)
         head = self._next()
         if head is None:
-            raise UserError(f"{path} is empty", remedy=remedy)
+            raise UserError(f"{called(path)} is empty", remedy=remedy)
         self._columns = [cell.strip() for cell in head]
 
     def column(self, *names: str) -> int:
@@ -77,7 +79,7 @@ class Sheet:
                 wanted = f"{len(self._columns)}, as in the first line"
                 self.mistake(line, "row", f"has {cells_text}", wanted)
         if empty:
-            raise UserError(f"{self._path} has no rows", remedy=self._remedy)
+            raise UserError(f"{called(self._path)} has no rows", remedy=self._remedy)
         self.refuse()
 
     def text(self, line: int, cells: list[str], place: int) -> str:
@@ -105,7 +107,7 @@ class Sheet:
     def refuse(self) -> None:
         """Raise InvalidInput if there were mistakes."""
         if self._mistakes:
-            raise InvalidInput(str(self._path), self._mistakes, remedy=self._remedy)
+            raise InvalidInput(called(self._path), self._mistakes, remedy=self._remedy)
 
     def _next(self) -> list[str] | None:
         try:
@@ -116,14 +118,27 @@ class Sheet:
         return None
 
 
+def is_input(path: Path) -> bool:
+    """Return whether a path stands for standard input."""
+    return path == Path("-")
+
+
+def called(path: Path) -> str:
+    """Return what a path is called in messages."""
+    return "standard input" if is_input(path) else str(path)
+
+
 def read_text(path: Path) -> str:
-    """The text of a file that a user named; UserError says why it cannot be had."""
+    """The text of a file that a user named, ``-`` being standard input; UserError says why it
+    cannot be had."""
     try:
-        with path.open("rb") as file:
+        with (
+            contextlib.nullcontext(sys.stdin.buffer) if is_input(path) else path.open("rb") as file
+        ):
             content = file.read(LARGEST_BYTES + 1)
         if len(content) > LARGEST_BYTES:
             raise UserError(
-                f"{path} is larger than {LARGEST_BYTES:,} bytes",
+                f"{called(path)} is larger than {LARGEST_BYTES:,} bytes",
                 remedy="give one value a trial, such as its mean or a percentile",
             )
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -133,7 +148,7 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path} is a directory", remedy="name a file in it") from None
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path} is not UTF-8 text (byte {error.start})", remedy="save it as UTF-8"
+            f"{called(path)} is not UTF-8 text (byte {error.start})", remedy="save it as UTF-8"
         ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

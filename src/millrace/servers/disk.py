@@ -1,13 +1,17 @@
-"""Turns what the disk refuses into a message: full, read-only, not ours."""
+"""Space on the disk, and what the disk refuses, in words: full, read-only, not ours."""
 
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostProblem
+
+_KEPT_FREE_BYTES = 64 << 20
 
 _REFUSALS = frozenset(
     (
@@ -40,3 +44,18 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
             remedy="free space or rights there, or name other directories with MILLRACE_CACHE and "
             "MILLRACE_STATE",
         ) from error
+
+
+def require_space(path: Path, wanted_bytes: int, what: str, *, hint: str = "") -> None:
+    """Raise HostProblem where so many bytes more would fill the disk on which ``path`` is made.
+
+    ``what`` wants them; ``hint`` adds to what the user can do.
+    """
+    free_bytes = shutil.disk_usage(path.parent).free
+    if free_bytes < wanted_bytes + _KEPT_FREE_BYTES:
+        raise HostProblem(
+            f"{path}: {what} wants {wanted_bytes:,} bytes more, and its disk has "
+            f"{free_bytes:,}, {_KEPT_FREE_BYTES >> 20} MiB of which stay free",
+            remedy="free some space, or name another place with MILLRACE_CACHE, and try again"
+            + (f"; {hint}" if hint else ""),
+        )

@@ -10,7 +10,6 @@ wrong one leaves nothing.
 from __future__ import annotations
 
 import http.client
-import shutil
 import ssl
 import time
 import urllib.error
@@ -18,6 +17,7 @@ import urllib.request
 from pathlib import Path
 
 from millrace.errors import HostProblem, LastingProblem, NotServed, UserError
+from millrace.servers import disk
 from millrace.servers.progress import Progress
 from millrace.servers.provenance import file_sha256
 from millrace.servers.web import RedirectRefused, open_address, without_secrets
@@ -26,7 +26,6 @@ _CHUNK_BYTES = 1 << 18
 _TIMEOUT_S = 60
 MOST_BYTES = 8 << 30
 """The limit of a file whose size is not known: several times the largest archive of a server."""
-_KEPT_FREE_BYTES = 64 << 20
 _PAUSES_S = (1.0, 3.0, 9.0)
 _GONE = frozenset((404, 410))
 _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -199,15 +198,8 @@ def _receive(
 
 
 def _require_space(part: Path, wanted_bytes: int) -> None:
-    """Raise HostProblem where so many bytes more would fill the disk of ``part``."""
-    free_bytes = shutil.disk_usage(part.parent).free
-    if free_bytes < wanted_bytes + _KEPT_FREE_BYTES:
-        raise HostProblem(
-            f"{part}: the download wants {wanted_bytes:,} bytes more, and its disk has "
-            f"{free_bytes:,}, {_KEPT_FREE_BYTES >> 20} MiB of which stay free",
-            remedy="free some space, or name another place with MILLRACE_CACHE, and try again; "
-            "what has arrived is kept and continued",
-        )
+    kept = "what has arrived is kept and continued"
+    disk.require_space(part, wanted_bytes, "the download", hint=kept)
 
 
 def _is_refusal(reason: object) -> bool:

@@ -27,6 +27,7 @@ from typing import IO, NoReturn, Protocol, cast
 
 from millrace import zip_directory
 from millrace.errors import LastingProblem
+from millrace.servers import disk
 from millrace.servers.sources import clients
 
 Keep = Callable[[PurePosixPath], bool]
@@ -99,8 +100,8 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
     Knows zip and jar, deb, and tar that is plain or compressed with gzip, bzip2, xz or zstd, by
     their content. ``keep`` is asked with the path below ``root``. Files become readable by
     everybody, because servers run as an unprivileged user. Raises Unusable for an archive that is
-    damaged, reaches outside or unpacks to more than 100 times its size; ``into`` then holds a part,
-    which the caller removes.
+    damaged, reaches outside or unpacks to more than 100 times its size, and HostProblem where its
+    content would fill the disk; ``into`` then holds a part, which the caller removes.
     """
     into.mkdir(mode=0o755, parents=True, exist_ok=True)
     target = _Target(archive, into.resolve(), PurePosixPath(root), keep)
@@ -179,6 +180,7 @@ class _Target:
         place.unlink(missing_ok=True)
         with place.open("xb") as file:
             while part := content.read(1 << 20):
+                disk.require_space(place, len(part), f"unpacking {self.archive.name}")
                 file.write(part)
         place.chmod(0o755 if executable else 0o644)
 

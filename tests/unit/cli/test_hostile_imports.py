@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -16,19 +17,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.analysis.recording import points_of
+from millrace.report.run.formats import FORMATS
 from millrace.store.store import Store
 from tests.unit.analysis.history_points import run_of
-from tests.unit.cli.called import call
+from tests.unit.cli.called import call, millrace
 from tests.unit.cli.test_explain import keep
 from tests.unit.report.explanation.explained import study_run
 
 Members = dict[str, bytes]
 
+# What moves the cursor, sets the clipboard or turns the direction of text.
+HIDDEN = re.compile(
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
 # What stands in the place of a value.
 JUNK: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**63 - 1, 10**30, 0.0, -1e300, 1e-300, 1e18, "", "x", "9" * 40,
-    "../../x", "\x1b]52;c;eA==\x07", "\ud800", [], {}, [[]], {"x": 1}, [None], float("nan"),
-    float("inf"),
+    "../../x", "\x1b]52;c;eA==\x07", "\ud800", "a\u202eb", "2026-W40-1T00:00:00Z",
+    "9999-12-31T23:59:59Z", [], {}, [[]], {"x": 1}, [None], float("nan"), float("inf"),
 )  # fmt: skip
 
 
@@ -138,14 +145,25 @@ def imported_or_refused(members: Members, place: Path) -> None:
     with Store.open(store, read_only=True) as opened:
         runs = [run.id for run in opened.list_runs()]
     for run in runs:
-        assert call("results", "show", run, "--store", store) == 0
-        html = ("--output", place / "report.html")
-        assert call("report", run, "--store", store, *html) in (0, 2, 3)
-        assert call("report", run, "--store", store, "--format", "json") in (0, 2, 3)
-        assert call("explain", run, "--store", store) in (0, 2, 3)
+        shows("results", "show", run, "--store", store)
+        for output in FORMATS:
+            if output == "html":
+                shows("report", run, "--store", store, "--output", place / "report.html")
+            else:
+                shows("report", run, "--store", store, "--format", output)
+        shows("explain", run, "--store", store)
+        shows("explain", run, "--store", store, "--json")
     for action in (("history", "show"), ("history", "detect"), ("history", "record", "recorded")):
         options = ("--label", "v2") if action[1] == "record" else ()
-        assert call(*action, *options, "--store", store) in (0, 2, 3)
+        shows(*action, *options, "--store", store)
+
+
+def shows(*arguments: str | Path) -> None:
+    """A command shows what there is, or says why not; nothing hidden reaches the terminal."""
+    done = millrace(*arguments)
+    assert done.returncode in (0, 2, 3), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not HIDDEN.search(done.stdout + done.stderr)
 
 
 @settings(max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -384,3 +386,19 @@ def test_it_does_not_write_where_nothing_can_be(call: Call, tmp_path: Path) -> N
     _, err = call("import", "sysbench", str(log), "-o", str(mine), status=2)
     assert "name another file with -o" in " ".join(err.split())
     assert mine.read_text(encoding="utf-8") == "block,treatment,value\n1,old,2.5\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("pairs", "block,treatment,value\n" + "".join(f"{i},a,10\n{i},b,5\n" for i in range(9))),
+        ("history", "label,value\n" + "".join(f"c{i},{10 + i % 2}\n" for i in range(9))),
+    ],
+)
+def test_a_dash_is_standard_input(command: str, text: str) -> None:
+    judge = [sys.executable, "-m", "millrace.cli.main", "judge", command, "-"]
+    done = subprocess.run(judge, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    nothing = subprocess.run(judge, input="", capture_output=True, text=True, check=False)
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "standard input is empty" in nothing.stderr

@@ -445,3 +445,13 @@ def test_a_zip_of_very_many_members_is_refused_before_its_directory_is_read(
     monkeypatch.setattr(zipfile, "ZipFile", None)
     with pytest.raises(Unusable, match="more than 2 members"):
         unpack(archive, tmp_path / "into")
+
+
+def test_an_archive_that_would_fill_the_disk_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = make_tar(tmp_path / "a.tar.gz", [("a", tarfile.REGTYPE, "x")])
+    usage = shutil.disk_usage(tmp_path)._replace(free=1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(HostProblem, match=r"unpacking a\.tar\.gz wants 1 bytes more"):
+        unpack(archive, tmp_path / "into")

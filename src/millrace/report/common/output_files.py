@@ -97,10 +97,14 @@ def refuse_place(path: Path, kind: Kind, option: str) -> None:
         )
     if target.is_file() and not _is_replaceable(target, kind):
         raise UserError(
-            f"cannot write {_asked(option)} {path}: there is a file already, which is no "
-            f"{kind.name} that millrace wrote; it was left as it is",
+            f"cannot write {_asked(option)} {path}: there is a file already{_unrecognised(kind)}; "
+            f"it was left as it is",
             remedy=f"name another file with {option}, or move that one away first",
         )
+
+
+def _unrecognised(kind: Kind) -> str:
+    return "" if kind.mark is None else f", which is no {kind.name} that millrace wrote"
 
 
 def _is_replaceable(path: Path, kind: Kind) -> bool:
