@@ -3,6 +3,7 @@
     MillraceError            what happened, where, and what to do next
     ├── UserError            2: a mistake in a file, an option or a request
     │   ├── InvalidInput     2: several mistakes of one file, reported together
+    │   ├── DamagedResult    2: a stored result that was changed or damaged
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
     ├── HostProblem          4: this machine cannot do it now (disk full, no network)
@@ -39,6 +40,17 @@ class UserError(MillraceError):
     """A mistake of the user: a name, a file, an option. Exit status 2."""
 
     exit_status = 2
+
+
+class DamagedResult(UserError):
+    """A stored result cannot be read: a file of the store is missing, was changed or is damaged."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            remedy="restore the file from a copy, or remove the run with `millrace results remove` "
+            "and measure it again",
+        )
 
 
 class UnusablePlace(UserError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from millrace.errors import HostProblem
+from millrace.errors import DamagedResult, UserError
 from millrace.stats import Histogram
 from millrace.stats.histogram import decode, merge
 from millrace.store.records import HistogramRecord, StoredAttempt
@@ -51,7 +51,7 @@ class Latency:
 def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogram | None:
     """The histogram of all transactions (or statements) of ``attempts``; None without any.
 
-    Raises HostProblem for one that cannot be read.
+    Raises DamagedResult for one that cannot be read.
     """
     wanted = [(a, h) for a in attempts for h in a.histograms if h.of == of and h.kind == time]
     if not wanted and time == "response":
@@ -64,7 +64,7 @@ def by_name(attempts: Sequence[StoredAttempt]) -> tuple[Latency, ...]:
     """Each transaction's and statement's latencies over ``attempts``, those that have any, in the
     order in which they were recorded, transactions first.
 
-    Raises HostProblem for a histogram that cannot be read.
+    Raises DamagedResult for a histogram that cannot be read.
     """
     alike: dict[tuple[Of, str, Time], list[tuple[StoredAttempt, HistogramRecord]]] = {}
     for attempt in attempts:
@@ -89,7 +89,7 @@ def _merge(records: Iterable[tuple[StoredAttempt, HistogramRecord]]) -> Histogra
     try:
         return merge(histograms)
     except ValueError as error:
-        raise HostProblem(
+        raise UserError(
             f"latencies cannot be merged: {error}",
             remedy="measure again, with one version of the load generator for all trials",
         ) from error
@@ -99,7 +99,7 @@ def _decoded(attempt: StoredAttempt, record: HistogramRecord) -> Histogram:
     try:
         return _decode(record.encoded)
     except ValueError as error:
-        raise HostProblem(
+        raise DamagedResult(
             f"trial {attempt.trial_id}: the histogram of {record.name} ({record.kind} time) {error}"
         ) from error
 

@@ -43,7 +43,7 @@ class Metric:
         """The metric's value in ``unit``; None where a measurement is missing or not positive.
 
         A ratio of treatments needs positive values, and a trial of no rows or no time is not one.
-        Raises HostProblem for a histogram that cannot be read.
+        Raises DamagedResult for a histogram that cannot be read.
         """
         if self.percentile is not None:
             measured_latencies = latencies.merged(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from millrace import whole_file
-from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.errors import DamagedResult, HostProblem, MillraceError, UserError
 from millrace.store import private
 
 
@@ -80,14 +80,15 @@ class Artefacts:
             raise write_problem(self.directory, error) from error
 
     def read(self, sha256: str) -> bytes:
-        """The content named ``sha256``; HostProblem when it is missing or was changed."""
+        """The content named ``sha256``; DamagedResult when it is missing or was changed."""
         path = self.path(sha256)
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise HostProblem(f"{path}: a file of the store cannot be read ({error})") from error
+            problem = DamagedResult if error.errno in _OF_DAMAGE else HostProblem
+            raise problem(f"{path}: a file of the store cannot be read ({error})") from error
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise HostProblem(f"{path}: a file of the store was changed; its name is its SHA-256")
+            raise DamagedResult(f"{path}: a file of the store was changed; its name is its SHA-256")
         return content
 
     @contextlib.contextmanager
@@ -198,4 +199,6 @@ class Staged:
         return {name for name in names if _SHA256.fullmatch(name)}
 
 
+# What the system says where a file that was stored is gone, or is no file any more.
+_OF_DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 _SHA256 = re.compile(r"[0-9a-f]{64}")

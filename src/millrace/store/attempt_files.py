@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from millrace import safe_json
-from millrace.errors import HostProblem
+from millrace.errors import DamagedResult
 from millrace.store.artefacts import Artefacts
 from millrace.store.records import StoredAttempt
 
@@ -26,7 +26,7 @@ def contents(
     attempt: StoredAttempt, kind: str, artefacts: Artefacts, parse: Callable[[bytes], _Content]
 ) -> list[_Content]:
     """What the attempt's files of a kind hold, in their order; ``parse`` raises ValueError for
-    bytes that are none. Raises HostProblem for a file that is missing, was changed or is none."""
+    bytes that are none. Raises DamagedResult for a file that is missing, was changed or is none."""
     found = []
     for artefact in attempt.artefacts:
         if artefact.kind != kind:
@@ -34,7 +34,7 @@ def contents(
         try:
             found.append(parse(artefacts.read(artefact.sha256)))
         except ValueError as error:
-            raise HostProblem(
+            raise DamagedResult(
                 f"{artefacts.path(artefact.sha256)}: holds no {kind} ({error})"
             ) from error
     return found

@@ -12,7 +12,7 @@ import pytest
 from millrace.analysis.judge import judge
 from millrace.analysis.latencies import by_name, merged
 from millrace.analysis.metrics import read_metrics
-from millrace.errors import HostProblem
+from millrace.errors import DamagedResult, UserError
 from millrace.store.records import HistogramRecord, StoredAttempt
 from tests.unit.analysis.query_runs import WORKLOAD, QueryRun
 from tests.unit.stats.hdr import FINE, LATENCIES, encoded
@@ -105,11 +105,11 @@ def test_transactions_come_first_and_what_never_happened_not_at_all() -> None:
 
 def test_a_histogram_that_cannot_be_read_names_its_trial() -> None:
     broken = attempt(replace(record([1_000]), encoded="AAAA"))
-    with pytest.raises(HostProblem, match=r"trial treatment-0-0: the histogram of point-query"):
+    with pytest.raises(DamagedResult, match=r"trial treatment-0-0: the histogram of point-query"):
         P99.value(broken)
 
 
 def test_histograms_of_other_layouts_are_not_merged() -> None:
     coarse = replace(record([5_000]), encoded=encoded([5_000], LATENCIES))
-    with pytest.raises(HostProblem, match="latencies cannot be merged: histograms of different"):
+    with pytest.raises(UserError, match="latencies cannot be merged: histograms of different"):
         merged([attempt(record([5_000])), attempt(coarse)], of="transaction", time="service")

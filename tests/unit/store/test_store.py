@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import DamagedResult, HostProblem, UserError
 from millrace.store import schema
 from millrace.store.records import AttemptResult, Owner
 from millrace.store.store import Store
@@ -388,7 +388,7 @@ def test_a_changed_file_of_the_store_is_told(store: Store) -> None:
     carry_out(store, what.trials[0].id, result())
     sha256 = store.load_run(what.run.id).attempts[0].artefacts[0].sha256
     store.artefacts.path(sha256).write_bytes(b"changed")
-    with pytest.raises(HostProblem, match="was changed"):
+    with pytest.raises(DamagedResult, match="was changed"):
         store.export_runs([what.run.id], store.path.with_name("run.zip"))
     assert not store.path.with_name("run.zip").exists()
 
@@ -422,7 +422,7 @@ def test_lost_histograms_are_told(
     carry_out(store, what.trials[0].id, replace(result(), histograms=(histogram(),)))
     artefact = store.load_run(what.run.id).attempts[0].artefacts[-1]
     damage(store.artefacts.path(artefact.sha256))
-    with pytest.raises(HostProblem, match=message) as caught:
+    with pytest.raises(DamagedResult, match=message) as caught:
         store.load_run(what.run.id)
     assert artefact.sha256 in caught.value.message
 
@@ -432,7 +432,7 @@ def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) ->
     begin(store, what)
     other = AttemptResult("finished", artefacts=(("histograms", "client", b'[{"phase": 1}]'),))
     carry_out(store, what.trials[0].id, other)
-    with pytest.raises(HostProblem, match="holds no histograms"):
+    with pytest.raises(DamagedResult, match="holds no histograms"):
         store.load_run(what.run.id)
 
 
@@ -460,7 +460,7 @@ def test_a_file_of_observations_that_holds_something_else_is_told(store: Store) 
     other = AttemptResult("finished", artefacts=(("observations", "server", b"[1]"),))
     carry_out(store, what.trials[0].id, other)
     store.load_run(what.run.id)
-    with pytest.raises(HostProblem, match="holds no observations"):
+    with pytest.raises(DamagedResult, match="holds no observations"):
         store.load_run(what.run.id, observations_too=True)
 
 
@@ -496,5 +496,5 @@ def test_a_file_of_series_that_holds_something_else_is_told(store: Store, conten
     begin(store, what)
     other = AttemptResult("finished", artefacts=(("series", "server", content),))
     carry_out(store, what.trials[0].id, other)
-    with pytest.raises(HostProblem, match="holds no series"):
+    with pytest.raises(DamagedResult, match="holds no series"):
         store.load_run(what.run.id)
