@@ -12,7 +12,7 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import MillraceError
-from millrace.servers import added, elf, users
+from millrace.servers import added, elf, single_run, users
 from tests.unit.servers import small_servers
 
 SPY = """
@@ -23,6 +23,34 @@ int main(void) {
     if (fork() == 0) { setsid(); for (;;) pause(); }
     fprintf(stderr, "%d %d\\n", getuid(), getgid());
     for (char **each = environ; *each; each++) fprintf(stderr, "%s\\n", *each);
+    return 1;
+}
+"""
+
+TRACED = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <unistd.h>
+int main(void) {
+    int ready[2];
+    char byte;
+    pipe(ready);
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        for (int number = 1; number < 32; number++) signal(number, SIG_IGN);
+        while (ptrace(PTRACE_SEIZE, getppid(), 0, 0) != 0) usleep(1000);
+        write(ready[1], "x", 1);
+        for (;;) pause();
+    }
+    prctl(PR_SET_PTRACER, child);
+    read(ready[0], &byte, 1);
+    fcntl(1, F_SETFL, O_DIRECT);
+    fprintf(stderr, "traced by %d\\n", child);
     return 1;
 }
 """
@@ -86,3 +114,14 @@ def test_a_damaged_program_is_an_error_of_its_own_kind(tmp_path: Path) -> None:
         elf.needed(damaged)
         with suppress(ELFError):
             elf.read(damaged)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as users of their own")
+def test_a_program_that_is_traced_by_its_child_ends_and_leaves_nothing(tmp_path: Path) -> None:
+    program = small_servers.tree(tmp_path / "vendor") / "bin/mysqld"
+    compiler = ["cc", "-x", "c", "-", "-o", str(program)]
+    subprocess.run(compiler, input=TRACED, text=True, check=True)
+    tmp_path.chmod(0o755)
+    with pytest.raises(subprocess.TimeoutExpired):
+        single_run.run("traced", [str(program)], {}, ["--version"], limit_s=3)
+    assert [uid for uid in users.IDS if users.pids_of(uid)] == []

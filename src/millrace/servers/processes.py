@@ -31,7 +31,6 @@ import re
 import secrets
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -317,11 +316,9 @@ def _remove_tree(directory: Path) -> None:
     """
     with contextlib.suppress(OSError):
         close_tree(directory)
-    with contextlib.suppress(RecursionError):
-        shutil.rmtree(directory, ignore_errors=True)
-    if os.path.lexists(directory):
-        # That one holds a descriptor and a frame a level; this one neither.
-        subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
+    # Other than shutil.rmtree, rm holds neither a descriptor nor a frame a level, and does not wait
+    # at a pipe that another user put in the place of the directory.
+    subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
     if os.path.lexists(directory):
         raise HostProblem(
             f"{directory}, the directory of an instance, cannot be removed",

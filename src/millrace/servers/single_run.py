@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from millrace.servers import confinement, launch, processes, users
 from millrace.servers.signals import signals_held
@@ -22,6 +23,7 @@ from millrace.servers.signals import signals_held
 # Limits of a process (setrlimit): no core, files of 2048 * 512 bytes at most, seconds of CPU time.
 _LIMITED = 'ulimit -c 0; ulimit -f 2048; ulimit -t 60; exec "$@"'
 _OUTPUT_LIMIT_BYTES = 1 << 16
+_END_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,29 @@ def run(
             status = process.wait(limit_s)
         finally:
             _end(process, uid)
-        written = []
-        for file in (output, errors):
-            file.seek(0)
-            written.append(file.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace"))
-        return Printed(status, *written)
+        return Printed(status, _beginning(output), _beginning(errors))
+
+
+def _beginning(file: IO[bytes]) -> str:
+    """Return the first text of a file. It is opened anew: a program can set flags of the open file
+    that it shares, such as O_DIRECT, with which reads fail."""
+    with open(f"/proc/self/fd/{file.fileno()}", "rb") as opened:  # noqa: PTH123 - no path of a file
+        return opened.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes], uid: int | None) -> None:
-    """End the program and what it started: its session's, and all of a user of its own."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if uid is not None:
+    """End the program and what it started: its session's, and all of a user of its own.
+
+    All are killed before anything waits: the kernel shows an ended process to who traces it first,
+    and to its parent only when that one has ended too.
+    """
+    with signals_held():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if uid is None:
+            process.wait()
+            return
+        users.kill_all(uid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_LIMIT_S)
         processes.end_all_of(uid)

@@ -309,3 +309,10 @@ def test_a_clean_up_is_not_torn_apart() -> None:
     with pytest.raises(Interrupted, match="SIGTERM"):
         work()
     assert done == ["cleaned up"]
+
+
+def test_a_pipe_in_the_place_of_a_directory_is_removed_at_once(tmp_path: Path) -> None:
+    place = tmp_path / "planted"
+    os.mkfifo(place)
+    processes._remove_tree(place)
+    assert not place.exists()
