@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -124,15 +123,17 @@ def test_a_directory_is_removed_while_others_have_a_descriptor_of_it(
     shared.mkdir(parents=True)
     shared.chmod(0o777)
     descriptor = os.open(shared, os.O_RDONLY | os.O_DIRECTORY)
-    removed = shutil.rmtree
+    close_tree = processes.close_tree
+    tried: list[str] = []
 
-    def while_it_is_removed(path: Path, *, ignore_errors: bool) -> None:
-        assert as_stranger(descriptor) == "PermissionError"
-        removed(path, ignore_errors=ignore_errors)
+    def close_and_try(path: Path) -> None:
+        close_tree(path)
+        tried.append(as_stranger(descriptor))
 
-    monkeypatch.setattr("millrace.servers.processes.shutil.rmtree", while_it_is_removed)
+    monkeypatch.setattr(processes, "close_tree", close_and_try)
     try:
         processes._remove_tree(directory)
     finally:
         os.close(descriptor)
+    assert tried == ["PermissionError"]
     assert not directory.exists()
