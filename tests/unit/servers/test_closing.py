@@ -123,7 +123,6 @@ def test_a_directory_is_removed_while_others_have_a_descriptor_of_it(
     shared.mkdir(parents=True)
     shared.chmod(0o777)
     descriptor = os.open(shared, os.O_RDONLY | os.O_DIRECTORY)
-    close_tree = processes.close_tree
     tried: list[str] = []
 
     def close_and_try(path: Path) -> None:
