@@ -12,7 +12,7 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import MillraceError
-from millrace.servers import added, elf, single_run, users
+from millrace.servers import added, elf, processes, single_run, users
 from tests.unit.servers import small_servers
 
 SPY = """
@@ -117,11 +117,22 @@ def test_a_damaged_program_is_an_error_of_its_own_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as users of their own")
-def test_a_program_that_is_traced_by_its_child_ends_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_program_that_is_traced_by_its_child_ends_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = small_servers.tree(tmp_path / "vendor") / "bin/mysqld"
     compiler = ["cc", "-x", "c", "-", "-o", str(program)]
     subprocess.run(compiler, input=TRACED, text=True, check=True)
     tmp_path.chmod(0o755)
+    ended: list[int] = []
+    end_all_of = processes.end_all_of
+
+    def note_and_end(uid: int) -> None:
+        ended.append(uid)
+        end_all_of(uid)
+
+    monkeypatch.setattr(processes, "end_all_of", note_and_end)
     with pytest.raises(subprocess.TimeoutExpired):
         single_run.run("traced", [str(program)], {}, ["--version"], limit_s=3)
-    assert [uid for uid in users.IDS if users.pids_of(uid)] == []
+    (uid,) = set(ended)
+    assert users.pids_of(uid) == []
