@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from millrace.errors import InvalidInput, Mistake
 from millrace.levels import Level
+from millrace.model.measurements import DURATION, duration_s
 from millrace.model.phases import DRIVE, MeasuredPhases, measured_phases
 from millrace.workloads.offers import Parameter, Part, WorkloadFactor
 from millrace.workloads.tables import TableSet, Volume
@@ -172,10 +173,10 @@ class Workload(Part):
                 raise ValueError(f"phase {phase.name}: unknown {{{unknown.pop()}}}")
         self._check_data()
         self._check_tests()
-        timed = {f"{phase.name}_duration_s" for phase in self.phases}
+        timed = {duration_s(phase.name) for phase in self.phases}
         for name, metric in self.metrics.items():
             for measurement in (*metric.numerator, *metric.denominator):
-                if measurement.endswith("_duration_s") and measurement not in timed:
+                if measurement.endswith(DURATION) and measurement not in timed:
                     raise ValueError(f"metric {name}: no phase yields {measurement}")
             if metric.percentile is not None and not self.drives:
                 raise ValueError(f"metric {name}: no phase of kind 'drive' yields latencies")

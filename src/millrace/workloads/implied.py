@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millrace.model.measurements import duration_s
 from millrace.model.phases import DRIVE
 
 _LOADED = "load_tables"
@@ -69,11 +70,11 @@ def _metrics(phase: str, *, with_primary: bool) -> dict[str, Any]:
     """What is told of driven clients, whatever they do; ``phase`` is the one that drives them."""
     return {
         "throughput": {
-            **_quotient("throughput", "transactions/s", ["transactions"], f"{phase}_duration_s"),
+            **_quotient("throughput", "transactions/s", ["transactions"], duration_s(phase)),
             "primary": with_primary,
         },
         "qps": _quotient(
-            "statements per second", "statements/s", ["statements"], f"{phase}_duration_s"
+            "statements per second", "statements/s", ["statements"], duration_s(phase)
         ),
         "p50": _percentile("median response time", 50),
         "p95": _percentile("response time, 95th percentile", 95),
