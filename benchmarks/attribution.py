@@ -31,20 +31,22 @@ from benchmarks.certificates import certificates
 from benchmarks.injections import Injections
 from benchmarks.servers import installed
 from millrace import __version__, paths
-from millrace.analysis.explanation import Explanation, explain
-from millrace.analysis.suspects.model import Suspect, us_text
+from millrace.analysis.explain.causes.model import Suspect, us_text
+from millrace.analysis.explain.explanation import Explanation, explain
+from millrace.campaign import prepare, resume
+from millrace.campaign import scheduler as runner
+from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.experiment_options import ExperimentChoice
-from millrace.cli.quiet_host import quiet_host
+from millrace.collect.registry import OBSERVERS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
-from millrace.load import client as load
-from millrace.observe.registry import OBSERVERS, PROFILE
-from millrace.runner import continuing, cpu_wakeup, host, prepare
-from millrace.runner import run as runner
+from millrace.host import facts as host
+from millrace.loadgen import client as load
 from millrace.servers.progress import Silent
 from millrace.store.records import HostRecord, RunRecord
 from millrace.store.store import Store
+from millrace.trial import cpu_idle
 
 SERVERS = ("mysql-8.0.33", "mariadb-10.11.19")
 FIRST_WANTED, AMONG_WANTED, AMONG = 9, 11, 3
@@ -161,7 +163,7 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     choice = ExperimentChoice(file, overrides=Overrides(observers=(injections.NAME, *observers)))
     experiment = choice.read()
     facts = host.facts(paths.work_dir())
-    chosen = continuing.choose(
+    chosen = resume.choose(
         store,
         experiment,
         host=HostRecord(host.host_id(facts), facts),
@@ -185,7 +187,7 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
             opened.enter_context(
                 prepare.data_file(experiment, treatments, prepare.work_directory(paths.work_dir()))
             ),
-            cpu_wakeup.rule_of(works, experiment.compare.factor, None, placeable=True),
+            cpu_idle.rule_of(works, experiment.compare.factor, None, placeable=True),
         )
         runner.begin(store, chosen.run, plan)
         runner.carry_out(store, chosen.run, given, injected.watch)

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from millrace.load.client import find_load_generator, versions, write_data_file
+from millrace.loadgen.client import find_load_generator, versions, write_data_file
 
 SEED = 171773
 BUFFER_BYTES = 1 << 20

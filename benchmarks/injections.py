@@ -20,8 +20,8 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-from millrace.observe.model import Observer, Target
-from millrace.runner import quiesce
+from millrace.collect.model import Observer, Target
+from millrace.trial import quiesce
 
 NAME = "injection"
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from millrace.load.client import versions
+from millrace.loadgen.client import versions
 
 
 def write(file: Path | None, benchmark: str, **figures: Any) -> None:

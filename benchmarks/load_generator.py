@@ -36,10 +36,10 @@ from benchmarks.load_tools import (
     install,
 )
 from benchmarks.servers import installed, running
-from millrace.load.client import versions
-from millrace.load.wakeup import kept_awake
-from millrace.servers.instances import Instance
-from millrace.servers.signals import signals_as_errors
+from millrace.loadgen.client import versions
+from millrace.loadgen.cpu_idle import kept_awake
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.signals import signals_as_errors
 from millrace.stats import RatioEstimate, paired_ratio
 
 OPTIONS = {

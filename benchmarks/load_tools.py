@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from millrace.load.program import find_load_generator
-from millrace.servers.instances import Instance
+from millrace.loadgen.program import find_load_generator
+from millrace.servers.instances.lifecycle import Instance
 
 ROOT = Path(__file__).parents[1]
 DATABASE = "sbtest"

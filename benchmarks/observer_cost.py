@@ -28,22 +28,22 @@ import psutil
 from benchmarks import json_file
 from benchmarks.servers import installed, running
 from millrace import workloads
-from millrace.load import client as load
-from millrace.load.board import Board
-from millrace.load.spec import Connection, RunSpec
-from millrace.observe import seats
-from millrace.observe.collecting import Collector
-from millrace.observe.cpu_clock import clock_ns
-from millrace.observe.model import Target
-from millrace.observe.registry import OBSERVERS, PROFILE
-from millrace.observe.thread_watch import ThreadWatch
-from millrace.runner import phases
-from millrace.runner.cpu_wakeup import Control
-from millrace.runner.observing import board, observed, target_of
-from millrace.runner.placement import Placement
-from millrace.runner.work import Work
-from millrace.servers.instances import Instance
+from millrace.collect.collectors import Collector
+from millrace.collect.model import Target
+from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.threads import connection_map
+from millrace.collect.threads.thread_watch import ThreadWatch
+from millrace.host.cpu_clock import clock_ns
+from millrace.loadgen import client as load
+from millrace.loadgen.spec import Connection, RunSpec
+from millrace.loadgen.statement_activity import Board
+from millrace.servers.instances.lifecycle import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.trial import phase_spec
+from millrace.trial.collection import board, observed, target_of
+from millrace.trial.cpu_idle import Control
+from millrace.trial.resolved_workload import Work
+from millrace.trial.thread_placement import Placement
 
 DATABASE = "sbtest"
 LIMIT_S = 3600.0
@@ -150,7 +150,7 @@ def _rates(
     with board(BY_DEFAULT, work) as shown:
         assert shown is not None  # by default, clients are observed statement by statement
         control = control_of(work)
-        spec = phases.spec(work.measuring, work, connection, control=control, board=shown.path)
+        spec = phase_spec.spec(work.measuring, work, connection, control=control, board=shown.path)
         target = target_of(instance, DATABASE, {}, shown)
         with going_on(spec, placing(target, control, shown)) as intervals:
 
@@ -175,8 +175,8 @@ def _rates(
 def make(instance: Instance, work: Work, connection: Connection) -> None:
     """Make the tables, and have them in memory."""
     instance.query(f"CREATE DATABASE {DATABASE}")
-    load.run(phases.spec(work.making, work, connection), limit_s=LIMIT_S)
-    load.run(phases.spec(work.warming, work, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.spec(work.making, work, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.spec(work.warming, work, connection), limit_s=LIMIT_S)
 
 
 def control_of(work: Work) -> Control | None:
@@ -199,8 +199,8 @@ def _place_all(target: Target, board: Board) -> Place:
     def see(event: Mapping[str, Any]) -> None:
         if event["type"] == "mark" and event["mark"] == "connected":
             with closing(ThreadWatch(target)) as watch:
-                slots = seats.seats(board, watch.pid, target.instance.port)
-                for thread, slot in seats.of_threads(watch.look(), slots).items():
+                slots = connection_map.seats(board, watch.pid, target.instance.port)
+                for thread, slot in connection_map.of_threads(watch.look(), slots).items():
                     os.sched_setaffinity(thread, {_cpu(slot, len(slots))})
 
     return see

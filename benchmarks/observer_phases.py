@@ -49,17 +49,17 @@ from benchmarks.observer_cost import (
     work_of,
 )
 from benchmarks.servers import installed, running
-from millrace.load import client as load
-from millrace.load.spec import Connection
-from millrace.observe.collecting import Window, collecting
-from millrace.observe.cpu_clock import clock_ns
-from millrace.observe.model import Target
-from millrace.observe.registry import OBSERVERS
-from millrace.observe.switch_events import EVENTS
-from millrace.runner import phases
-from millrace.runner.observing import board, target_of, window
-from millrace.runner.work import Work
-from millrace.servers.instances import Instance
+from millrace.collect.collectors import Window, collecting
+from millrace.collect.model import Target
+from millrace.collect.registry import OBSERVERS
+from millrace.collect.threads.sched_events import EVENTS
+from millrace.host.cpu_clock import clock_ns
+from millrace.loadgen import client as load
+from millrace.loadgen.spec import Connection
+from millrace.servers.instances.lifecycle import Instance
+from millrace.trial import phase_spec
+from millrace.trial.collection import board, target_of, window
+from millrace.trial.resolved_workload import Work
 
 SECONDS, QUICK_S = 600.0, 20.0  # of a cell
 PHASE_S = 0.4
@@ -197,7 +197,7 @@ def _cell(instance: Instance, work: Work, seconds: float) -> Found:
     with board(BY_DEFAULT, work) as shown:
         assert shown is not None  # by default, clients are observed statement by statement
         control = control_of(work)
-        spec = phases.spec(work.measuring, work, connection, control=control, board=shown.path)
+        spec = phase_spec.spec(work.measuring, work, connection, control=control, board=shown.path)
         clients = work.connections or 1
         target = target_of(instance, DATABASE, load.statements(spec), shown, clients)
         with going_on(spec, placing(target, control, shown)) as intervals:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from benchmarks.rates import Rate, rate_of
 from benchmarks.steady_state import LEVEL, noise
-from millrace.analysis.refusal import Refusal, Side, refusal
-from millrace.analysis.steadiness import ALPHA, TrialSteadiness, together
-from millrace.analysis.work import TrialWork
+from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.equal_work import TrialWork
+from millrace.analysis.steady.steadiness import ALPHA, TrialSteadiness, together
 from millrace.stats import FIRST_LOOK, Course, Looks, course_of
 
 MARGIN = 0.02

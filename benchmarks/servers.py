@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from millrace.errors import Interrupted, MillraceError
-from millrace.servers import install, instances
-from millrace.servers.instances import Instance
+from millrace.servers import install
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.signals import signals_as_errors
 from millrace.servers.model import FittedOptions, InstalledServer, Option
-from millrace.servers.signals import signals_as_errors
 
 
 def installed(name: str) -> InstalledServer:
@@ -34,7 +35,7 @@ def running(server: InstalledServer, options: Mapping[str, str | None]) -> Itera
     """A started server with an empty data directory; both are gone when the block ends, and when
     the process is told to."""
     try:
-        with signals_as_errors(), instances.create(server, fitted(options)) as instance:
+        with signals_as_errors(), lifecycle.create(server, fitted(options)) as instance:
             instance.initialise(limit_s=180)
             instance.start(limit_s=180)
             try:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from benchmarks.rates import Rate, rate_of
 from benchmarks.trial_noise import DATA, pools
-from millrace.analysis.steadiness import ALIKE_ALPHA, ALPHA
-from millrace.analysis.unsteady import are_refused
+from millrace.analysis.steady.policy import are_refused
+from millrace.analysis.steady.steadiness import ALIKE_ALPHA, ALPHA
 from millrace.stats import Course, course_of, seen_together
 
 MARGIN = 0.02

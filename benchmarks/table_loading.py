@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks import load_tools
 from benchmarks.servers import installed, running
-from millrace.load.client import find_load_generator, versions
-from millrace.servers.instances import Instance
+from millrace.loadgen.client import find_load_generator, versions
+from millrace.servers.instances.lifecycle import Instance
 from millrace.stats.ratio import paired_ratio
 
 # Both tools meet the same server; a pool and a log that hold the tables keep the disk out of it.

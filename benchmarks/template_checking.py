@@ -22,9 +22,9 @@ from benchmarks import json_file
 from benchmarks.servers import fitted, installed
 from benchmarks.template_restoring import kept, killed_instance, own_templates
 from millrace import workloads
-from millrace.servers import templates
+from millrace.servers import snapshots
 from millrace.servers.model import InstalledServer
-from millrace.servers.templates import Template, tables
+from millrace.servers.snapshots import Template, tables
 
 SERVERS = ("mysql-8.0.33", "mariadb-10.11.19")
 SMALL, LARGE = tables.WHOLE_ROWS, 1_000_000
@@ -90,7 +90,7 @@ def _check_s(case: Case) -> float:
         instance.restore(case.template)
         instance.start(limit_s=180)
         began = time.perf_counter()
-        templates.verify_tables(instance, case.template, whole=case.whole)
+        snapshots.verify_tables(instance, case.template, whole=case.whole)
         return time.perf_counter() - began
 
 

@@ -22,10 +22,11 @@ import pytest
 from benchmarks import json_file
 from benchmarks.servers import fitted, installed
 from benchmarks.table_loading import OPTIONS, load_sbtest
-from millrace.servers import instances, templates
-from millrace.servers.instances import Instance
+from millrace.servers import snapshots
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.model import FittedOptions, InstalledServer
-from millrace.servers.templates import Template
+from millrace.servers.snapshots import Template
 from millrace.stats.ratio import paired_ratio
 
 TABLES, ROWS = 8, 250_000
@@ -83,7 +84,7 @@ def own_templates() -> Iterator[None]:
 @contextmanager
 def killed_instance(server: InstalledServer, options: FittedOptions) -> Iterator[Instance]:
     """Give an instance without data; its server is killed when the block ends."""
-    with instances.create(server, options) as instance:
+    with lifecycle.create(server, options) as instance:
         try:
             yield instance
         finally:
@@ -99,12 +100,12 @@ def _load(instance: Instance, tables: int, rows: int) -> None:
 
 def kept(server: InstalledServer, options: FittedOptions, tables: int, rows: int) -> Template:
     """Load sysbench's tables and keep them as a template."""
-    with instances.create(server, options) as instance:
+    with lifecycle.create(server, options) as instance:
         _load(instance, tables, rows)
-        recorded = templates.prepare(instance, limit_s=STOP_LIMIT_S)
+        recorded = snapshots.prepare(instance, limit_s=STOP_LIMIT_S)
         instance.stop(STOP_LIMIT_S)
-        key = templates.key(server, options, {"benchmark": [tables, rows]}, user=instance.runs_as)
-        return templates.save(instance, key, {}, made_s=0, tables=recorded)
+        key = snapshots.key(server, options, {"benchmark": [tables, rows]}, user=instance.runs_as)
+        return snapshots.save(instance, key, {}, made_s=0, tables=recorded)
 
 
 def _load_s(server: InstalledServer) -> float:

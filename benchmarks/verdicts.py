@@ -234,8 +234,9 @@ def _stops(found: NDArray[np.int8]) -> NDArray[np.intp]:
 
 
 def _three_ways(known: Sequence[Pool], runs: int) -> list[Judged]:
-    """What is said when stopped at the first verdict, by the rule of ``analysis.verdict``, but that
-    the estimate is the mean even where outliers move it out of the interval."""
+    """What is said when stopped at the first verdict, by the rule of
+    ``analysis.compare.verdict``, but that the estimate is the mean even where outliers move it out
+    of the interval."""
     noise = _noise(known, runs, QUIET, 4)
     rates = []
     noise_means, widths = _t_widths(noise)

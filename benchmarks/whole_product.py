@@ -36,9 +36,12 @@ from scipy.stats import binom
 
 from benchmarks.servers import installed
 from millrace import __version__
-from millrace.analysis.calibration import Calibration, calibrates, calibration
+from millrace.analysis.compare.calibration import Calibration, calibrates, calibration
+from millrace.app import run as carrying_out
+from millrace.app.block_by_block import BlockByBlock
+from millrace.campaign import resume
 from millrace.campaign.blocks import n_blocks, open_block
-from millrace.campaign.calibrating import (
+from millrace.campaign.policies.calibrate import (
     Held,
     Wanted,
     block_plan,
@@ -48,15 +51,12 @@ from millrace.campaign.calibrating import (
     stopped_for,
     wanted_again,
 )
-from millrace.cli import carrying_out
-from millrace.cli.block_by_block import BlockByBlock
+from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.experiment_options import ExperimentChoice
-from millrace.cli.quiet_host import quiet_host
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
-from millrace.load import client as load
+from millrace.loadgen import client as load
 from millrace.report.calibration.json import as_json
-from millrace.runner import continuing
 from millrace.stats import even_odds, proportion_limits
 from millrace.store.store import Store
 
@@ -233,7 +233,7 @@ def _kept(path: Path) -> Iterator[Calibration]:
 
 def _measured(stack: ExitStack, store: Store, experiment: Experiment, size: Size) -> Calibration:
     """Block after block, until all verdicts are there."""
-    chosen = continuing.choose(
+    chosen = resume.choose(
         store,
         experiment,
         host=carrying_out.host_record(),

@@ -21,18 +21,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from millrace.errors import NotServed
-from millrace.servers import (
-    families,
-    host_lock,
-    install,
-    instances,
-    option_names,
-    processes,
-    templates,
-)
-from millrace.servers.instances import Instance
+from millrace.host import exclusive
+from millrace.servers import families, install, option_names, snapshots
+from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.signals import ENDING_SIGNALS
 from millrace.servers.model import FittedOptions, InstalledServer, Option
-from millrace.servers.signals import ENDING_SIGNALS
 from tests import servers
 
 ServerOf = Callable[[str], InstalledServer]
@@ -61,7 +55,7 @@ def own_places() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MILLRACE_STATE", str(place / "state"))
         patch.setenv("MILLRACE_WORK", str(place / "work"))
-        patch.setenv(host_lock.TESTS_VARIABLE, str(place / "host.lock"))
+        patch.setenv(exclusive.TESTS_VARIABLE, str(place / "host.lock"))
         patch.delenv("MILLRACE_STORE", raising=False)
         yield place
         left = processes.running()
@@ -121,7 +115,7 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
 
     @contextmanager
     def started(name: str, **options: str | None) -> Iterator[Instance]:
-        with instances.create(server_of(name), fitted(**options)) as instance:
+        with lifecycle.create(server_of(name), fitted(**options)) as instance:
             _initialise(instance, own_places / "initialised")
             instance.start(limit_s=60)
             try:
@@ -140,16 +134,16 @@ def _initialise(instance: Instance, kept: Path) -> None:
         for option in instance.options.applied
         if not shaping.isdisjoint(option_names.forms(option.name))
     )
-    wanted = templates.key(
+    wanted = snapshots.key(
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MILLRACE_TEMPLATES", str(kept))
-        made = templates.find(wanted)
+        made = snapshots.find(wanted)
         if made is None:
             instance.initialise(limit_s=120)
-            with suppress(templates.NotKept):
-                made = templates.save(instance, wanted, {}, made_s=0)
+            with suppress(snapshots.NotKept):
+                made = snapshots.save(instance, wanted, {}, made_s=0)
         if made is not None:
             instance.restore(made, page_cache="warm")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.observe import tracing
-from millrace.observe.model import Unavailable
+from millrace.errors import Unavailable
+from millrace.host import tracing
 
 
 def _reason() -> str | None:

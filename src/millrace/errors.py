@@ -9,6 +9,7 @@
     ├── HostProblem          4: this machine cannot do it now (disk full, no network)
     │   └── LastingProblem   4: nor can it later (no such file, a program that cannot run here)
     │       └── NotServed    4: the source answers, and does not have it (any more)
+    ├── Unavailable          something cannot be observed here; the trial goes on without it
     ├── GateFailed           10 or 11: a verdict that --fail-on names
     └── Interrupted          130: Ctrl-C or SIGTERM
 
@@ -135,6 +136,10 @@ class LastingProblem(HostProblem):
 
 class NotServed(LastingProblem):
     """The source of a server answers, and does not have this build (any more)."""
+
+
+class Unavailable(MillraceError):
+    """Something cannot be observed on this host: what is missing, and what to do (``remedy``)."""
 
 
 class GateFailed(MillraceError):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from millrace.analysis.seen_changes import groups, seen
+from millrace.analysis.history.overview import groups, seen
 from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.history.html import as_html
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested

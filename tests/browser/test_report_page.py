@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.run import html
 from tests.browser.looking import luminance, open_page, said_and_requested
 from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study

@@ -14,9 +14,10 @@ from click.testing import CliRunner
 
 from millrace.cli.main import cli
 from millrace.errors import TrialFailed
-from millrace.load.client import LoadFailed, run
-from millrace.load.spec import Connection, RunSpec, Statement
-from millrace.servers import asking, verify
+from millrace.loadgen.client import LoadFailed, run
+from millrace.loadgen.spec import Connection, RunSpec, Statement
+from millrace.servers import client as asking
+from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
 from tests.hostile.mysql_server import (

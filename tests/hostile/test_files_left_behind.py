@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers import confinement, instances, single_run, users
+from millrace.servers.instances import confinement, lifecycle, single_run, users
 from millrace.servers.model import FittedOptions
 from tests.unit.servers import small_servers
 
@@ -169,7 +169,7 @@ def test_a_server_leaves_no_program_and_gains_no_right(
 ) -> None:  # fmt: skip
     leave_out(refused, monkeypatch)
     server = small_servers.installed(leaving.parents[1])
-    with instances.create(server, FittedOptions("default", ())) as instance:
+    with lifecycle.create(server, FittedOptions("default", ())) as instance:
         _, said = instance.print_of_program([], 30)
         uid = instance.data_dir.stat().st_uid
         assert said.splitlines() == ["left in data", "left in tmp", "left in run", f"as {uid}"]
@@ -215,7 +215,7 @@ def test_descriptors_that_another_user_and_a_server_exchange_are_of_no_use(
 
     with (
         socket.socket(socket.AF_UNIX) as listener,
-        instances.create(
+        lifecycle.create(
             small_servers.installed(program.parents[1]), FittedOptions("default", ())
         ) as instance,
     ):

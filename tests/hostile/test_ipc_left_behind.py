@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers import confinement, instances, keyrings, users
+from millrace.servers.instances import confinement, keyrings, lifecycle, users
 from millrace.servers.model import FittedOptions
 from millrace.system_calls import call, in_own_thread
 from tests.unit.servers import small_servers
@@ -64,7 +64,7 @@ def tree(tmp_path: Path, name: str) -> Path:
 
 
 def test_nothing_that_a_server_shares_outlives_it(tree: Path) -> None:
-    with instances.create(small_servers.installed(tree), FittedOptions("default", ())) as instance:
+    with lifecycle.create(small_servers.installed(tree), FittedOptions("default", ())) as instance:
         uid = instance.data_dir.stat().st_uid
         if any("IPC" in each for each in confinement.lacking()):
             pytest.skip("this host allows no IPC namespace")

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from millrace.runner.own_server import sizes
-from millrace.servers import instances, places, templates
-from millrace.servers import listener as listeners
-from millrace.servers.instances import Instance
+from millrace.servers import snapshots
+from millrace.servers.instances import instance_paths, lifecycle
+from millrace.servers.instances import listener as listeners
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.model import FittedOptions
-from millrace.servers.templates import copying, page_cache
+from millrace.servers.snapshots import copying, page_cache
+from millrace.trial.managed_trial import sizes
 from tests.conftest import InstanceOf
 from tests.unit.servers import small_servers
 
@@ -54,7 +55,7 @@ def victim(tmp_path: Path) -> Path:
 def idle(tmp_path: Path) -> Iterator[Instance]:
     """An instance of a program that only says its version."""
     tree = small_servers.tree(tmp_path / "small/tree")
-    with instances.create(small_servers.installed(tree), NOTHING) as instance:
+    with lifecycle.create(small_servers.installed(tree), NOTHING) as instance:
         yield instance
 
 
@@ -87,11 +88,11 @@ def test_a_restore_follows_no_link_and_gives_nothing_away(
     idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
-    key = templates.key(idle.server, NOTHING, {}, user="me")
+    key = snapshots.key(idle.server, NOTHING, {}, user="me")
     (idle.data_dir / "ibdata1").write_bytes(b"rows")
     owner = idle.data_dir.stat().st_uid
     os.chown(idle.data_dir / "ibdata1", owner, owner)
-    kept = templates.save(idle, key, {}, made_s=1)
+    kept = snapshots.save(idle, key, {}, made_s=1)
     assert {path.stat().st_uid for path in [kept.data_dir, *kept.data_dir.iterdir()]} == {0}
     idle.restore(kept)
     assert (idle.data_dir / "ibdata1").stat().st_uid == owner
@@ -102,7 +103,7 @@ def test_nobody_reaches_a_data_directory_while_root_works_in_it(
     idle: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
-    key = templates.key(idle.server, NOTHING, {}, user="me")
+    key = snapshots.key(idle.server, NOTHING, {}, user="me")
     owner = idle.data_dir.stat().st_uid
     as_server(idle, 'mkdir "$1/deep" && touch "$1/deep/t" && chmod -R 777 "$1"', idle.data_dir)
     seen = []
@@ -111,7 +112,7 @@ def test_nobody_reaches_a_data_directory_while_root_works_in_it(
         status = idle.data_dir.stat()
         seen.append((status.st_uid, status.st_mode & 0o777, path.stat().st_uid))
 
-    kept = templates.save(idle, key, {}, made_s=1)
+    kept = snapshots.save(idle, key, {}, made_s=1)
     look(kept.data_dir)
     for directory in (kept.data_dir, kept.data_dir / "deep"):
         assert directory.stat().st_mode & 0o777 == 0o700
@@ -136,14 +137,14 @@ def test_a_data_directory_with_a_link_is_not_kept(
     idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
     monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
-    key = templates.key(idle.server, NOTHING, {}, user="me")
+    key = snapshots.key(idle.server, NOTHING, {}, user="me")
     planted = idle.data_dir / "ib_buffer_pool"
     if kind == "symbolic":
         as_server(idle, PLANT, victim, planted)
     else:
         os.link(victim, planted)  # where the kernel lets every user do so
-    with pytest.raises(templates.NotKept, match="ib_buffer_pool"):
-        templates.save(idle, key, {}, made_s=1)
+    with pytest.raises(snapshots.NotKept, match="ib_buffer_pool"):
+        snapshots.save(idle, key, {}, made_s=1)
     assert victim.read_text() == SECRET
     assert victim.stat().st_uid == 0
 
@@ -155,9 +156,9 @@ def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_p
         listener.listen()
         as_server(idle, PLANT, tmp_path / "s", idle.socket)
         assert idle.socket.is_socket()
-        assert places.open_socket(idle.socket, uid) is None
-        assert places.open_socket(tmp_path / "s", uid) is None
-        descriptor = places.open_socket(tmp_path / "s", 0)
+        assert instance_paths.open_socket(idle.socket, uid) is None
+        assert instance_paths.open_socket(tmp_path / "s", uid) is None
+        descriptor = instance_paths.open_socket(tmp_path / "s", 0)
         assert descriptor is not None
         (tmp_path / "s").unlink()
         with socket.socket(socket.AF_UNIX) as client:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.observe import proc
+from millrace.host import procfs
 
 # prctl(PR_SET_MM, PR_SET_MM_MAP) lets everybody say where /proc shows them.
 PROCESS = """
@@ -33,7 +33,7 @@ sys.stdin.read()
 LOOK = """
 import resource
 from pathlib import Path
-from millrace.runner import host_activity
+from millrace.app import host_activity
 from millrace.servers import processes
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 host_activity._databases(Path("/"))
@@ -77,5 +77,5 @@ def test_a_file_of_the_host_is_read_up_to_a_limit(tmp_path: Path) -> None:
     file = tmp_path / "cpuinfo"
     with file.open("wb") as writer:
         writer.truncate(1 << 26)
-    raw = proc.read(file)
+    raw = procfs.read(file)
     assert len(raw) == 16 << 20

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 import pymysql
 import pytest
 
-from millrace.observe import plans, questions, status, waits
-from millrace.observe.collecting import Window, collecting
-from millrace.observe.model import Target, Unavailable
-from millrace.observe.server_threads import Teller
+from millrace.collect import plans, query, status, waits
+from millrace.collect.collectors import Window, collecting
+from millrace.collect.model import Target
+from millrace.collect.server_threads import Teller
+from millrace.errors import Unavailable
 from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
@@ -114,7 +115,7 @@ def test_an_odd_answer_is_a_note_and_the_rest_can_be_kept(odd: str) -> None:
                 collector.see(event)
             document = collector.document()
         with contextlib.suppress(Unavailable, pymysql.MySQLError):
-            session = questions.session(target)
+            session = query.session(target)
             with contextlib.closing(session):
                 kinds = Teller(session, families.get("mysql")).kinds()
                 assert all(isinstance(kind, str) for kind in kinds.values())

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from millrace.campaign import scheduler
 from millrace.errors import TrialFailed
-from millrace.runner import measuring, quiesce, residency, run, server_state, yields
-from millrace.runner.counters import counters_of
-from millrace.runner.steps import EXPECTED_FAILURES
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
 from millrace.store import observations
+from millrace.trial import buffer_pool, measure, measurements, quiesce, server_state
+from millrace.trial.measurement_counters import counters_of
+from millrace.trial.steps import EXPECTED_FAILURES
 from tests.hostile.mysql_server import Answer, answers, rows, says, serving
 from tests.unit.store.stored_records import result
 
@@ -25,15 +26,15 @@ Question = Callable[[AttachedInstance], object]
 
 
 def pool(instance: AttachedInstance) -> object:
-    return residency.pool_status(instance)
+    return buffer_pool.pool_status(instance)
 
 
 def sizes(instance: AttachedInstance) -> object:
-    return residency.table_sizes(instance, "test")
+    return buffer_pool.table_sizes(instance, "test")
 
 
 def analyse(instance: AttachedInstance) -> None:
-    measuring._analyse(instance, "test", 10)
+    measure._analyse(instance, "test", 10)
 
 
 def counted(instance: AttachedInstance) -> object:
@@ -80,18 +81,18 @@ def test_an_odd_answer_ends_a_trial_at_most(question: Question, answer: Answer) 
 )
 def test_answers_that_could_not_be_read_back_are_a_failed_trial(odd: dict[str, str]) -> None:
     (instance,) = result().instances
-    kept = run._readable(replace(result(), instances=(replace(instance, effective=odd),)))
+    kept = scheduler._readable(replace(result(), instances=(replace(instance, effective=odd),)))
     assert (kept.outcome, kept.failed_step, kept.instances) == ("failed", "record", ())
     assert "cannot be stored" in (kept.reason or "")
     facts = replace(instance, facts={"age_s": 1e300, "count": 10**40})
-    assert run._readable(replace(result(), instances=(facts,))).outcome == "failed"
-    assert run._readable(result()) == result()
+    assert scheduler._readable(replace(result(), instances=(facts,))).outcome == "failed"
+    assert scheduler._readable(result()) == result()
 
 
 @pytest.mark.parametrize("cells", [("7", "9" * 5_000), ("7", "1e3"), ("7", "²"), ("7",), ()])
 def test_a_description_of_a_table_that_is_no_number_fails_the_trial(cells: tuple[str, ...]) -> None:
     with pytest.raises(TrialFailed, match="cannot understand"):
-        yields._cell([cells], 1)
+        measurements._cell([cells], 1)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, ob
     summed = {"class": "disk", "statement": None, "count": 1, "seconds": 0.1, "during_sync": 0}
     stated = {**fitting, "states": {"statements": {"threads": 1, "states": [summed]}}}
     assert observations.readable(stated) == stated
-    kept = run._readable(replace(result(), observations={**fitting, **odd}))
+    kept = scheduler._readable(replace(result(), observations={**fitting, **odd}))
     assert kept.outcome == "finished"
     (lack,) = kept.observations["missing"]
     assert "cannot be stored" in lack["what"]

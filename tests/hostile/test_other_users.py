@@ -18,13 +18,14 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostProblem, UserError
-from millrace.servers import install, processes
-from millrace.servers.host_lock import host_lock
+from millrace.host.exclusive import host_lock
+from millrace.servers import install
+from millrace.servers.instances import processes
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Silent
+from millrace.servers.snapshots import repository
 from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb
-from millrace.servers.templates import keeping
 
 OTHER_USER = 60_950
 ID = "mysql-8.0.33-0a1b2c3d"
@@ -282,7 +283,7 @@ def test_no_command_asks_a_cache_of_another_user(planted_place: Path) -> None:
     with pytest.raises(HostProblem, match="could replace millrace's files"):
         install.list_servers()
     with pytest.raises(HostProblem, match="could replace millrace's files"):
-        keeping.listing()
+        repository.listing()
 
 
 @only_root

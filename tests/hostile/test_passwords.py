@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from millrace.errors import TrialFailed, UserError
-from millrace.load import client
-from millrace.load.spec import Connection, RunSpec, Statement
-from millrace.load.spec import Tls as LoadTls
+from millrace.loadgen import client
+from millrace.loadgen.spec import Connection, RunSpec, Statement
+from millrace.loadgen.spec import Tls as LoadTls
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
 from tests.hostile.mysql_server import HostileServer, Login, answers, serving
-from tests.integration.load.talk import Certificates, certificates
+from tests.integration.loadgen.talk import Certificates, certificates
 
 PASSWORD = "a password that nobody else has"
 SALT = b"saltsaltsaltsaltsalt\x00"

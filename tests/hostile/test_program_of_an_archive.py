@@ -12,7 +12,8 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import MillraceError
-from millrace.servers import added, elf, processes, single_run, users
+from millrace.servers import added, elf
+from millrace.servers.instances import processes, single_run, users
 from tests.unit.servers import small_servers
 
 SPY = """

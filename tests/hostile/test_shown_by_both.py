@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 
-from millrace.load.program import find_load_generator
+from millrace.loadgen.program import find_load_generator
 from millrace.shown_text import shown_line
 from tests.hostile.mysql_server import says, serving
 

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from millrace.errors import TrialFailed
-from millrace.load import client
-from millrace.load.spec import Connection, RunSpec, Statement
+from millrace.loadgen import client
+from millrace.loadgen.spec import Connection, RunSpec, Statement
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
 from tests.hostile.mysql_server import Login, answers, serving

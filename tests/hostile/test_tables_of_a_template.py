@@ -11,8 +11,8 @@ import pytest
 from millrace.errors import TrialFailed
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.model import AttachedServer
-from millrace.servers.templates import Template, TemplateKey, verify_tables
-from millrace.servers.templates.tables import KeptTable, Reading, record_tables
+from millrace.servers.snapshots import Template, TemplateKey, verify_tables
+from millrace.servers.snapshots.tables import KeptTable, Reading, record_tables
 from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving
 
 COUNT = "SELECT COUNT(*), SUM(c) FROM t"

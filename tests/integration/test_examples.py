@@ -14,20 +14,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from millrace.analysis.recording import points_of
+from millrace.analysis.history.recording import points_of
 from millrace.cli.main import cli
-from millrace.load.program import find_load_generator
-from millrace.servers.instances import Instance
+from millrace.loadgen.program import find_load_generator
+from millrace.servers.instances.lifecycle import Instance
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
 from tests import examples
 from tests.conftest import InstanceOf, ServerOf
 from tests.examples import ROOT, STAND_INS, Command, Example
-from tests.integration.load import driving
+from tests.integration.loadgen import driving
 from tests.unit.analysis.builders import keep
 from tests.unit.analysis.history_points import point, stepping
 from tests.unit.analysis.observations import B
-from tests.unit.foreign.test_importers import PGBENCH, SYSBENCH
+from tests.unit.importers.test_importers import PGBENCH, SYSBENCH
 from tests.unit.report.explanation.explained import study_run
 
 pytestmark = pytest.mark.integration
@@ -109,7 +109,7 @@ def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a reader of the pages has: files that they show, and those that programs wrote."""
     place = tmp_path_factory.mktemp("files")
     (place / "experiments").symlink_to(ROOT / "experiments")
-    for example in shown("judge.md", "csv"):
+    for example in shown("analyze.md", "csv"):
         name = "results.csv" if "treatment" in example.text else "nightly.csv"
         (place / name).write_text(example.text, encoding="utf-8")
     for number in (1, 2, 3):

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
-from tests.integration.runner.command import SHORT_TRIALS, Place, experiment
+from tests.integration.trial.command import SHORT_TRIALS, Place, experiment
 
 pytestmark = pytest.mark.integration
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from millrace.csv_cells import defused, plain
-from millrace.foreign import pairs
-from millrace.foreign.measure import Measure
-from millrace.foreign.pairs import Value
+from millrace.importers import paired
+from millrace.importers.paired import Value
+from millrace.importers.units import Measure
 
 _NAMES = [
     '=HYPERLINK("http://evil","x")',
@@ -51,10 +51,10 @@ def test_a_name_comes_back_from_the_form_that_no_spreadsheet_computes(name: str)
 def test_a_file_of_pairs_holds_the_same_names(name: str, tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     values = [Value(block, side, 1.5) for block in ("1", name) for side in (name, "other")]
-    text = pairs.as_csv(values, Measure("s", "lower"), base=name)
+    text = paired.as_csv(values, Measure("s", "lower"), base=name)
     cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
     assert not [cell for cell in cells if begins_a_formula(cell)]
     file.write_bytes(text.encode())
-    found, _ = pairs.read(file)
+    found, _ = paired.read(file)
     same = name.replace("\r", r"\r")
     assert found == {same: {"1": 1.5, same: 1.5}, "other": {"1": 1.5, same: 1.5}}

@@ -13,16 +13,16 @@ from typing import Any, cast
 import click
 import pytest
 
-from millrace.analysis import calibration, quoted, side_by_side
+from millrace.analysis.compare import applicable_calibration, calibration, concurrency
 from millrace.cli import calibrate
 from millrace.cli.experiment_options import surroundings
 from millrace.cli.main import COMMANDS, cli
-from millrace.experiment.check import Surroundings, check
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
-from millrace.foreign import histories, pairs
+from millrace.experiment.validation import Surroundings, check
+from millrace.importers import paired, series
 from millrace.levels import level_named
-from millrace.load.program import find_load_generator
+from millrace.loadgen.program import find_load_generator
 from millrace.report.run.schema import ComparisonPart
 from millrace.servers import catalogue
 from millrace.workloads import checked, completed, library
@@ -138,9 +138,9 @@ def test_figures_on_calibrating_are_those_of_the_program() -> None:
     assert f"| `{options['planting'].default}` (if nothing is said) |" in page
     *shorter, longest = calibration.TABLE
     assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
-    assert f"has at least {side_by_side.ENOUGH} verdicts" in page
-    assert f"at the claimed {side_by_side.CLAIMED:.0%}:".replace("%", " %") in page
-    assert f"more than {quoted.MOST_DAYS} days apart" in page
+    assert f"has at least {concurrency.ENOUGH} verdicts" in page
+    assert f"at the claimed {concurrency.CLAIMED:.0%}:".replace("%", " %") in page
+    assert f"more than {applicable_calibration.MOST_DAYS} days apart" in page
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if (ROOT / f"docs/{name}.md").exists()])
@@ -157,7 +157,7 @@ def test_options_that_a_page_lists_are_those_of_its_command(name: str) -> None:
 def test_tables_are_those_that_judge_reads(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "example.csv"
     path.write_text(example.text, encoding="utf-8")
-    reader = pairs.read if "treatment" in example.text else histories.read
+    reader = paired.read if "treatment" in example.text else series.read
     assert reader(path)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.errors import UserError
 from millrace.levels import Level, is_name, level_named, level_text, levels_text
 from millrace.report.run.sentences import answer

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
+from millrace.campaign import prepare
 from millrace.errors import UserError
-from millrace.runner import prepare
 from millrace.servers.disk import refusals_as_errors
 from tests.unit.ordinary_user import as_ordinary_user
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.bisected import Bisection, Bisects, bisection
-from millrace.analysis.judge import judge
-from millrace.analysis.model import Control, Controls, QuotedCalibration
-from millrace.analysis.seen_changes import ChangeGroup
-from millrace.analysis.unsteady import unsteady_sides
+from millrace.analysis.compare.bisection import Bisection, Bisects, bisection
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import Control, Controls, QuotedCalibration
+from millrace.analysis.history.overview import ChangeGroup
+from millrace.analysis.steady.policy import unsteady_sides
 from millrace.cli.progress import Look, look_text
 from millrace.report.bisection.sentences import answer as bisection_answer
 from millrace.report.calibration.sentences import head_line
@@ -25,9 +25,9 @@ from millrace.workloads import library
 from tests import examples
 from tests.examples import Example
 from tests.unit.analysis.builders import study
+from tests.unit.analysis.compare.test_bisection import searched
 from tests.unit.analysis.history_points import change
-from tests.unit.analysis.test_bisected import searched
-from tests.unit.analysis.test_unsteady import DIRTY, FALLS, trial
+from tests.unit.analysis.steady.test_policy import DIRTY, FALLS, trial
 from tests.unit.cli.test_progress import closed, look
 from tests.unit.report.history.test_formats import shown
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from millrace import safe_json
 from millrace.errors import UserError
+from millrace.host import exclusive
 from millrace.safe_json import JsonRefused, Limits
-from millrace.servers import host_lock
 
 SMALL = Limits(size_bytes=200_000, values=1000, depth=4, text_chars=10)
 
@@ -66,10 +66,10 @@ def test_what_is_within_the_limits_is_as_python_reads_it(value: Any) -> None:
 def test_a_deep_lock_of_another_user_is_not_followed(tmp_path: Path) -> None:
     """Whoever holds the lock may write anything into its file."""
     file = tmp_path / "host.lock"
-    with host_lock.host_lock("holding", file=file):
+    with exclusive.host_lock("holding", file=file):
         file.write_text("[" * 4096)
         with (
             pytest.raises(UserError, match="it has not said which process it is"),
-            host_lock.host_lock("asking", file=file),
+            exclusive.host_lock("asking", file=file),
         ):
             pass

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+from millrace.servers.instances.lifecycle.lifecycle import Instance
 from pymysql.connections import Connection
 
-from millrace.servers import install, instances
-from millrace.servers.instances import Instance
+from millrace.servers import install
+from millrace.servers.instances import lifecycle
 from millrace.servers.model import FittedOptions
 
 SEEDS = Path(__file__).parent / "seeds"
@@ -67,7 +68,7 @@ class Recording:
 
 
 def record(server: str) -> None:
-    with instances.create(install.install(server), FittedOptions("default", ())) as instance:
+    with lifecycle.create(install.install(server), FittedOptions("default", ())) as instance:
         instance.initialise(limit_s=120)
         instance.start(limit_s=60)
         greeted = greeting(instance)

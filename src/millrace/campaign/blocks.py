@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from millrace.analysis.treatments import trial_s
+from millrace.analysis.compare.treatments import trial_s
 from millrace.store.records import StoredRun
 
 

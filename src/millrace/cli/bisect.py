@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from millrace.analysis.bisected import (
+from millrace.analysis.compare.bisection import (
     INSTALL,
     Bisection,
     Open,
@@ -18,21 +18,21 @@ from millrace.analysis.bisected import (
     is_reversed,
     trials_to_go,
 )
-from millrace.campaign.bisecting import (
+from millrace.app import run
+from millrace.app.block_by_block import TIME_IS_OVER, BlockByBlock
+from millrace.campaign.blocks import n_blocks
+from millrace.campaign.policies.bisect import (
     bisecting,
     experiment_text,
     member_plan,
     members,
     refuse_unknown,
 )
-from millrace.campaign.blocks import n_blocks
-from millrace.cli import carrying_out
-from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
+from millrace.cli.bisect_output import print_found
 from millrace.cli.console import err
+from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.experiment_options import surroundings
 from millrace.cli.number_options import Duration, Percent
-from millrace.cli.quiet_host import quiet_host
-from millrace.cli.searched import print_found
 from millrace.cli.store_option import store_option
 from millrace.errors import (
     Interrupted,
@@ -43,18 +43,18 @@ from millrace.errors import (
     UserError,
     nearest_names,
 )
-from millrace.experiment.check import MAX_MARGIN_PERCENT
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides, parse, read
+from millrace.experiment.validation import MAX_MARGIN_PERCENT
 from millrace.levels import Level
 from millrace.report.bisection.html import as_html
 from millrace.report.bisection.sentences import likeliest
 from millrace.report.common.formatting import counted, value_text
 from millrace.report.common.output_files import PAGE, write_text
-from millrace.runner.passing import may_pass
 from millrace.servers import install
 from millrace.stats.bisection import Next
 from millrace.store.store import Store
+from millrace.trial.transient import may_pass
 
 _NUMBER = re.compile(r"-?\d+")
 _SWITCHES: Mapping[str, Level] = {"on": True, "true": True, "off": False, "false": False}
@@ -222,7 +222,7 @@ def _searched(
     stack: ExitStack, store: Store, experiment: Experiment, *, limit_s: float | None, fresh: bool
 ) -> Bisection:
     """Measure until the change is found, or the time is over."""
-    chosen = carrying_out.choose(store, experiment, fresh=fresh)
+    chosen = run.choose(store, experiment, fresh=fresh)
     names = [str(level) for level in experiment.factors[0].levels]
     blocks = BlockByBlock(stack, store, chosen, limit_s=limit_s)
     err.print(f"run {chosen.run.id}: {counted(len(names), 'server')}", markup=False)

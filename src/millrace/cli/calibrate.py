@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
-from millrace.analysis.calibration import Calibration, calibration
+from millrace.analysis.compare.calibration import Calibration, calibration
+from millrace.app import run
+from millrace.app.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.campaign.blocks import n_blocks, open_block
-from millrace.campaign.calibrating import (
+from millrace.campaign.policies.calibrate import (
     Wanted,
     block_plan,
     calibrating,
@@ -21,11 +23,9 @@ from millrace.campaign.calibrating import (
     next_block,
     wanted_again,
 )
-from millrace.cli import carrying_out
-from millrace.cli.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.cli.console import err, out, print_json
+from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.experiment_options import ExperimentChoice, calibration_options
-from millrace.cli.quiet_host import quiet_host
 from millrace.cli.store_option import store_option
 from millrace.durations import in_words
 from millrace.errors import UserError
@@ -137,7 +137,7 @@ def _calibrated(
     fresh: bool,
 ) -> Calibration:
     """Measure until all that is asked for is there, or the time is over."""
-    chosen = carrying_out.choose(store, experiment, fresh=fresh)
+    chosen = run.choose(store, experiment, fresh=fresh)
     blocks = BlockByBlock(stack, store, chosen, limit_s=limit_s)
     groups = groups_of(experiment)
     beforehand = None if planting is None else level_beforehand(planting)

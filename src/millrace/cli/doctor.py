@@ -8,8 +8,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace import paths
+from millrace.app import doctor
 from millrace.cli.console import out, print_json
-from millrace.runner import doctor, host
+from millrace.host import facts as host
 from millrace.shown_text import shown_line
 
 _NARROW = 90  # columns; there the text would have too few of them beside the names

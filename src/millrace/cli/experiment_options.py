@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from millrace.cli.number_options import Duration, Percent
+from millrace.collect.registry import OBSERVERS, PROFILE
 from millrace.errors import UserError
-from millrace.experiment.check import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
-from millrace.observe.registry import OBSERVERS, PROFILE
+from millrace.experiment.validation import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, Surroundings
 from millrace.servers import catalogue, configurations, install
 from millrace.studies.lookup import study_names
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.call_tree import CallNode
-from millrace.analysis.explanation import Explanation, with_experiment, with_tests
-from millrace.cli.aligning import measure_aligned
+from millrace.analysis.explain.call_tree import CallNode
+from millrace.analysis.explain.explanation import Explanation, with_experiment, with_tests
+from millrace.app.ablate import measure_aligned
+from millrace.app.explain import explain_levels, held_levels, run_to_explain, tests_of
 from millrace.cli.console import echo, err, out
-from millrace.cli.explaining import explain_levels, held_levels, run_to_explain, tests_of
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
-from millrace.experiment.check import MAX_BLOCKS
+from millrace.experiment.validation import MAX_BLOCKS
 from millrace.report.common.output_files import (
     FLAME_GRAPH,
     FOLDED,

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.histories import series_names
-from millrace.analysis.remeasuring import Outcome
-from millrace.analysis.seen_changes import seen
-from millrace.campaign import confirming
-from millrace.campaign.settling import outcomes
-from millrace.cli import carrying_out
+from millrace.analysis.history.confirmation import Outcome
+from millrace.analysis.history.overview import seen
+from millrace.analysis.history.segments import series_names
+from millrace.app import run
+from millrace.campaign.policies import confirm
+from millrace.campaign.policies.confirmation_outcome import outcomes
 from millrace.cli.console import err, out
-from millrace.cli.quiet_host import quiet_host
+from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, UserError
-from millrace.experiment.check import MAX_BLOCKS
 from millrace.experiment.model import Experiment
+from millrace.experiment.validation import MAX_BLOCKS
 from millrace.report.common.formatting import counted
 from millrace.report.history.tables import change_lines
 from millrace.store.history_records import ChangeRecord
@@ -45,7 +45,7 @@ def command(*, change: str, blocks: int | None, store: Path) -> None:
     with Store.open(store, create=False) as opened:
         wanted = opened.histories.find_change(change)
         _refuse_settled(wanted)
-        plan = confirming.planned(opened, wanted, blocks)
+        plan = confirm.planned(opened, wanted, blocks)
     err.print(
         f"change {wanted.id} at {wanted.label}: {plan.builds.after.label} against "
         f"{plan.builds.before.label}, {counted(plan.experiment.blocks, 'block')}",
@@ -71,9 +71,9 @@ def _refuse_settled(change: ChangeRecord) -> None:
 
 def _measure(stack: ExitStack, store: Store, experiment: Experiment) -> StoredRun:
     """Carry the experiment out, or go on with it."""
-    chosen = carrying_out.choose(store, experiment, fresh=False)
+    chosen = run.choose(store, experiment, fresh=False)
     try:
-        carrying_out.carry_out(stack, store, chosen, retry_failed=True)
+        run.carry_out(stack, store, chosen, retry_failed=True)
     except Interrupted as stopped:
         remedy = "nothing is decided yet; the same command goes on where it was stopped"
         raise Interrupted(stopped.message, remedy=remedy) from None

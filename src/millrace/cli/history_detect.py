@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.changes import examine
-from millrace.analysis.histories import breaks, too_few_points
-from millrace.analysis.seen_changes import SeenChange, groups, seen
+from millrace.analysis.history.changes import examine
+from millrace.analysis.history.overview import SeenChange, groups, seen
+from millrace.analysis.history.segments import breaks, too_few_points
 from millrace.cli.console import out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option

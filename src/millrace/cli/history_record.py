@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from millrace.analysis.recording import points_of
+from millrace.analysis.history.recording import points_of
 from millrace.cli.console import err
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.histories import Break
-from millrace.analysis.seen_changes import ChangeGroup, SeenChange, SeenSeries, groups, seen
+from millrace.analysis.history.overview import ChangeGroup, SeenChange, SeenSeries, groups, seen
+from millrace.analysis.history.segments import Break
 from millrace.cli.console import echo, err, out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option

@@ -26,7 +26,7 @@ COMMANDS = {
     "explain": "Show where the time of an operation goes, and why treatments differ.",
     "calibrate": "Measure how far verdicts can be trusted on this host.",
     "bisect": "Find between which two servers of a list a level changed.",
-    "judge": "Judge numbers that any benchmark measured.",
+    "analyze": "Analyze numbers that any benchmark measured.",
     "history": "Watch performance from version to version.",
     "results": "List, show, move and remove stored runs.",
 }

@@ -12,17 +12,18 @@ import click
 from rich.markup import escape
 
 from millrace import paths
+from millrace.campaign import prepare
+from millrace.campaign.forecast import forecast, measured_trial_s
+from millrace.campaign.scheduler import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.store_option import store_option
 from millrace.durations import in_words
-from millrace.experiment.controls import with_controls
+from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.estimate import Estimate, require_space
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
 from millrace.experiment.plan import expand
-from millrace.runner import host, prepare
-from millrace.runner.forecast import forecast, measured_trial_s
-from millrace.runner.run import design_of
+from millrace.host import facts
 from millrace.sizes import readable
 from millrace.store.store import Store
 
@@ -76,7 +77,7 @@ def estimate_or_refuse(plan: Plan, store: Store) -> Estimate:
 def _measured(store: Store, plan: Plan) -> dict[str, float] | None:
     """How long trials of the plan's treatments took on this host before."""
     wanted = {treatment.id for treatment in plan.treatments}
-    host_id = host.host_id(host.facts(paths.work_dir()))
+    host_id = facts.host_id(facts.facts(paths.work_dir()))
     for run in store.runs_of(plan.digest, host_id, seed=None):
         stored = store.load_run(run.id)
         if wanted <= {treatment.id for treatment in stored.treatments}:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis import gate
-from millrace.analysis.bisected import bisection, bisects
-from millrace.analysis.gate import Gated
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
-from millrace.cli import searched
+from millrace.analysis.compare import ci_gate
+from millrace.analysis.compare.bisection import bisection, bisects
+from millrace.analysis.compare.ci_gate import Gated
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.app.calibration_quote import with_calibration
+from millrace.app.explain import explanations_of_report, tests_of
+from millrace.cli import bisect_output
 from millrace.cli.console import echo, err, out
-from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.number_options import Percent
-from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
 from millrace.report.common.output_files import write_text
@@ -75,7 +75,7 @@ def command(
                     remedy="leave out --fail-on",
                 )
             page = opened.report_path(stored.run.id)
-            searched.report(bisection(stored), output_format, output, page)
+            bisect_output.report(bisection(stored), output_format, output, page)
             return
         tests = tests_of(opened, stored.run.id) if is_page else ()
         analysis = with_calibration(
@@ -91,7 +91,7 @@ def command(
         out.print(str(html.write(analysis, path, explanations)), markup=False)
     else:
         _show(analysis, output_format)
-    check(gate.of_run(analysis), fail_on)
+    check(ci_gate.of_run(analysis), fail_on)
 
 
 def _show(analysis: RunAnalysis, output_format: str) -> None:

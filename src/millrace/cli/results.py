@@ -12,11 +12,11 @@ import click
 from rich.markup import escape
 from rich.text import Text
 
+from millrace.campaign import ownership
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
-from millrace.runner import ownership
 from millrace.shown_text import shown_line
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 from millrace.store.store import Store

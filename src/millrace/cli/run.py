@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis import gate
-from millrace.analysis.gate import Gated
-from millrace.analysis.judge import judge
-from millrace.cli import carrying_out
+from millrace.analysis.compare import ci_gate
+from millrace.analysis.compare.ci_gate import Gated
+from millrace.analysis.compare.compare_run import judge
+from millrace.app import run as carrying_out
+from millrace.app.calibration_quote import with_calibration
+from millrace.app.explain import explanations_of_report, tests_of
 from millrace.cli.console import out
+from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.explaining import explanations_of_report, tests_of
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.plan import say_nothing_compared
-from millrace.cli.quiet_host import quiet_host
-from millrace.cli.quoting import with_calibration
 from millrace.cli.store_option import store_option
 from millrace.errors import TrialFailed
 from millrace.experiment.model import Experiment
@@ -71,4 +71,4 @@ def _report(
             f"{len(analysis.failures)} of {len(analysis.trials)} trials failed",
             remedy=f"`millrace results show {run.id}` has each reason and the server's log",
         )
-    check(gate.of_run(analysis), fail_on)
+    check(ci_gate.of_run(analysis), fail_on)

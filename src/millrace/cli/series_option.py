@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from millrace.analysis.histories import series_names
+from millrace.analysis.history.segments import series_names
 from millrace.errors import UserError
 from millrace.store.store import Store
 

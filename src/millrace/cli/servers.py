@@ -21,14 +21,14 @@ from rich.progress import (
 from rich.text import Text
 
 from millrace.cli.console import LineTable, err, plain_table, print_json, print_table
-from millrace.cli.quiet_host import quiet_host
+from millrace.cli.exclusive_host import quiet_host
 from millrace.errors import TrialFailed, UserError
 from millrace.servers import added, attached, catalogue, families, install, served, suites
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.catalogue import Suite
+from millrace.servers.instances.signals import signals_as_errors
 from millrace.servers.model import AttachedServer, InstalledServer, Server, as_data
 from millrace.servers.served import ServedAnswer
-from millrace.servers.signals import signals_as_errors
 from millrace.servers.verify import verify
 
 

@@ -10,8 +10,8 @@ import click
 from millrace import paths, sizes
 from millrace.cli.console import err, plain_table, print_json, print_table
 from millrace.errors import UserError
-from millrace.servers import templates
-from millrace.servers.templates import Kept
+from millrace.servers import snapshots
+from millrace.servers.snapshots import Kept
 from millrace.utc import utc_text
 
 
@@ -29,8 +29,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
     """What is kept, the least recently used first: that is the order in which they go."""
-    templates.reap()
-    kept = templates.listing()
+    snapshots.reap()
+    kept = snapshots.listing()
     if as_json:
         print_json([_as_data(each) for each in kept])
         return
@@ -49,7 +49,7 @@ def list_command(as_json: bool) -> None:
         )
     print_table(table)
     held = sum(each.allocated_bytes for each in kept)
-    limit = templates.limit_bytes()
+    limit = snapshots.limit_bytes()
     err.print(f"{sizes.readable(held)} of at most {sizes.readable(limit)}")
 
 
@@ -60,11 +60,11 @@ def remove_command(names: tuple[str, ...], every: bool) -> None:
     """Remove templates; the next trial that wants one makes it anew."""
     if bool(names) == every:
         raise UserError("give the names of templates, or --all")
-    templates.reap()
+    snapshots.reap()
     for name in (
-        [kept.name for kept in templates.listing()] if every else list(dict.fromkeys(names))
+        [kept.name for kept in snapshots.listing()] if every else list(dict.fromkeys(names))
     ):
-        templates.remove(name)
+        snapshots.remove(name)
         err.print(f"removed {name}")
 
 

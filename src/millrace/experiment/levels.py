@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.errors import Mistake, nearest
-from millrace.experiment.mistakes import Mistakes, is_line, shown
+from millrace.experiment.diagnostics import Mistakes, is_line, shown
 from millrace.experiment.model import Factor
 from millrace.levels import Level
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor

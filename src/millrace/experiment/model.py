@@ -71,7 +71,7 @@ class Experiment:
     ``sequential`` experiments go on until each comparison is decided, with ``blocks`` at most and
     ``max_time_s`` of trials at most (None: without such a limit); others have exactly ``blocks``.
     ``side_by_side`` has base and candidate of a block measured at the same time, each on its half
-    of the CPUs (see millrace.experiment.pairs), instead of in turns.
+    of the CPUs (see millrace.experiment.concurrent_pairs), instead of in turns.
     """
 
     name: str

@@ -14,7 +14,7 @@ Order. Each block holds each treatment once. In block b the treatments are sorte
 ``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that more
 blocks leave the earlier ones as they were. Blocks of profiled trials come after all others, their
 seed being ``"{seed}:profile"``. Where pairs are measured side by side, these are what is in order
-(see millrace.experiment.pairs).
+(see millrace.experiment.concurrent_pairs).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from millrace.experiment import pairs
-from millrace.experiment.chance import drawn
+from millrace.experiment import concurrent_pairs
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
+from millrace.experiment.ordering import drawn
 from millrace.levels import Level
 from millrace.model.trials import Purpose
 
@@ -46,7 +46,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         for levels in product(*(factor.levels for factor in experiment.factors))
     )
     if experiment.side_by_side:
-        pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
+        concurrent_pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
     blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
     profiled = (
@@ -69,7 +69,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
 def digest(experiment: Experiment) -> str:
     """What is measured, apart from the treatments: the same for every seed, order and number of
     blocks. It finds the runs that may be continued; whether their levels are the same is another
-    question (see millrace.runner.continuing)."""
+    question (see millrace.campaign.resume)."""
     return _id(
         {
             "format": _FORMAT,
@@ -137,7 +137,7 @@ def _block_order(
 ) -> Sequence[tuple[Treatment, int | None]]:
     """The treatments of a block, each with its half of the CPUs, None where it has all."""
     if experiment.side_by_side and purpose == _MEASURE:
-        return pairs.block_order(treatments, experiment.compare, seed, block)
+        return concurrent_pairs.block_order(treatments, experiment.compare, seed, block)
     ordered = sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))
     return [(treatment, None) for treatment in ordered]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from millrace.errors import InvalidInput, Mistake, UserError, nearest
-from millrace.experiment.check import Checked, Definitions, Settings, Surroundings, check
+from millrace.experiment.diagnostics import Mistakes
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
-from millrace.experiment.lines import key_lines, line_of
-from millrace.experiment.mistakes import Mistakes
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
+from millrace.experiment.toml_positions import key_lines, line_of
+from millrace.experiment.validation import Checked, Definitions, Settings, Surroundings, check
 from millrace.levels import Level, level_named, levels_text
 
 AS_WRITTEN = "as written"

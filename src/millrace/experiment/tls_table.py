@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from millrace.experiment import mistakes as door
-from millrace.experiment.mistakes import Mistakes
+from millrace.experiment import diagnostics as door
+from millrace.experiment.diagnostics import Mistakes
 from millrace.tls import Tls, TlsMistake, asked_tls
 
 _KEYS = ("mode", "ca", "allow_unverified")

@@ -20,8 +20,9 @@ from pathlib import Path, PurePosixPath
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import HostProblem, LastingProblem, UserError
-from millrace.servers import builds, catalogue, libraries, locate, manifest, provenance, single_run
+from millrace.servers import builds, bundle_libraries, catalogue, locate, manifest, provenance
 from millrace.servers.catalogue import Part
+from millrace.servers.instances import single_run
 from millrace.servers.locate import Located
 from millrace.servers.manifest import Layout, Manifest
 from millrace.servers.model import Provenance
@@ -119,13 +120,13 @@ def unpack_parts(artefact: Path, parts: Sequence[Part], tree: Path) -> None:
             unpack(archive, tree / part.into, root=part.root, keep=needed_by_a_server)
 
 
-def unpack_libraries(packages: Sequence[Package], into: Path) -> list[libraries.Fetched]:
+def unpack_libraries(packages: Sequence[Package], into: Path) -> list[bundle_libraries.Fetched]:
     """Unpack the shared libraries of Debian packages, each into a directory of its own."""
     fetched = []
     for package in packages:
         directory = into / package.file.name
         unpack(package.file, directory, keep=_is_library)
-        fetched.append(libraries.Fetched(package.artefact, directory))
+        fetched.append(bundle_libraries.Fetched(package.artefact, directory))
     return fetched
 
 
@@ -191,13 +192,13 @@ def _observed(
 
 def _lay_libraries(
     place: Path, located: Located, name: str, packages: Sequence[Package], progress: Progress
-) -> libraries.Laid:
+) -> bundle_libraries.Laid:
     program, base_dir = located.program, located.base_dir
     with tempfile.TemporaryDirectory(prefix=".libraries-", dir=place) as scratch:
         if not packages:
             packages = _often_lacking(name, program, base_dir, Path(scratch), progress)
         fetched = unpack_libraries(packages, Path(scratch) / "unpacked")
-        return libraries.lay(program, base_dir, fetched, place / "lib")
+        return bundle_libraries.lay(program, base_dir, fetched, place / "lib")
 
 
 def _share_dir(located: Located, place: Path) -> Path:
@@ -249,7 +250,7 @@ def _often_lacking(
     A host that cannot get them may still have them, so that this is no reason to give up.
     """
     known = catalogue.libraries()
-    lacking = libraries.lacking(program, base_dir, known)
+    lacking = bundle_libraries.lacking(program, base_dir, known)
     try:
         return fetch_packages([known[each] for each in lacking], workspace, progress)
     except HostProblem as error:

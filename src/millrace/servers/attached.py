@@ -12,8 +12,8 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.errors import TrialFailed, UserError
-from millrace.servers import asking
-from millrace.servers.asking import Address
+from millrace.servers import client
+from millrace.servers.client import Address
 from millrace.servers.model import AttachedServer
 from millrace.tls import MODES, Tls, TlsMistake, asked_tls, default_mode, is_this_host
 
@@ -33,7 +33,7 @@ _ALWAYS_LIMITED = (
 )
 
 
-class AttachedInstance(asking.Answering):
+class AttachedInstance(client.Answering):
     """The asking side of an instance, for a server that somebody else runs.
 
     ``limits`` says what cannot be controlled or observed there, a sentence each.
@@ -60,10 +60,10 @@ class AttachedInstance(asking.Answering):
         Raises TrialFailed, naming the server and its address, when it does not let us in.
         """
         try:
-            return asking.connect(self._address, database, limit_s=limit_s)
+            return client.connect(self._address, database, limit_s=limit_s)
         except pymysql.MySQLError as error:
             raise TrialFailed(
-                f"{self.server.name}: no session at {self._address.text}: {asking.words_of(error)}",
+                f"{self.server.name}: no session at {self._address.text}: {client.words_of(error)}",
                 remedy="check that the server runs, and the address and account it was added with",
             ) from error
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 
-from millrace.servers import libraries, provenance
+from millrace.servers import bundle_libraries, provenance
 from millrace.servers.model import InstalledServer, Provenance
 
 
@@ -51,7 +51,7 @@ def digest(files: Mapping[str, str]) -> str:
 def _files(server: InstalledServer) -> Iterator[Path]:
     yield server.program
     yield Path(server.argv[0])  # its own loader, where it has one
-    plugins = libraries.plugins(server.base_dir)
+    plugins = bundle_libraries.plugins(server.base_dir)
     yield from plugins
     # The first directory is millrace's own. A vendor's may be /usr/lib, with all that is there.
     for directory in server.library_dirs[:1]:

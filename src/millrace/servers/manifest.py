@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from millrace import safe_json, whole_file
+from millrace import atomic_file, safe_json
 from millrace.errors import HostProblem, LastingProblem
 from millrace.servers import builds
 from millrace.servers.model import Artefact, InstalledServer, Provenance
@@ -93,7 +93,7 @@ def write(manifest: Manifest, directory: Path) -> None:
             f"the build of {manifest.name} has names of files that cannot be recorded: {error}",
             remedy="get the build from its publisher, and compare its checksum",
         ) from error
-    whole_file.write_text(directory / FILE, text)
+    atomic_file.write_text(directory / FILE, text)
 
 
 def read(directory: Path) -> Manifest | None:

@@ -8,11 +8,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from millrace import paths, safe_json, whole_file
+from millrace import atomic_file, paths, safe_json
 from millrace.errors import LastingProblem, UserError, nearest_names
-from millrace.servers import families, instances, option_names
+from millrace.servers import families, option_names
 from millrace.servers.families.model import Family
-from millrace.servers.instances import Instance
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.model import (
     AttachedServer,
     Configuration,
@@ -163,7 +164,7 @@ def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
         return False
     wanted = FittedOptions("asked", (Option(name, value, optional=False, layer="asked"),))
     arguments = [*wanted.arguments(), "--verbose", "--help"]
-    with instances.create(server, FittedOptions("default", ()), role="options") as instance:
+    with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
         status, _ = instance.print_of_program(arguments, _HELP_LIMIT_S)
         if status != 0 and not _says_refused(instance):
             instance.initialise(_INITIALISE_LIMIT_S)
@@ -182,7 +183,7 @@ def _ask(server: InstalledServer) -> KnownOptions:
     Some versions (mysqld 10.1.8) crash when there is no initialised data directory.
     """
     arguments = ["--verbose", "--help"]
-    with instances.create(server, FittedOptions("default", ()), role="options") as instance:
+    with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
         status, text = instance.print_of_program(arguments, _HELP_LIMIT_S)
         if status != 0 or not parse_help(text).defaults:
             instance.initialise(_INITIALISE_LIMIT_S)
@@ -220,4 +221,4 @@ def _write_cache(file: Path, options: KnownOptions) -> None:
         indent=1,
     )
     with contextlib.suppress(OSError):
-        whole_file.write_text(file, text)
+        atomic_file.write_text(file, text)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from millrace.servers import elf, libraries
+from millrace.servers import bundle_libraries, elf
 from millrace.servers.elf import Elf
 from millrace.servers.model import Provenance
 
@@ -89,9 +89,9 @@ def _libc(library_dirs: Sequence[Path], *, own_loader: bool) -> str | None:
         carried = next(
             (each / "libc.so.6" for each in library_dirs if (each / "libc.so.6").is_file()), None
         )
-        version = libraries.glibc_version(carried) if carried is not None else None
+        version = bundle_libraries.glibc_version(carried) if carried is not None else None
         return "glibc {}.{} (its own)".format(*version) if version else None
-    version = libraries.host_glibc_version()
+    version = bundle_libraries.host_glibc_version()
     return "glibc {}.{} (the host's)".format(*version) if version else None
 
 

@@ -16,10 +16,11 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.errors import MillraceError, TrialFailed
-from millrace.servers import families, instances
-from millrace.servers.asking import words_of
+from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.instances import Instance
+from millrace.servers.client import words_of
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.model import AttachedServer, FittedOptions, InstalledServer
 
 _INITIALISE_LIMIT_S = 180.0
@@ -82,7 +83,7 @@ def verify(server: InstalledServer | AttachedServer, report: Callable[[str], Non
 
 def _verify_installed(server: InstalledServer, progress: _Progress) -> None:
     options = FittedOptions("default", ())
-    with instances.create(server, options, role="verify", by_tcp=False) as instance:
+    with lifecycle.create(server, options, role="verify", by_tcp=False) as instance:
         progress.step("initialise", lambda: _quietly(instance.initialise, _INITIALISE_LIMIT_S))
         progress.step("start", lambda: _quietly(instance.start, _START_LIMIT_S))
         progress.step("query", lambda: _ask_version(instance, progress))

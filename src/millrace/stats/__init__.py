@@ -6,8 +6,7 @@ compute nothing, and ``scipy.stats`` takes longer to import than they take to ru
 
 from millrace.stats.change_points import ChangePoint, change_points
 from millrace.stats.counts import CountDifferences, count_differences, count_limits
-from millrace.stats.course import Course, course_of, seen_together
-from millrace.stats.discoveries import benjamini_yekutieli
+from millrace.stats.false_discovery_rate import benjamini_yekutieli
 from millrace.stats.histogram import Histogram
 from millrace.stats.holm import HolmMark, holm, holm_marks
 from millrace.stats.mean import (
@@ -30,6 +29,7 @@ from millrace.stats.ratio import Looks, RatioEstimate, log_ratios, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.stats.spread import Summary, sd_limits, summarise
 from millrace.stats.steady import Steady, steady_state
+from millrace.stats.trend import Course, course_of, seen_together
 from millrace.stats.welch import welch_p
 
 __all__ = [

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from millrace import whole_file
+from millrace import atomic_file
 from millrace.errors import DamagedResult, HostProblem, MillraceError, UserError
 from millrace.store import private
 
@@ -48,7 +48,7 @@ def written_atomically(path: Path, *, option: str = "--store") -> Iterator[Path]
     Raises what the disk refuses as something the user can act on, see ``write_problem``.
     """
     try:
-        with whole_file.drafted(path, durable=True) as draft:
+        with atomic_file.drafted(path, durable=True) as draft:
             yield draft
     except OSError as error:
         raise write_problem(path, error, option=option) from error
@@ -125,7 +125,7 @@ class Artefacts:
                 self.path(name).parent.mkdir(parents=True, exist_ok=True)
                 staged.path(name).replace(self.path(name))
             for directory in {self.path(name).parent for name in new}:
-                whole_file.flush(directory)
+                atomic_file.flush(directory)
         except OSError as error:
             raise write_problem(self.directory, error) from error
 
@@ -150,7 +150,7 @@ class Artefacts:
     def remove_abandoned(self) -> None:
         """Remove drafts of files whose writers are gone."""
         for directory in self.directory.glob("[0-9a-f][0-9a-f]"):
-            whole_file.remove_abandoned(directory)
+            atomic_file.remove_abandoned(directory)
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove these files, and the directories this leaves empty."""
@@ -187,7 +187,7 @@ class Staged:
 
     def list_adopted(self, names: Sequence[str]) -> None:
         """Note durably which files are about to be moved."""
-        with whole_file.drafted(self.directory / _ADOPTED, durable=True) as draft:
+        with atomic_file.drafted(self.directory / _ADOPTED, durable=True) as draft:
             draft.write_text("\n".join(names), encoding="ascii")
 
     def adopted(self) -> set[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Connection, exists, insert, or_, select
 
 from millrace.errors import UserError
-from millrace.store import bundle, rows, schema
+from millrace.store import rows, run_archive, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_part
 from millrace.store.records import StoredRun
@@ -37,7 +37,7 @@ class Imported:
 
 def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Imported:
     """Add the runs of a file; see ``Store.import_file``."""
-    with bundle.reading(path) as found, artefacts.staging() as staged:
+    with run_archive.reading(path) as found, artefacts.staging() as staged:
         found.stage(staged)
         try:
             with writing() as connection:
@@ -70,7 +70,7 @@ def is_trusted_for(run_id: str) -> ColumnElement[bool]:
 def _add(
     connection: Connection,
     path: Path,
-    found: bundle.Bundle,
+    found: run_archive.Bundle,
     artefacts: Artefacts,
     staged: Staged,
 ) -> Imported:

@@ -1,4 +1,4 @@
-"""What was observed in an attempt, as one file beside the store: a JSON object (millrace.observe).
+"""What was observed in an attempt, as one file beside the store: a JSON object (millrace.collect).
 
 It is kept as it was observed; only the analysis knows what it means. Much of it is answers of a
 server, so it is checked before it is kept, and read within limits.

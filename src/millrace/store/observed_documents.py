@@ -1,8 +1,9 @@
 """Models of an attempt's files: what was observed of it, and the seconds of its driven clients.
 
-They hold the keys that the analysis reads (``millrace.analysis.reading``, ``steadiness``), with
-their types; what an attempt lacks is not there. They are checked before observations are kept,
-and when an exported file is imported: what lies beside a store is known by its hash afterwards.
+They hold the keys that the analysis reads (``millrace.analysis.explain.decode_observations``,
+``steadiness``), with their types; what an attempt lacks is not there. They are checked before
+observations are kept, and when an exported file is imported: what lies beside a store is known by
+its hash afterwards.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ class _Profile(Document):
 
 
 class Observations(Document):
-    """The observations of an attempt, see ``millrace.observe``."""
+    """The observations of an attempt, see ``millrace.collect``."""
 
     version: int | None = None
     window_s: Positive | None = None

@@ -55,7 +55,7 @@ _STATE = (
 
 @dataclass(frozen=True)
 class HostRecord:
-    """Facts of the host (see millrace.runner.host): ``id`` is a digest of those that identify it,
+    """Facts of the host (see millrace.host.facts): ``id`` is a digest of those that identify it,
     ``facts`` holds everything, including doctor's findings at the time."""
 
     id: str
@@ -98,15 +98,15 @@ class RunRecord:
     ``factors`` (list of name, levels, aliases), ``compare`` (factor, base), ``parameters``,
     ``published``, ``design`` (how its number of blocks is decided, see ``Design``). A run that was
     given more blocks later also has ``extensions``: a list of ``blocks`` (the number from then on),
-    ``design``, ``utc``, ``command``, the oldest first. A run that tests
-    suspects of another has ``tested``: ``run`` (the other's id), ``base``, ``candidate``,
-    ``aligned`` (list of name, treatment), ``left_out``, see millrace.analysis.alignment. One that
-    measures a change point of a history again has ``confirms``, its id.
-    One that calibrates has ``calibrates``, see millrace.analysis.calibration, and one that searches
-    a change ``bisects``, see millrace.analysis.bisected: both grow block by block.
-    ``experiment_text`` is the TOML as written. ``versions`` holds ``millrace``,
-    ``load_generator`` and ``data`` (the version of the data set's definition).
-    ``blocks`` are those that have trials: all there are to be, or in a sequential run those begun.
+    ``design``, ``utc``, ``command``, the oldest first. A run that tests suspects of another has
+    ``tested``: ``run`` (the other's id), ``base``, ``candidate``, ``aligned`` (list of name,
+    treatment), ``left_out``, see millrace.analysis.explain.ablation. One that measures a change
+    point of a history again has ``confirms``, its id. One that calibrates has ``calibrates``, see
+    millrace.analysis.compare.calibration, and one that searches a change ``bisects``, see
+    millrace.analysis.compare.bisection: both grow block by block. ``experiment_text`` is the TOML
+    as written. ``versions`` holds ``millrace``, ``load_generator`` and ``data`` (the version of the
+    data set's definition). ``blocks`` are those that have trials: all there are to be, or in a
+    sequential run those begun.
     """
 
     id: str
@@ -275,7 +275,7 @@ class AttemptResult:
 
     ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
     end of the server's own log. ``artefacts`` are (kind, role, bytes) to be kept; ``histograms``
-    and ``observations`` (plain data, see millrace.observe) become one more each.
+    and ``observations`` (plain data, see millrace.collect) become one more each.
     """
 
     outcome: Outcome

@@ -21,15 +21,15 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
 
-from millrace import whole_file
+from millrace import atomic_file
 from millrace.errors import HostProblem, UserError
 from millrace.store import (
+    archive_writer,
     checked,
     database,
     histograms,
     importing,
     observations,
-    portable,
     rows,
     schema,
     series,
@@ -73,7 +73,7 @@ class Store:
         if not read_only:
             importing.settle_killed(store.artefacts, store._writing)
             store.artefacts.remove_abandoned()
-            whole_file.remove_abandoned(store.report_path("").parent)
+            atomic_file.remove_abandoned(store.report_path("").parent)
         return store
 
     def close(self) -> None:
@@ -419,13 +419,13 @@ class Store:
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
         """Write runs with their files and their points of histories into one portable file (see
-        ``millrace.store.portable``).
+        ``millrace.store.archive_writer``).
 
         Raises UserError when there is such a file already, unless it is to be replaced.
         """
         runs = [self.load_run(run_id) for run_id in run_ids]
         history = self.histories.of_runs(run_ids)
-        portable.write(path, runs, self.artefacts, history, replace=replace)
+        archive_writer.write(path, runs, self.artefacts, history, replace=replace)
 
     def import_file(self, path: Path) -> importing.Imported:
         """Add the runs of an exported file with their points of histories, all or none; what is

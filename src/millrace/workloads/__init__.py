@@ -1,6 +1,7 @@
 """Built-in workloads as data, and their checked form."""
 
 from millrace.model.phases import DRIVE
+from millrace.workloads.defaults import completed
 from millrace.workloads.definition import (
     DataSet,
     Metric,
@@ -9,9 +10,8 @@ from millrace.workloads.definition import (
     Workload,
     checked,
 )
-from millrace.workloads.implied import completed
 from millrace.workloads.library import load, names, of_test
-from millrace.workloads.offers import FREE_LEVEL, Parameter, WorkloadFactor
+from millrace.workloads.schema_factors import FREE_LEVEL, Parameter, WorkloadFactor
 
 __all__ = [
     "DRIVE",

@@ -19,7 +19,7 @@ from millrace.errors import InvalidInput, Mistake
 from millrace.levels import Level
 from millrace.model.measurements import DURATION, duration_s
 from millrace.model.phases import DRIVE, MeasuredPhases, measured_phases
-from millrace.workloads.offers import Parameter, Part, WorkloadFactor
+from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
 from millrace.workloads.tables import TableSet, Volume
 
 _Entry = TypeVar("_Entry")

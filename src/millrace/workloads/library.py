@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from millrace.errors import UserError, nearest
-from millrace.workloads.implied import completed
+from millrace.workloads.defaults import completed
 
 _BUILTIN = files("millrace.workloads") / "builtin"
 

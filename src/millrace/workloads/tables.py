@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from millrace.workloads.offers import Part
+from millrace.workloads.schema_factors import Part
 
 Number = int | float | str
 

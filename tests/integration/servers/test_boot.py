@@ -15,9 +15,10 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostProblem, TrialFailed
-from millrace.servers import families, instances, processes, verify
+from millrace.servers import families, verify
 from millrace.servers.attached import AttachedInstance, with_password
-from millrace.servers.instances import Instance
+from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.model import AttachedServer, FittedOptions
 from tests.conftest import InstanceOf, ServerOf
 
@@ -96,7 +97,7 @@ def test_a_place_that_only_root_reaches_is_named_and_no_server_runs_as_root(
         pytest.raises(
             HostProblem, match=f"{tmp_path} is closed to the unprivileged user"
         ) as caught,
-        instances.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path),
+        lifecycle.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path),
     ):
         pass
     assert f"chmod o+x {tmp_path}" in (caught.value.remedy or "")
@@ -107,7 +108,7 @@ def test_a_deep_work_directory_gets_its_socket_elsewhere(
     server_of: ServerOf, own_places: Path
 ) -> None:
     deep = own_places / "work" / ("d" * 60) / ("e" * 60)
-    with instances.create(server_of(INITIALIZE), nothing(), work_dir=deep) as instance:
+    with lifecycle.create(server_of(INITIALIZE), nothing(), work_dir=deep) as instance:
         instance.initialise(60)
         instance.start(30)
         assert len(os.fsencode(instance.socket)) < 107

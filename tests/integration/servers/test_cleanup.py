@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import TrialFailed
-from millrace.servers import instances, processes
-from millrace.servers.instances import Instance
+from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.model import FittedOptions
 from tests.conftest import InstanceOf, ServerOf
 
@@ -30,7 +30,7 @@ import json, sys, time
 from millrace.errors import Interrupted
 from millrace.servers import install, instances
 from millrace.servers.model import FittedOptions
-from millrace.servers.signals import signals_as_errors
+from millrace.servers.instances.signals import signals_as_errors
 server = install.install(sys.argv[1])
 try:
     with signals_as_errors(), instances.create(server, FittedOptions("default", ())) as instance:
@@ -151,7 +151,7 @@ def test_a_server_inherits_nothing_that_changes_it(
 ) -> None:
     monkeypatch.setenv("MYSQL_TCP_PORT", "1")
     monkeypatch.setenv("LD_PRELOAD", "libnothing.so")
-    with instances.create(server_of(NAME), FittedOptions("default", ())) as instance:
+    with lifecycle.create(server_of(NAME), FittedOptions("default", ())) as instance:
         instance.initialise(60)
         instance.start(60)
         environment = Path(f"/proc/{instance.pid}/environ").read_bytes()

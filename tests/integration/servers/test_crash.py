@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import TrialFailed
-from millrace.servers import instances, processes, verify
-from millrace.servers.instances import Instance
+from millrace.servers import verify
+from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.model import InstalledServer
 from tests.conftest import Fitted, InstanceOf, ServerOf
 
@@ -45,7 +46,7 @@ def test_a_killed_server_is_seen(instance_of: InstanceOf, name: str) -> None:
 def test_a_wrong_value_ends_the_start_with_the_words_of_the_server(
     server_of: ServerOf, fitted: Fitted, name: str
 ) -> None:
-    with instances.create(server_of(name), fitted(binlog_format="SIDEWAYS")) as instance:
+    with lifecycle.create(server_of(name), fitted(binlog_format="SIDEWAYS")) as instance:
         instance.initialise(60)
         with pytest.raises(TrialFailed) as caught:
             instance.start(FAR_AWAY_S)
@@ -59,7 +60,7 @@ def test_a_wrong_value_ends_the_start_with_the_words_of_the_server(
 def test_a_value_that_cannot_be_initialised_with(
     server_of: ServerOf, fitted: Fitted, name: str
 ) -> None:
-    with instances.create(server_of(name), fitted(innodb_page_size="5000")) as instance:
+    with lifecycle.create(server_of(name), fitted(innodb_page_size="5000")) as instance:
         with pytest.raises(TrialFailed, match=r"(?i)page.size") as caught:
             instance.initialise(FAR_AWAY_S)
         assert caught.value.step == "initialise"
@@ -75,7 +76,7 @@ def test_an_option_that_shapes_the_data_directory_arrives(instance_of: InstanceO
 def test_a_taken_port_is_named(server_of: ServerOf, fitted: Fitted, name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        with instances.create(server_of(name), fitted(), port=port) as instance:
+        with lifecycle.create(server_of(name), fitted(), port=port) as instance:
             instance.initialise(60)
             with pytest.raises(TrialFailed, match=f"port {port} is taken"):
                 instance.start(FAR_AWAY_S)
@@ -86,7 +87,7 @@ def test_a_taken_socket_is_named_and_its_holder_unharmed(
     server_of: ServerOf, instance_of: InstanceOf, fitted: Fitted, name: str
 ) -> None:
     with instance_of(name) as holder:
-        with instances.create(server_of(name), fitted(), socket=holder.socket) as instance:
+        with lifecycle.create(server_of(name), fitted(), socket=holder.socket) as instance:
             instance.initialise(60)
             with pytest.raises(TrialFailed, match=r"socket .* is taken"):
                 instance.start(FAR_AWAY_S)
@@ -94,7 +95,7 @@ def test_a_taken_socket_is_named_and_its_holder_unharmed(
 
 
 def test_a_start_that_hangs_ends_with_its_limit(server_of: ServerOf, fitted: Fitted) -> None:
-    with instances.create(server_of("mysql-5.6.24"), fitted()) as instance:
+    with lifecycle.create(server_of("mysql-5.6.24"), fitted()) as instance:
         instance.initialise(60)
         with pytest.raises(TrialFailed, match="not ready after 0 s"):
             instance.start(0)
@@ -155,7 +156,7 @@ def small_disk(own_places: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_trouble(server_of: ServerOf, fitted: Fitted, small_disk: Path) -> None:
     server = server_of("mysql-5.6.24")
-    with instances.create(server, fitted(), work_dir=small_disk) as instance:
+    with lifecycle.create(server, fitted(), work_dir=small_disk) as instance:
         instance.initialise(60)
         instance.start(60)
         assert instance.trouble() is None

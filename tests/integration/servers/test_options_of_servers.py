@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.suspects.known import needed
+from millrace.analysis.explain.causes.known import needed
 from millrace.errors import UserError
-from millrace.servers import instances, options
+from millrace.servers import options
+from millrace.servers.instances import lifecycle
 from millrace.servers.model import Configuration, Option
 from tests.conftest import InstanceOf, ServerOf
 
@@ -88,7 +89,7 @@ def test_a_fitted_configuration_starts_and_is_effective(server_of: ServerOf) -> 
     assert [(left.option.name, left.reason) for left in fitted.left_out] == [
         ("aria_pagecache_buffer_size", "mysql-5.7.22 has no option aria_pagecache_buffer_size")
     ]
-    with instances.create(server, fitted) as instance:
+    with lifecycle.create(server, fitted) as instance:
         instance.initialise(60)
         instance.start(60)
         effective = instance.effective()

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import TrialFailed
-from millrace.servers import instances, templates
-from millrace.servers.instances import Instance
-from millrace.servers.templates import NotKept, tables
+from millrace.servers import snapshots
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.snapshots import NotKept, tables
 from tests.conftest import Fitted, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
@@ -98,23 +99,23 @@ def test_a_restored_server_is_as_the_loaded_one_was(
     server_of: ServerOf, fitted: Fitted, name: str, options: dict[str, str]
 ) -> None:
     server, given = server_of(name), fitted(**options)
-    with instances.create(server, given) as instance:
-        wanted = templates.key(server, given, {"rows": ROWS}, user=instance.runs_as)
-        assert templates.find(wanted) is None
+    with lifecycle.create(server, given) as instance:
+        wanted = snapshots.key(server, given, {"rows": ROWS}, user=instance.runs_as)
+        assert snapshots.find(wanted) is None
         instance.initialise(120)
         instance.start(60)
         load(instance)
         expected = found_in(instance)
-        recorded = templates.prepare(instance)
+        recorded = snapshots.prepare(instance)
         instance.stop(120)
-        made = templates.save(instance, wanted, {"rows": ROWS}, made_s=1, tables=recorded)
+        made = snapshots.save(instance, wanted, {"rows": ROWS}, made_s=1, tables=recorded)
         instance.restore(made)
         contents = {path.name for path in instance.data_dir.iterdir()}
         instance.start(60)
         assert found_in(instance) == expected
         instance.kill()  # the template must not see what its copies go through
-    with instances.create(server, given) as instance:
-        template = templates.find(wanted)
+    with lifecycle.create(server, given) as instance:
+        template = snapshots.find(wanted)
         assert template == made
         restored = instance.restore(made)
         assert restored.bytes == made.bytes
@@ -127,28 +128,28 @@ def test_a_restored_server_is_as_the_loaded_one_was(
         assert "ib_buffer_pool" not in "".join(ln for ln in log.splitlines() if "ERROR" in ln)
         assert "crash recovery" not in log.lower()
         for whole in (True, False):
-            templates.verify_tables(instance, made, whole=whole)
+            snapshots.verify_tables(instance, made, whole=whole)
         for statement, table, seen in DAMAGES:
             instance.query(statement)
             [kept] = [each for each in made.tables if each.name == table]
             alone = replace(made, tables=(kept,))
             for whole in (True, False):
                 with pytest.raises(TrialFailed) if whole in seen else nullcontext() as refused:
-                    templates.verify_tables(instance, alone, whole=whole)
+                    snapshots.verify_tables(instance, alone, whole=whole)
                 assert refused is None or f"the table {table} that" in str(refused.value)
         instance.query("INSERT INTO d.t VALUES (-1, 1, 'new')")
         instance.stop(120)
-    templates.remove(made.name)
+    snapshots.remove(made.name)
 
 
 def test_no_binary_log_of_the_loading_is_kept(server_of: ServerOf, fitted: Fitted) -> None:
     server, nothing = server_of("mysql-9.7.4"), fitted()
-    with instances.create(server, nothing) as instance:
+    with lifecycle.create(server, nothing) as instance:
         instance.initialise(120)
         instance.start(60)
         load(instance)
         before = sum(path.stat().st_size for path in instance.data_dir.glob("binlog.0*"))
-        templates.prepare(instance)
+        snapshots.prepare(instance)
         instance.stop(120)
         after = sum(path.stat().st_size for path in instance.data_dir.glob("binlog.0*"))
     assert before > 100_000
@@ -157,18 +158,18 @@ def test_no_binary_log_of_the_loading_is_kept(server_of: ServerOf, fitted: Fitte
 
 def test_a_running_server_is_not_saved(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.7.22") as instance:
-        wanted = templates.key(instance.server, instance.options, {}, user=instance.runs_as)
+        wanted = snapshots.key(instance.server, instance.options, {}, user=instance.runs_as)
         with pytest.raises(ValueError, match="runs"):
-            templates.save(instance, wanted, {}, made_s=1)
+            snapshots.save(instance, wanted, {}, made_s=1)
 
 
 def test_tables_in_memory_have_no_template(instance_of: InstanceOf) -> None:
     with instance_of("mariadb-10.11.19") as instance:
         instance.query("CREATE DATABASE d")
-        templates.prepare(instance)
+        snapshots.prepare(instance)
         instance.query("CREATE TABLE d.m (id int) ENGINE=MEMORY")
         with pytest.raises(NotKept, match=r"d\.m is a MEMORY table"):
-            templates.prepare(instance)
+            snapshots.prepare(instance)
 
 
 def test_many_tables_are_read_at_even_distances(
@@ -184,7 +185,7 @@ def test_many_tables_are_read_at_even_distances(
         instance.query(f"INSERT INTO d.t2 VALUES {rows}")
         instance.query("CREATE TABLE d.t4 (a int PRIMARY KEY, b longtext)")
         instance.query("INSERT INTO d.t4 VALUES (1, repeat('x', 100000)), (2, ''), (3, '')")
-        recorded = templates.prepare(instance)
+        recorded = snapshots.prepare(instance)
         # The first rows, those since each of four values, and the last ones; long rows one by one.
         found = [(each.name, each.sample.rows, len(each.sample.statements)) for each in recorded]
         assert found == [("d.t0", 0, 2), ("d.t2", 32 * 6, 6), ("d.t4", 1 + 3, 4)]
@@ -195,21 +196,21 @@ def test_a_template_of_another_size_of_redo_is_not_taken(
     server_of: ServerOf, fitted: Fitted
 ) -> None:
     server = server_of("mysql-5.5.9")
-    keys = {templates.key(server, fitted(**o), {}, user="me").name for o in ({}, REDO)}
+    keys = {snapshots.key(server, fitted(**o), {}, user="me").name for o in ({}, REDO)}
     assert len(keys) == 2
 
 
 def test_a_truncated_template_does_not_reach_a_server(server_of: ServerOf, fitted: Fitted) -> None:
     server, nothing = server_of("mysql-5.7.22"), fitted()
-    with instances.create(server, nothing) as instance:
-        wanted = templates.key(server, nothing, {"of": "truncated"}, user=instance.runs_as)
+    with lifecycle.create(server, nothing) as instance:
+        wanted = snapshots.key(server, nothing, {"of": "truncated"}, user=instance.runs_as)
         instance.initialise(120)
-        made = templates.save(instance, wanted, {}, made_s=1)
+        made = snapshots.save(instance, wanted, {}, made_s=1)
         file: Path = made.data_dir / "ibdata1"
         os.truncate(file, file.stat().st_size // 2)
-        with pytest.raises(templates.Unusable, match="ibdata1 was changed"):
+        with pytest.raises(snapshots.Unusable, match="ibdata1 was changed"):
             instance.restore(made)
-        assert templates.find(wanted) is None
+        assert snapshots.find(wanted) is None
         instance.initialise(120)
         instance.start(60)
         assert instance.version().startswith("5.7.22")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.analysis.observed import ObservedTrial
+from millrace.analysis.explain.observations import ObservedTrial
 from tests.unit.analysis.observations import Scene, Truth, histogram, seen
 
 CLIENTS = 4

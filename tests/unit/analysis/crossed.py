@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
 from tests.unit.analysis.query_runs import Levels, QueryRun
 
 BASE, CANDIDATE = "mysql-5.6.24", "mysql-5.7.22"

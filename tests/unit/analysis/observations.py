@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace.analysis.observed import Observed, ObservedTrial
-from millrace.analysis.reading import observed
+from millrace.analysis.explain.decode_observations import observed
+from millrace.analysis.explain.observations import Observed, ObservedTrial
 from millrace.model.phases import MeasuredPhases
 from millrace.store.records import (
     HistogramRecord,

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 
 from benchmarks.trial_noise import DATA, Pool, drifting, pools
-from millrace.analysis.model import Verdict
-from millrace.analysis.verdict import decide, decide_interval
+from millrace.analysis.compare.model import Verdict
+from millrace.analysis.compare.verdict import decide, decide_interval
 from millrace.stats import FIRST_LOOK, Looks, paired_ratio
 
 ALPHA = 0.05

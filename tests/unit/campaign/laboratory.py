@@ -11,14 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from millrace.campaign import sequential
+from millrace.campaign import scheduler as runner
+from millrace.campaign.policies import sequential
+from millrace.campaign.resume import Chosen, choose
 from millrace.errors import Interrupted
 from millrace.experiment.read import Overrides
-from millrace.runner import run as runner
-from millrace.runner.beside import SideInput
-from millrace.runner.continuing import Chosen, choose
-from millrace.runner.halves import Half
-from millrace.runner.measuring import TrialInput
+from millrace.host.cpuset import Half
 from millrace.store.records import (
     BESIDE,
     AttemptResult,
@@ -28,6 +26,8 @@ from millrace.store.records import (
     StoredRun,
 )
 from millrace.store.store import Store
+from millrace.trial.concurrent_pair import SideInput
+from millrace.trial.measure import TrialInput
 from tests.unit.experiment.files import read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from millrace.cli import block_by_block, carrying_out
+from millrace.app import block_by_block
+from millrace.app import run as carrying_out
+from millrace.campaign import scheduler as runner
 from millrace.errors import Interrupted
 from millrace.levels import Level
-from millrace.runner import run as runner
 from millrace.store.records import (
     AttemptResult,
     HostRecord,

@@ -1,4 +1,4 @@
-"""`millrace judge` as a user calls it, in this process."""
+"""`millrace analyze` as a user calls it, in this process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Call = Callable[..., tuple[str, str]]
 
 
 def caller(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """A function that calls a command of `judge` and gives its stdout and stderr, with no more
+    """A function that calls a command of `analyze` and gives its stdout and stderr, with no more
     spaces than there are words."""
 
     def call(*arguments: str, status: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["millrace", "judge", *arguments])
+        monkeypatch.setattr(sys, "argv", ["millrace", "analyze", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capfd.readouterr()

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from millrace.analysis.bisected import bisection
-from millrace.cli import bisect, block_by_block
+from millrace.analysis.compare.bisection import bisection
+from millrace.app import block_by_block
+from millrace.campaign import scheduler as runner
+from millrace.cli import bisect
 from millrace.cli.main import cli
 from millrace.errors import HostProblem, Interrupted, LastingProblem, TrialFailed, UserError
 from millrace.levels import Level
-from millrace.runner import run as runner
-from millrace.runner.work import DataFile
+from millrace.trial.resolved_workload import DataFile
 from tests.unit.campaign.measured import (
     Speed,
     alone,

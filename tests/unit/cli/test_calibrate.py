@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from millrace.analysis.calibration import calibration
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.compare_run import judge
+from millrace.app.calibration_quote import with_calibration
 from millrace.cli import calibrate
 from millrace.cli.main import cli
-from millrace.cli.quoting import with_calibration
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.levels import Level
 from millrace.report.run.formats import render

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.recording import points_of
+from millrace.analysis.history.recording import points_of
 from millrace.errors import UserError
 from millrace.store import schema
 from millrace.store.store import Store

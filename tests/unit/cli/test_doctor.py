@@ -8,8 +8,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from millrace.app import doctor
 from millrace.cli.doctor import command
-from millrace.runner import doctor
 
 
 @pytest.mark.parametrize(("columns", "narrow"), [(60, True), (89, True), (90, False)])

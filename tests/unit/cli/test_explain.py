@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from millrace.analysis.alignment import Alignments, GivenBack, SuspectsTest, with_test
-from millrace.analysis.metrics import Metric
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.explain.ablation import Alignments, GivenBack, SuspectsTest, with_test
+from millrace.app.explain import explain_levels, explanations_of_report
 from millrace.cli import explain
 from millrace.cli.explain import command
-from millrace.cli.explaining import explain_levels, explanations_of_report
 from millrace.cli.report import command as report
 from millrace.errors import UserError
 from millrace.report.explanation.sentences import command as shown_command

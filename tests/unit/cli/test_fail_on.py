@@ -77,7 +77,7 @@ def test_a_verdict_that_is_none_is_refused(store: Path) -> None:
 def test_pairs_can_gate(tmp_path: Path, ratios: list[float], fail_on: str, status: int) -> None:
     file = pairs(tmp_path / "pairs.csv", ratios)
     for output in ((), ("--json",)):
-        done = millrace("judge", "pairs", file, *output, "--fail-on", fail_on)
+        done = millrace("analyze", "paired", file, *output, "--fail-on", fail_on)
         assert done.returncode == status, done.stderr
 
 
@@ -92,5 +92,5 @@ def test_pairs_can_gate(tmp_path: Path, ratios: list[float], fail_on: str, statu
 )
 def test_histories_can_gate(tmp_path: Path, values: list[float], status: int) -> None:
     file = history(tmp_path / "history.csv", values)
-    done = millrace("judge", "history", file, "--fail-on", "regression,inconclusive")
+    done = millrace("analyze", "series", file, "--fail-on", "regression,inconclusive")
     assert done.returncode == status, done.stderr

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.recording import points_of
-from millrace.cli import carrying_out, history_confirm
+from millrace.analysis.history.recording import points_of
+from millrace.app import run as carrying_out
+from millrace.campaign import scheduler as runner
+from millrace.campaign.resume import Chosen
+from millrace.cli import history_confirm
 from millrace.cli.main import main
 from millrace.errors import Interrupted
 from millrace.report.history.schema import HistoryDocument
-from millrace.runner import run as runner
-from millrace.runner.continuing import Chosen
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord
 from millrace.store.records import CONFIRMS, AttemptResult, MeasurementRecord
 from millrace.store.store import Store

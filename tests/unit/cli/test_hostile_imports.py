@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millrace.analysis.recording import points_of
+from millrace.analysis.history.recording import points_of
 from millrace.report.run.formats import FORMATS
 from millrace.store.store import Store
 from tests.unit.analysis.history_points import run_of

@@ -152,14 +152,14 @@ def test_names_of_a_csv_file(call: Call, tmp_path: Path) -> None:
     rows = "".join(f"{n},{HOSTILE}a,1,{HOSTILE}\n{n},{HOSTILE}b,2,{HOSTILE}\n" for n in range(5))
     file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
     for options in ((), ("--json",)):
-        status, said = call("judge", "pairs", str(file), *options)
+        status, said = call("analyze", "paired", str(file), *options)
         assert status == 0
         assert "[red]x[/nope]" in said
     file.write_text("series,label,value\n" + f"{HOSTILE},{HOSTILE},1\n" * 9, encoding="utf-8")
     for options in ((), ("--json",)):
-        assert call("judge", "history", str(file), *options)[0] == 0
+        assert call("analyze", "series", str(file), *options)[0] == 0
     file.write_text(f"block,treatment,{HOSTILE}\n1,a,1\n", encoding="utf-8")
-    status, said = call("judge", "pairs", str(file))
+    status, said = call("analyze", "paired", str(file))
     assert (status, r"\x1b]52;c;" in said) == (2, True)
 
 
@@ -167,13 +167,13 @@ def test_commands_that_hyperfine_timed(call: Call, tmp_path: Path) -> None:
     source = tmp_path / "a.json"
     results = [{"command": f"{name}{HOSTILE}", "mean": 1.5} for name in ("old", "new")]
     source.write_text(json.dumps({"results": results}), encoding="utf-8")
-    status, said = call("judge", "import", "hyperfine", str(source))
+    status, said = call("analyze", "import", "hyperfine", str(source))
     assert status == 0
     assert r"old\x1b]52;c;" in said
     target = tmp_path / "pairs.csv"
-    assert call("judge", "import", "hyperfine", str(source), "-o", str(target))[0] == 0
+    assert call("analyze", "import", "hyperfine", str(source), "-o", str(target))[0] == 0
     check(target.read_bytes().decode("utf-8"))
-    assert call("judge", "pairs", str(target))[0] == 0
+    assert call("analyze", "paired", str(target))[0] == 0
 
 
 def test_names_of_an_experiment(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.runner import ownership
+from millrace.campaign import ownership
 from millrace.store.store import Store
 from tests.unit.cli.called import millrace
 from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.templates import Template, TemplateKey, contents, keeping, manifest
+from millrace.servers.snapshots import Template, TemplateKey, digests, manifest, repository
 
 Environment = dict[str, str]
 
@@ -38,7 +38,7 @@ def call(environment: Environment, *arguments: str, status: int = 0) -> tuple[st
 def kept(seed: int) -> Template:
     parts = {"data": {"seed": seed, "tables": ["t"]}, "options": [["innodb_page_size", "4k"]]}
     key = TemplateKey("mysql-5.7.22", parts)
-    with keeping.draft(key) as draft:
+    with repository.draft(key) as draft:
         data = draft / manifest.DATA
         data.mkdir()
         (data / "ibdata1").write_bytes(b"x" * 9000)
@@ -53,10 +53,10 @@ def kept(seed: int) -> Template:
             bytes=total,
             allocated_bytes=allocated,
             files=manifest.survey(data),
-            digests=contents.digests(data, ["ibdata1"]),
+            digests=digests.digests(data, ["ibdata1"]),
         )
         manifest.write(made)
-        return keeping.publish(draft, key)
+        return repository.publish(draft, key)
 
 
 def test_what_is_kept_is_listed(environment: Environment) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millrace.experiment.check import Surroundings
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.experiment.validation import Surroundings
 from millrace.servers import configurations
 
 SHIPPED = Path(__file__).parents[3] / "experiments" / "load-data.toml"

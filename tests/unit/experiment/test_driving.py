@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from millrace import sizes, workloads
+from millrace.campaign.requested_options import configuration_of
 from millrace.errors import InvalidInput, Mistake
 from millrace.experiment.estimate import Needs, estimate
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import Overrides
-from millrace.runner.wanted import configuration_of
 from tests.unit.experiment.files import read_text
 from tests.unit.workloads.small import driving
 

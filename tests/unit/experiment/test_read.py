@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from millrace.campaign.scheduler import experiment_spec
 from millrace.errors import InvalidInput, Mistake, UserError
 from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
-from millrace.runner.run import experiment_spec
 from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipped, read_text
 
 

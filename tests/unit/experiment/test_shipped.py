@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from millrace import sizes
-from millrace.experiment.check import Surroundings
+from millrace.campaign.requested_options import configuration_of
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
-from millrace.runner.wanted import configuration_of
-from millrace.runner.work import Work
+from millrace.experiment.validation import Surroundings
 from millrace.servers import catalogue, configurations
 from millrace.studies.lookup import study_names
+from millrace.trial.resolved_workload import Work
 from tests.unit.experiment.files import SHIPPED
 
 DEFAULT_POOL_BYTES = 128 << 20  # of every server since MySQL 5.5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from millrace import sizes
 from millrace.errors import UserError
 from millrace.servers import configurations
-from millrace.servers.configurations import footprint
+from millrace.servers.configurations import disk_estimate
 from millrace.servers.model import Configuration
 
 GIB = 1 << 30
@@ -112,7 +112,7 @@ def test_small_data_gets_small_memory_and_redo() -> None:
 def test_every_server_gets_the_same_room_for_redo(server: str) -> None:
     family, version = server.split("-")
     configuration = resolve("insecure", server=server)
-    assert footprint.redo_bytes(configuration, family=family, version=version) == 4 * GIB
+    assert disk_estimate.redo_bytes(configuration, family=family, version=version) == 4 * GIB
 
 
 def test_what_a_version_cannot_have_is_taken_out_with_its_reason() -> None:
@@ -250,5 +250,5 @@ def test_each_mistake_is_found_at_its_place(
 def test_who_keeps_a_binary_log(server: str, configuration: str, expected: bool) -> None:
     family, version = server.split("-")
     resolved = resolve(configuration, server=server)
-    found = footprint.keeps_binary_log(resolved, family=family, version=version)
+    found = disk_estimate.keeps_binary_log(resolved, family=family, version=version)
     assert found is expected

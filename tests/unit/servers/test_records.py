@@ -8,9 +8,9 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostProblem
-from millrace.load import data
+from millrace.loadgen import datasets
 from millrace.servers import added, manifest, options
-from millrace.servers.templates import manifest as template_manifest
+from millrace.servers.snapshots import manifest as template_manifest
 
 _DEEP = "[" * 100_000
 _DAMAGED = [
@@ -65,7 +65,7 @@ def test_what_was_kept_to_save_time_is_made_again(
     cache.write_text(text)
     assert options._read_cache(cache) is None
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
-    expected = data.data_checksum("nodes", 10, 1)
+    expected = datasets.data_checksum("nodes", 10, 1)
     (kept,) = (paths.cache_dir() / "data-checksums").iterdir()
     kept.write_text(text)
-    assert data.data_checksum("nodes", 10, 1) == expected
+    assert datasets.data_checksum("nodes", 10, 1) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.bisected import Bisection, change_found
+from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.report.bisection.sentences import answer, notes
 from millrace.report.bisection.tables import mark, members_table
 from millrace.report.common.axis import LogAxis, Tick

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from millrace.analysis.bisected import Bisection, Member, change_found
+from millrace.analysis.compare.bisection import Bisection, Member, change_found
 from millrace.report.bisection.sentences import answer, notes
 from millrace.stats.bisection import Found, Next, NoChange
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.bisected import Bisection
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.bisection import Bisection
+from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
     change_text,
     counted,

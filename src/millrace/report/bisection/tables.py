@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.analysis.bisected import Bisection, change_found
+from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.report.common.formatting import (
     MISSING,
     percent_text,

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from millrace.analysis.calibration import (
-    Calibration,
-    GroupCalibration,
-    SequentialVerdict,
-)
+from millrace.analysis.compare.calibration import Calibration, GroupCalibration, SequentialVerdict
 from millrace.report.calibration.sentences import sentences
 
 VERSION = "millrace.calibration/1"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.calibration import (
-    Calibration,
-    GroupCalibration,
-    Planted,
-)
-from millrace.analysis.model import QuotedCalibration, RunAnalysis
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.calibration import Calibration, GroupCalibration, Planted
+from millrace.analysis.compare.model import QuotedCalibration, RunAnalysis
+from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
     MISSING,
     change_text,

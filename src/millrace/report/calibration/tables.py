@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.analysis.calibration import (
-    TABLE,
-    Calibration,
-    GroupCalibration,
-)
+from millrace.analysis.compare.calibration import TABLE, Calibration, GroupCalibration
 from millrace.report.common.formatting import (
     MISSING,
     percent_text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from millrace.analysis.metrics import Metric
+from millrace.analysis.compare.metrics import Metric
 
 MISSING = "–"
 _NEXT_TO_NOTHING = 1e-6

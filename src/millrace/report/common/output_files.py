@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace import whole_file
+from millrace import atomic_file
 from millrace.errors import HostProblem, UserError
 from millrace.shown_text import shown
 
@@ -74,7 +74,7 @@ def write_text(
             with suppress(BrokenPipeError), path.open("a", encoding="utf-8", newline="") as stream:
                 stream.write(text)
             return path
-        whole_file.write_text(Path(os.path.realpath(path)), text)
+        atomic_file.write_text(Path(os.path.realpath(path)), text)
     except OSError as cause:
         problem = HostProblem if cause.errno in _OF_THE_HOST or make_directory else UserError
         raise problem(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.alignment import ALL, Alignments, GivenBack, is_certain
-from millrace.analysis.explanation import Explanation
+from millrace.analysis.explain.ablation import ALL, Alignments, GivenBack, is_certain
+from millrace.analysis.explain.explanation import Explanation
 from millrace.stats import MeanEstimate
 
 

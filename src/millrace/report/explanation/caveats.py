@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.caveats import (
+from millrace.analysis.explain.caveats import (
     Caveats,
     OpenAccount,
     OpenBlock,
@@ -12,7 +12,7 @@ from millrace.analysis.caveats import (
     OpenStatements,
     caveats,
 )
-from millrace.analysis.explanation import Explained, Explanation, Side
+from millrace.analysis.explain.explanation import Explained, Explanation, Side
 from millrace.report.common.formatting import counted, whole_percent_text
 from millrace.report.explanation.sentences import within
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from millrace.analysis.call_tree import KERNEL, UNKNOWN, CallNode
+from millrace.analysis.explain.call_tree import KERNEL, UNKNOWN, CallNode
 from millrace.report.common.formatting import figure_text, percent_text
 from millrace.report.common.pages import environment
 from millrace.report.common.wording import short_symbol

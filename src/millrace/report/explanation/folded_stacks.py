@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from millrace.analysis.call_tree import CallNode
+from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.flame_graph import own_us
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from millrace.analysis.account import PARTS, UNACCOUNTED
-from millrace.analysis.explanation import Explanation
-from millrace.analysis.plans import PlanComparison
+from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.plans import PlanComparison
+from millrace.analysis.explain.time_breakdown import PARTS, UNACCOUNTED
 from millrace.report.common.formatting import FINDING_GLYPHS, counted
 from millrace.report.common.pages import environment
 from millrace.report.common.tables import Table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.analysis.explanation import Explained, Explanation
-from millrace.analysis.profiles import ProfileComparison
+from millrace.analysis.explain.explanation import Explained, Explanation
+from millrace.analysis.explain.profiles import ProfileComparison
 from millrace.report.common.json_parts import HostPart, run_part
 from millrace.report.explanation.ablation import experiment_sentences
 from millrace.report.explanation.caveats import doubts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.analysis.profiles import FlatProfile, FunctionDifference, ProfileComparison
+from millrace.analysis.explain.profiles import FlatProfile, FunctionDifference, ProfileComparison
 from millrace.report.common.formatting import figure_text, fixed_text, us_decimals
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.common.wording import short_symbol

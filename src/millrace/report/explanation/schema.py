@@ -12,20 +12,20 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from millrace.analysis.account import Account, AccountDifferences
-from millrace.analysis.alignment import GivenBack
-from millrace.analysis.blocked import BlockedComparison
-from millrace.analysis.call_paths import PathDifference
-from millrace.analysis.efficiency import EfficiencyRow
-from millrace.analysis.explanation import Disturbance, Lack
-from millrace.analysis.observed import Noun
-from millrace.analysis.plans import PlanComparison
-from millrace.analysis.profiles import By, FlatProfile, FunctionDifference, GroupDifference
-from millrace.analysis.statement_account import StatementAccount, StatementDifferences
-from millrace.analysis.statements import StatementComparison
-from millrace.analysis.suspects.model import Suspect
-from millrace.analysis.variables import VariablesDiff
-from millrace.analysis.waits import Coverage, DigestComparison, WaitComparison
+from millrace.analysis.explain.ablation import GivenBack
+from millrace.analysis.explain.blocking_stacks import BlockedComparison
+from millrace.analysis.explain.call_paths import PathDifference
+from millrace.analysis.explain.causes.model import Suspect
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.explanation import Disturbance, Lack
+from millrace.analysis.explain.observations import Noun
+from millrace.analysis.explain.plans import PlanComparison
+from millrace.analysis.explain.profiles import By, FlatProfile, FunctionDifference, GroupDifference
+from millrace.analysis.explain.statement_breakdown import StatementAccount, StatementDifferences
+from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.time_breakdown import Account, AccountDifferences
+from millrace.analysis.explain.variables import VariablesDiff
+from millrace.analysis.explain.waits import Coverage, DigestComparison, WaitComparison
 from millrace.levels import Level
 from millrace.report.common.json_parts import HostPart, Part, RunPart
 from millrace.stats import MeanEstimate

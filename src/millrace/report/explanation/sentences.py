@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from millrace.analysis.account import AccountDifferences, DifferenceLine
-from millrace.analysis.efficiency import EfficiencyRow
-from millrace.analysis.explanation import Disturbance, Explained, Explanation, Lack
-from millrace.analysis.profiles import GroupDifference
-from millrace.analysis.waits import Coverage
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.explanation import Disturbance, Explained, Explanation, Lack
+from millrace.analysis.explain.profiles import GroupDifference
+from millrace.analysis.explain.time_breakdown import AccountDifferences, DifferenceLine
+from millrace.analysis.explain.waits import Coverage
 from millrace.levels import is_name, level_value
 from millrace.report.common.formatting import (
     counted,

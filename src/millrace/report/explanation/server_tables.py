@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from millrace.analysis.plans import PlanSide
-from millrace.analysis.waits import Amount, DigestComparison, DigestSide, WaitComparison
+from millrace.analysis.explain.plans import PlanSide
+from millrace.analysis.explain.waits import Amount, DigestComparison, DigestSide, WaitComparison
 from millrace.report.common.formatting import MISSING, figure_text
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.explanation.tables import Labels

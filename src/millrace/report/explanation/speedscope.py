@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from millrace import __version__
-from millrace.analysis.call_tree import CallNode
+from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.folded_stacks import paths
 from millrace.shown_text import shown_json
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.analysis.account import DifferenceLine
-from millrace.analysis.statement_account import StatementDifferences
+from millrace.analysis.explain.statement_breakdown import StatementDifferences
+from millrace.analysis.explain.time_breakdown import DifferenceLine
 from millrace.report.common.formatting import MISSING, figure_text, fixed_text, us_decimals
 from millrace.report.common.tables import Row, Section, Table
 from millrace.report.explanation.tables import (

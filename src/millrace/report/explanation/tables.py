@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from millrace.analysis.account import Account, AccountDifferences, DifferenceLine
-from millrace.analysis.blocked import BlockedComparison
-from millrace.analysis.efficiency import EfficiencyRow
-from millrace.analysis.statements import StatementComparison, StatementSide
+from millrace.analysis.explain.blocking_stacks import BlockedComparison
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.statements import StatementComparison, StatementSide
+from millrace.analysis.explain.time_breakdown import Account, AccountDifferences, DifferenceLine
 from millrace.report.common.formatting import (
     MISSING,
     figure_text,

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from millrace.analysis.judged_points import JudgedPoint, JudgedSeries, Outcome
+from millrace.analysis.history.series_verdicts import JudgedPoint, JudgedSeries, Outcome
 from millrace.report.common.formatting import (
     GLYPHS,
     change_text,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.histories import strands
-from millrace.analysis.seen_changes import SeenSeries
+from millrace.analysis.history.overview import SeenSeries
+from millrace.analysis.history.segments import strands
 from millrace.levels import level_text
 from millrace.report.common.axis import LogAxis, Tick
 from millrace.report.common.formatting import change_text, counted, interval_text, ratio_text

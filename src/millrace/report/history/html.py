@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace import __version__
-from millrace.analysis.seen_changes import ChangeGroup, SeenSeries
+from millrace.analysis.history.overview import ChangeGroup, SeenSeries
 from millrace.levels import level_text
 from millrace.report.common.formatting import GLYPHS, counted
 from millrace.report.common.pages import environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from millrace.analysis.seen_changes import ChangeGroup, SeenChange, SeenSeries
+from millrace.analysis.history.overview import ChangeGroup, SeenChange, SeenSeries
 from millrace.report.history.schema import (
     VERSION,
     BreakPart,

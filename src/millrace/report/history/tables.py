@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
 
-from millrace.analysis.histories import Break
-from millrace.analysis.seen_changes import ChangeGroup, SeenChange, SeenSeries
+from millrace.analysis.history.overview import ChangeGroup, SeenChange, SeenSeries
+from millrace.analysis.history.segments import Break
 from millrace.report.common.formatting import (
     GLYPHS,
     MISSING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from millrace.analysis.model import Comparison, RunAnalysis, varied_factors
+from millrace.analysis.compare.model import Comparison, RunAnalysis, varied_factors
 from millrace.csv_cells import defused
 from millrace.shown_text import shown_line
 

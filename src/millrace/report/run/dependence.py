@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.effects import Dependence, LevelsEffect, Term, dependences, main_terms
-from millrace.analysis.metrics import Metric
-from millrace.analysis.model import RunAnalysis, Verdict
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.effects import (
+    Dependence,
+    LevelsEffect,
+    Term,
+    dependences,
+    main_terms,
+)
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import RunAnalysis, Verdict
+from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, level_text
 from millrace.report.common.formatting import (
     MISSING,

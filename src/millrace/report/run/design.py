@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from millrace.analysis.model import Controls, RunAnalysis
-from millrace.analysis.stopping import FAILURES, Outlook, Standing, ending, outlook
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.model import Controls, RunAnalysis
+from millrace.analysis.compare.stopping import FAILURES, Outlook, Standing, ending, outlook
+from millrace.analysis.compare.verdict import margin_text
 from millrace.durations import in_words
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.report.run.sentences import MANY_BLOCKS

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from millrace.analysis.conditions import DriveConditions
-from millrace.analysis.model import RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.conditions import DriveConditions
+from millrace.analysis.compare.model import RunAnalysis, TreatmentAnalysis
 from millrace.report.common.formatting import counted, percent_text, seconds_text
 from millrace.report.run import steady_notes
 

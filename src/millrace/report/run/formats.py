@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.output_files import PAGE, Kind
 from millrace.report.run.csv import COLUMNS, as_csv
 from millrace.report.run.html import as_html

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace.analysis.explanation import Explanation
-from millrace.analysis.metrics import Metric
-from millrace.analysis.model import (
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import (
     Comparison,
     RunAnalysis,
     TreatmentAnalysis,
     VariablesComparison,
 )
-from millrace.analysis.published import published_beside
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.verdict import margin_text
+from millrace.analysis.explain.explanation import Explanation
 from millrace.levels import level_text
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS, bytes_text, counted

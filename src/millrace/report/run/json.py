@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 
-from millrace.analysis.effects import Dependence, dependences
-from millrace.analysis.metrics import Metric
-from millrace.analysis.model import (
+from millrace.analysis.compare.effects import Dependence, dependences
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import (
     Comparison,
     Control,
     Controls,
@@ -15,8 +15,8 @@ from millrace.analysis.model import (
     TreatmentAnalysis,
     varied_factors,
 )
-from millrace.analysis.published import published_beside
-from millrace.analysis.stopping import ending, outlook
+from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.stopping import ending, outlook
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import HostPart, run_part
 from millrace.report.run.dependence import dependence_text

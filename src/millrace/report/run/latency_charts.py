@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.latencies import Latency
-from millrace.analysis.model import Group, TreatmentAnalysis
+from millrace.analysis.compare.latencies import Latency
+from millrace.analysis.compare.model import Group, TreatmentAnalysis
 from millrace.levels import level_text
 from millrace.report.common.axis import Tick
 from millrace.report.common.formatting import latency_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from millrace.analysis.metrics import Metric
-from millrace.analysis.model import RunAnalysis
-from millrace.analysis.published import published_beside
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.published import published_beside
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table

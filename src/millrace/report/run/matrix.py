@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from millrace.analysis.metrics import Metric
-from millrace.analysis.model import (
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import (
     Comparison,
     Group,
     RunAnalysis,

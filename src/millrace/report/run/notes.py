@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.analysis.model import Group, RunAnalysis
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.model import Group, RunAnalysis
+from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, is_name, level_text, level_value
 from millrace.report.common.formatting import count_text, counted, percent_text
 from millrace.report.common.wording import first_line, listed

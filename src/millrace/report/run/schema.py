@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from millrace.analysis.effects import Term
-from millrace.analysis.metrics import Direction
-from millrace.analysis.model import Verdict
-from millrace.analysis.stopping import Ending, StandingState
+from millrace.analysis.compare.effects import Term
+from millrace.analysis.compare.metrics import Direction
+from millrace.analysis.compare.model import Verdict
+from millrace.analysis.compare.stopping import Ending, StandingState
 from millrace.levels import Level
 from millrace.report.common.json_parts import HostPart, Part, RunPart
 from millrace.report.run.treatment_schema import TreatmentPart

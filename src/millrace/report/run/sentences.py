@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from millrace.analysis.metrics import Metric
-from millrace.analysis.model import Comparison, RunAnalysis
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import factor_text, level_text
 from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed

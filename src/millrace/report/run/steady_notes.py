@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from millrace.analysis.model import RunAnalysis, TreatmentAnalysis
-from millrace.analysis.steadiness import TrialSteadiness
-from millrace.analysis.unsteady import counted_text, reasons
+from millrace.analysis.compare.model import RunAnalysis, TreatmentAnalysis
+from millrace.analysis.steady.policy import counted_text, reasons
+from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.levels import factor_text, level_value
 from millrace.report.common.formatting import MISSING, counted
 from millrace.report.common.tables import Column, Row, Section, Table

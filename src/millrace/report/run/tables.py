@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from millrace.analysis.metrics import Metric
-from millrace.analysis.model import (
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import (
     Comparison,
     Group,
     MetricSummary,
     RunAnalysis,
     TreatmentAnalysis,
 )
-from millrace.analysis.published import PublishedFigure, PublishedStudy
+from millrace.analysis.compare.published import PublishedFigure, PublishedStudy
 from millrace.levels import factor_text, level_text, level_value
 from millrace.report.common.formatting import (
     MISSING,

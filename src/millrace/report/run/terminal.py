@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from millrace.analysis.model import RunAnalysis
-from millrace.analysis.published import published_beside
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.published import published_beside
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table

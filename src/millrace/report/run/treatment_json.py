@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from millrace.analysis.latencies import Latency
-from millrace.analysis.model import (
-    InstanceAnalysis,
-    MetricSummary,
-    TreatmentAnalysis,
-)
-from millrace.analysis.steadiness import TrialSteadiness
+from millrace.analysis.compare.latencies import Latency
+from millrace.analysis.compare.model import InstanceAnalysis, MetricSummary, TreatmentAnalysis
+from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.report.run.treatment_schema import (
     ConditionsPart,
     GatePart,

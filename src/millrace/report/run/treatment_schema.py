@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from millrace.analysis.latencies import Of, Time
-from millrace.analysis.steadiness import State
+from millrace.analysis.compare.latencies import Of, Time
+from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
 from millrace.report.common.json_parts import Part
-from millrace.stats.course import Kind
+from millrace.stats.trend import Kind
 
 
 class TrialPart(Part):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from millrace.errors import HostProblem, NotServed
+from millrace.servers.instances.signals import signals_held
 from millrace.servers.progress import Progress
-from millrace.servers.signals import signals_held
 
 _PACKAGE_OF = {
     "mvn": "maven",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace import whole_file
+from millrace import atomic_file
 from millrace.errors import HostProblem, LastingProblem, NotServed
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
@@ -104,10 +104,10 @@ def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
     for directory in (root / "state/lists/partial", root / "cache", archives / "partial"):
         directory.mkdir(parents=True, exist_ok=True)
     # Each takes the place of what is there, so that no link is followed.
-    whole_file.write_text(root / "status", "")
-    whole_file.write_text(root / "sources.list", _sources_list(coordinate.suite, root))
+    atomic_file.write_text(root / "status", "")
+    atomic_file.write_text(root / "sources.list", _sources_list(coordinate.suite, root))
     configuration = archives / _APT_CONF
-    whole_file.write_text(configuration, _CONFIGURATION.format(root=root, archives=archives))
+    atomic_file.write_text(configuration, _CONFIGURATION.format(root=root, archives=archives))
     return configuration
 
 

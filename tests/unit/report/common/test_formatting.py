@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.verdict import margin_text
+from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
     MISSING,
     bytes_text,

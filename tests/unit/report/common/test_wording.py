@@ -6,7 +6,7 @@ import shlex
 import click
 import pytest
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.cli.main import cli
 from millrace.report.common.wording import repeating
 from millrace.report.run.formats import render

@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
-from millrace.analysis.explanation import Explanation, explain
-from millrace.analysis.observed import ObservedTrial
-from millrace.analysis.statement_account import statement_accounts, statement_differences
-from millrace.analysis.suspects.model import Suspect
+from millrace.analysis.explain.causes.model import Suspect
+from millrace.analysis.explain.explanation import Explanation, explain
+from millrace.analysis.explain.observations import ObservedTrial
+from millrace.analysis.explain.statement_breakdown import statement_accounts, statement_differences
 from millrace.levels import Level
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.store.records import StoredRun, TreatmentRecord

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from millrace.analysis.call_tree import CallNode
+from millrace.analysis.explain.call_tree import CallNode
 
 # Folded stacks of two servers' CPU profiles in microseconds per insert, shortened.
 STACKS = """

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.alignment import ALL, Alignments, GivenBack
-from millrace.analysis.metrics import Metric
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.explain.ablation import ALL, Alignments, GivenBack
 from millrace.report.explanation.ablation import experiment_sentences, sentences
 from millrace.stats import MeanEstimate
 from tests.unit.report.explanation.explained import explained_study, explained_text

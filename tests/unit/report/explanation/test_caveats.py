@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from millrace.analysis.account import TrialAccount
-from millrace.analysis.explanation import Explanation
-from millrace.analysis.statement_account import statement_accounts, statement_differences
+from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.statement_breakdown import statement_accounts, statement_differences
+from millrace.analysis.explain.time_breakdown import TrialAccount
 from millrace.report.explanation.caveats import doubts
 from millrace.report.explanation.html import as_html
 from tests.unit.analysis.asked import TRANSACTION, Seen

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given, settings
 
-from millrace.analysis.call_tree import CallNode
+from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, Frame, as_svg, flame_graph
 from tests.unit.report.explanation.flame_trees import tree, trees
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from millrace.analysis.call_tree import CallNode
+from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.folded_stacks import as_differential, as_folded
 from tests.unit.report.explanation.flame_trees import tree, trees
 

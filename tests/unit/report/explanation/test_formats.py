@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from millrace.analysis.explanation import Explained, Explanation, explain
+from millrace.analysis.explain.explanation import Explained, Explanation, explain
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, doubts
 from millrace.report.explanation.html import FLAME_GRAPHS, as_html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.analysis.profiles import FlatLine, FlatProfile
+from millrace.analysis.explain.profiles import FlatLine, FlatProfile
 from millrace.report.explanation.profile_tables import (
     FEW_SAMPLES,
     FLAT_LINES,

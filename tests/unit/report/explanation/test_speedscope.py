@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from millrace.analysis.call_tree import CallNode
+from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.speedscope import as_speedscope
 from tests.unit.report.explanation.flame_trees import tree, trees
 

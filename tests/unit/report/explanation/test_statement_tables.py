@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from millrace.analysis.explanation import Explanation
-from millrace.analysis.statement_account import statement_differences
+from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.statement_breakdown import statement_differences
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer

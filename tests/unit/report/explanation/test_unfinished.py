@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.explanation import Explanation, explain
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer

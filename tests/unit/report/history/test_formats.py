@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.seen_changes import ChangeGroup, SeenSeries, groups, seen
+from millrace.analysis.history.overview import ChangeGroup, SeenSeries, groups, seen
 from millrace.report.history.charts import history_chart
 from millrace.report.history.html import as_html
 from millrace.report.history.json import as_json

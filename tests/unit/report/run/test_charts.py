@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.run.charts import bar_charts, ratio_charts
 from tests.unit.analysis.builders import RunBuilder, noisy, study
 

@@ -12,16 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from millrace.analysis.effects import dependences, main_terms
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.effects import dependences, main_terms
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run import terminal
-from millrace.report.run.dependence import (
-    TITLE,
-    dependence_part,
-    dependence_text,
-    where,
-)
+from millrace.report.run.dependence import TITLE, dependence_part, dependence_text, where
 from millrace.report.run.formats import render
 from tests.unit.analysis import crossed
 from tests.unit.analysis.builders import Fails

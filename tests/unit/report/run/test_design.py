@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.run import notes
 from millrace.report.run.design import controls_text, design_text, method
 from millrace.report.run.formats import FORMATS, render

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.formatting import latency_text
 from millrace.report.common.tables import Table
 from millrace.report.run import drive_notes, notes

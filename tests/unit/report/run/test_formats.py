@@ -14,7 +14,7 @@ from importlib import resources
 import pytest
 from rich.console import Console
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.run import terminal
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument, schema

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.run import notes
 from millrace.report.run.formats import render
 from tests.unit.analysis.builders import RunBuilder, noisy, study

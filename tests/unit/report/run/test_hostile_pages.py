@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.common.terminal_table import show_table
 from millrace.report.explanation.flame_graph import as_svg, flame_graph

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.formatting import MISSING
 from millrace.report.run import notes
 from millrace.report.run.charts import bar_charts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.common.line_chart import MOST_LINES
 from millrace.report.run.latency_charts import latency_charts
 from millrace.report.run.relative_charts import have_one_axis, relative_charts

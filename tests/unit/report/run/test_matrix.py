@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.matrix import Matrix, is_large, matrix
 from millrace.report.run.sentences import verdict_text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.judge import judge
+from millrace.analysis.compare.compare_run import judge
 from millrace.report.run.formats import render
 from millrace.report.run.notes import warnings
 from millrace.report.run.tables import trials_table

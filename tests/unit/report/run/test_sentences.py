@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.html import as_html
 from millrace.report.run.json import as_document
 from millrace.report.run.markdown import as_markdown

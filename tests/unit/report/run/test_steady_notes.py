@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.analysis.judge import judge
-from millrace.analysis.model import RunAnalysis
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run import drive_notes
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument

@@ -1,0 +1,1 @@
+"""Comparisons, verdicts, and when a run may stop."""

@@ -1,0 +1,83 @@
+"""The base against itself: what this host calls a difference where there is none.
+
+Some blocks hold one more trial of the base (see millrace.experiment.aa_trials). Its ratio to the
+trial of the same block is what two trials of one thing differ by; the ratios of all groups together
+are the estimate of the run, with the interval that its comparisons have. They enter none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import Control, Controls, Group
+from millrace.stats import Looks, RatioEstimate, paired_ratio
+from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
+
+_Pairs = list[tuple[float, float]]
+
+
+def base_against_itself(
+    stored: StoredRun, groups: Sequence[Group], metric: Metric, *, confidence: float, looks: Looks
+) -> Controls | None:
+    """The controls of a run, one a group that has any; None where there is none."""
+    last = stored.last_attempts()
+    controls = [trial for trial in stored.trials if trial.purpose == "control"]
+    measured = {
+        (trial.treatment_id, trial.block): trial
+        for trial in stored.trials
+        if trial.purpose == "measure"
+    }
+    found: list[Control] = []
+    every: _Pairs = []
+    for group in groups:
+        for base in (treatment for treatment in group.treatments if treatment.is_base):
+            mine = [trial for trial in controls if trial.treatment_id == base.id]
+            if not mine:
+                continue
+            pairs = _pairs(mine, measured, last, metric)
+            every += pairs
+            found.append(
+                Control(
+                    base_id=base.id,
+                    held=group.held,
+                    label=group.label,
+                    planned=len(mine),
+                    finished=sum(_outcome(last, trial) == "finished" for trial in mine),
+                    estimate=_estimate(pairs, confidence, looks),
+                )
+            )
+    return Controls(tuple(found), _estimate(every, confidence, looks)) if found else None
+
+
+def _pairs(
+    controls: Sequence[TrialRecord],
+    measured: Mapping[tuple[str, int], TrialRecord],
+    last: Mapping[str, StoredAttempt],
+    metric: Metric,
+) -> _Pairs:
+    """Per block the value of the trial that measures, and of the one that was made once more."""
+    pairs: _Pairs = []
+    for control in sorted(controls, key=lambda trial: trial.block):
+        beside = measured.get((control.treatment_id, control.block))
+        values = [
+            metric.value(last[trial.id])
+            for trial in (beside, control)
+            if trial is not None and _outcome(last, trial) == "finished"
+        ]
+        known = [value for value in values if value is not None]
+        if len(known) == 2:
+            pairs.append((known[0], known[1]))
+    return pairs
+
+
+def _outcome(last: Mapping[str, StoredAttempt], trial: TrialRecord) -> str | None:
+    attempt = last.get(trial.id)
+    return None if attempt is None else attempt.outcome
+
+
+def _estimate(pairs: _Pairs, confidence: float, looks: Looks) -> RatioEstimate | None:
+    if not pairs:
+        return None
+    of_trial, of_control = zip(*pairs, strict=True)
+    return paired_ratio(of_trial, of_control, confidence=confidence, looks=looks)

@@ -1,0 +1,80 @@
+"""What a report says of the calibration of its host: the newest one for the experiment, else the
+newest one of the host, and whether it still tells anything.
+
+A calibration is stale when the host or the load generator is not what it was when it began, or when
+it and the run are more than ``MOST_DAYS`` apart: what no fact shows (neighbours of a virtual
+machine, a filling disk, a package that was updated) changes within weeks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from millrace.analysis.compare.calibration import Calibrates, Calibration, calibrates
+from millrace.analysis.compare.model import QuotedCalibration
+from millrace.store.environment_diff import changes
+from millrace.store.records import HostRecord, RunRecord
+
+MOST_DAYS = 14
+
+
+def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those that calibrate the host, the newest first, in the order in which a report of ``run``
+    would quote them: those of its experiment and its base go before all others. What was measured
+    in turns says nothing of pairs side by side, nor the other way round."""
+    alike = [each for each in calibrations if _is_like(run, each)]
+    first = of_experiment(run, alike)
+    return [*first, *(each for each in alike if each not in first)]
+
+
+def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those for the experiment of ``run`` and its base, measured as it is."""
+    return [each for each in calibrations if _is_like(run, each) and _is_of(run, calibrates(each))]
+
+
+def _is_like(run: RunRecord, other: RunRecord) -> bool:
+    return run.design.side_by_side == other.design.side_by_side
+
+
+def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
+    compared = run.spec["compare"]
+    return asked is not None and (asked.digest, asked.factor, asked.base) == (
+        run.digest,
+        compared["factor"],
+        compared["base"],
+    )
+
+
+def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibration:
+    """A calibration as the report of ``run`` quotes it, ``now``."""
+    limits = found.limits(found.false)
+    ended = datetime.fromisoformat(found.ended_utc)
+    created = datetime.fromisoformat(run.created_utc)
+    return QuotedCalibration(
+        run=found.run.id,
+        experiment=found.calibrates.name,
+        is_of_experiment=_is_of(run, found.calibrates),
+        ended_utc=found.ended_utc,
+        age_s=max((now - ended).total_seconds(), 0.0),
+        verdicts=len(found.verdicts),
+        false=found.false,
+        refused=found.refused,
+        low=None if limits is None else limits[0],
+        high=None if limits is None else limits[1],
+        smallest=found.smallest(found.calibrates.blocks),
+        blocks=found.calibrates.blocks,
+        stale=stale(found, run.host, run.versions, created),
+    )
+
+
+def stale(
+    found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
+) -> tuple[str, ...]:
+    """Why a calibration tells little of what was ``begun`` then, on ``host``, a clause each."""
+    apart = abs(begun - datetime.fromisoformat(found.ended_utc))
+    old = (f"it and this run are {apart.days} days apart",)
+    return (
+        *changes(found.run, host, versions),
+        *(old if apart > timedelta(days=MOST_DAYS) else ()),
+    )

@@ -1,0 +1,310 @@
+"""What a run that searches a change among servers shows so far: levels, where the change may be,
+and what is to be measured next.
+
+Each block of such a run is one trial of one server; in the order of the blocks they are what
+``stats.bisection`` has seen. All of it is computed anew from the trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from millrace.analysis.compare.metrics import Direction, Metric, read_metrics
+from millrace.analysis.steady.policy import unsteady_sides
+from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
+from millrace.stats import FIRST_LOOK, welch_p
+from millrace.stats.bisection import (
+    FIRST_RUNS,
+    Found,
+    Measured,
+    Next,
+    NoChange,
+    Posterior,
+    Search,
+    Skipped,
+    next_step,
+    posterior,
+)
+from millrace.store.records import BISECTS, RunRecord, StoredAttempt, StoredRun
+
+INSTALL = "install"
+"""The step of a trial whose server could not be had: there is no use in trying again."""
+
+_TRIES = 2
+_SIMULATIONS = 5
+_MOST_SIMULATED = 100
+_REVERSED_P = 1e-3
+
+Seen = tuple[Measured | Skipped, ...]
+
+
+@dataclass(frozen=True)
+class Bisects:
+    """What a run searches: which of ``members`` (servers, the good one first, the bad one last) is
+    the first of a new level of ``workload``, a difference of more than ``margin`` (a fraction)."""
+
+    members: tuple[str, ...]
+    workload: str
+    confidence: float
+    margin: float
+
+    def as_spec(self) -> dict[str, Any]:
+        """What the run's ``spec`` says of it."""
+        return {BISECTS: asdict(self)}
+
+    @property
+    def search(self) -> Search:
+        return Search(len(self.members), self.confidence, self.margin)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A server of the list: its values in the order of their measurement, why it is passed over
+    (empty where it is not), and the probability that it is the first of the new level."""
+
+    name: str
+    values: tuple[float, ...]
+    skipped: str
+    probability: float | None
+
+    @property
+    def level(self) -> float | None:
+        """The geometric mean of its values."""
+        return math.exp(fmean(map(math.log, self.values))) if self.values else None
+
+
+@dataclass(frozen=True)
+class Open:
+    """A trial that is to be carried out (again): its block, and whose it is."""
+
+    block: int
+    member: int
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """A search as its trials have it so far. ``step`` is what comes next or what was found;
+    ``open`` is a trial that comes before; ``lost_end`` says why an end could not be measured, and
+    is empty where both can. ``unsteady`` says why levels are not compared for the sake of their
+    trials' steady states, by the rules of verdicts; it is empty where they are, and as long as more
+    trials are to come and there are fewer than verdicts wait for."""
+
+    run: RunRecord
+    bisects: Bisects
+    metric: Metric
+    seen: Seen
+    members: tuple[Member, ...]
+    step: Next | Found | NoChange
+    none: float | None
+    open: Open | None
+    lost_end: str
+    unsteady: str = ""
+
+    @property
+    def trials(self) -> int:
+        """How many trials were measured."""
+        return sum(isinstance(each, Measured) for each in self.seen)
+
+    @property
+    def ratio(self) -> tuple[float, float, float] | None:
+        """What was found of new level / old level, with its interval."""
+        if isinstance(self.step, Next):
+            return None
+        return self.step.ratio, self.step.low, self.step.high
+
+
+def bisects(run: RunRecord) -> Bisects | None:
+    """What a run searches; None where it does not."""
+    kept = run.spec.get(BISECTS)
+    return None if kept is None else Bisects(**{**kept, "members": tuple(kept["members"])})
+
+
+def bisection(stored: StoredRun) -> Bisection:
+    """What a run that searches shows so far. Raises ValueError for another run."""
+    asked = bisects(stored.run)
+    if asked is None:
+        raise ValueError(f"run {stored.run.id} searches no change")
+    metric = read_metrics(stored.run.spec["workload"])[0]
+    places = {name: place for place, name in enumerate(asked.members)}
+    member_of = {each.id: places[str(each.levels["server"])] for each in stored.treatments}
+    attempts = _by_trial(stored)
+    seen: list[Measured | Skipped] = []
+    reasons: dict[int, str] = {}
+    waiting: Open | None = None
+    for trial in sorted(stored.trials, key=lambda each: each.block):
+        member, tried = member_of[trial.treatment_id], attempts.get(trial.id, [])
+        value = _value(tried, metric)
+        if value is not None:
+            seen.append(Measured(member, math.log(value)))
+        elif _is_given_up(tried):
+            seen.append(Skipped(member))
+            reasons[member] = _reason(tried)
+        else:
+            waiting = Open(trial.block, member)
+    ends = [place for place in asked.search.ends if place in reasons]
+    lost = f"{asked.members[ends[0]]}: {reasons[ends[0]]}" if ends else ""
+    kept = tuple(each for each in seen if isinstance(each, Measured) or each.index not in ends)
+    where = posterior(asked.search, kept)
+    step = next_step(asked.search, kept)
+    n_measured = sum(isinstance(each, Measured) for each in kept)
+    may_be_told = not isinstance(step, Next) or n_measured >= 2 * FIRST_LOOK
+    return Bisection(
+        run=stored.run,
+        bisects=asked,
+        metric=metric,
+        seen=kept,
+        members=_members(asked, kept, reasons, where),
+        step=step,
+        none=None if where is None else where.none,
+        open=waiting,
+        lost_end=lost,
+        unsteady=_unsteady(stored, asked, _first_new(step, where)) if may_be_told else "",
+    )
+
+
+def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | None:
+    """The first member of the new level, or the likeliest so far; None where there is none."""
+    if isinstance(step, Found):
+        return step.first
+    if isinstance(step, NoChange) or where is None:
+        return None
+    place = max(range(len(where.first)), key=lambda each: where.first[each])
+    return place if where.first[place] > where.none else None
+
+
+def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
+    """Why the members before ``first`` are not compared with the others, in words; empty where
+    nothing speaks against it. Without a change they are one side."""
+    known = by_treatment(stored)
+    sides: tuple[list[TrialSteadiness], list[TrialSteadiness]] = ([], [])
+    for each in stored.treatments:
+        place = asked.members.index(str(each.levels["server"]))
+        sides[first is not None and place >= first].extend(known.get(each.id, ()))
+    names = ("the servers", "")
+    if first is not None:
+        names = (f"the servers before {asked.members[first]}", "those from it on")
+    return unsteady_sides(*sides, names=names)
+
+
+def _by_trial(stored: StoredRun) -> dict[str, list[StoredAttempt]]:
+    """The attempts that ended by themselves, by their trial."""
+    found: dict[str, list[StoredAttempt]] = {}
+    for attempt in stored.attempts:
+        if attempt.outcome in ("finished", "failed"):
+            found.setdefault(attempt.trial_id, []).append(attempt)
+    return found
+
+
+def _value(tried: Sequence[StoredAttempt], metric: Metric) -> float | None:
+    finished = [each for each in tried if each.outcome == "finished"]
+    return metric.value(finished[-1]) if finished else None
+
+
+def _is_given_up(tried: Sequence[StoredAttempt]) -> bool:
+    """A trial that failed is tried once more: it may have been the host's fault, though nothing
+    tells so."""
+    ended = any(each.outcome == "finished" or each.failed_step == INSTALL for each in tried)
+    return ended or len(tried) >= _TRIES
+
+
+def _reason(tried: Sequence[StoredAttempt]) -> str:
+    last = tried[-1]
+    if last.outcome == "finished":
+        return "it has no value of the metric"
+    first_line = (last.reason or "no reason was recorded").splitlines()[0]
+    return f"failed at {last.failed_step}: {first_line}"
+
+
+def _members(
+    asked: Bisects, seen: Seen, reasons: Mapping[int, str], where: Posterior | None
+) -> tuple[Member, ...]:
+    values: dict[int, list[float]] = {}
+    for each in seen:
+        if isinstance(each, Measured):
+            values.setdefault(each.index, []).append(math.exp(each.value))
+    return tuple(
+        Member(
+            name,
+            tuple(values.get(place, ())),
+            reasons.get(place, ""),
+            None if where is None else where.first[place],
+        )
+        for place, name in enumerate(asked.members)
+    )
+
+
+def is_reversed(found: Bisection) -> bool:
+    """Whether the bad end is better than the good one, beyond the margin and beyond doubt: by what
+    was found, or once both have their first runs by Welch's test (Biometrika 34, 1947) with a risk
+    of 1 in 1000, since it is looked at again and again."""
+    if found.ratio is not None:
+        ratio, low, high = found.ratio
+        beyond = abs(math.log(ratio)) > math.log1p(found.bisects.margin)
+        return beyond and not low <= 1 <= high and is_better(ratio, found.metric.direction)
+    good, bad = found.members[0].values, found.members[-1].values
+    if min(len(good), len(bad)) < FIRST_RUNS:
+        return False
+    change = fmean(map(math.log, bad)) - fmean(map(math.log, good))
+    if abs(change) <= math.log1p(found.bisects.margin):
+        return False
+    if not is_better(math.exp(change), found.metric.direction):
+        return False
+    return welch_p([*map(math.log, bad)], [*map(math.log, good)]) < _REVERSED_P
+
+
+def is_better(ratio: float, direction: Direction) -> bool:
+    """Whether a ratio new / old is an improvement."""
+    return (ratio > 1) == (direction == "higher")
+
+
+def trials_to_go(found: Bisection) -> int | None:
+    """About how many trials the search will still take: the median of a few searches that go on as
+    what was seen lets expect, a hundred where they take that long; None before the ends have their
+    first runs, 0 when it has ended."""
+    if not isinstance(found.step, Next):
+        return 0
+    if found.step.posterior is None:
+        return None
+    source = np.random.default_rng(len(found.seen))
+    return round(
+        median(
+            _simulated(found.bisects.search, found.seen, found.step.posterior, source)
+            for _ in range(_SIMULATIONS)
+        )
+    )
+
+
+def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.Generator) -> int:
+    """The trials that one search takes from here, with a change drawn from the posterior, and the
+    levels and the noise as they were seen beside it."""
+    chances = np.asarray([*where.first, where.none])
+    first = int(source.choice(len(chances), p=chances / chances.sum()))
+    measured = [each for each in seen if isinstance(each, Measured)]
+    old = [each.value for each in measured if each.index < first]
+    new = [each.value for each in measured if each.index >= first]
+    if first == search.n_members:  # there is none
+        old, new = [each.value for each in measured], []
+    levels = [fmean(side) if side else 0.0 for side in (old, new)]
+    around = [
+        value - level for side, level in zip((old, new), levels, strict=True) for value in side
+    ]
+    sd = float(np.std(around)) * math.sqrt(len(around) / max(len(around) - 2, 1))
+    so_far = list(seen)
+    for number in range(_MOST_SIMULATED):
+        step = next_step(search, so_far)
+        if not isinstance(step, Next):
+            return number
+        level = levels[0] if step.index < first else levels[1]
+        so_far.append(Measured(step.index, level + sd * float(source.standard_normal())))
+    return _MOST_SIMULATED
+
+
+def change_found(found: Bisection) -> Found | None:
+    """The change, where there is one and nothing speaks against it."""
+    return found.step if isinstance(found.step, Found) and not found.unsteady else None

@@ -1,0 +1,460 @@
+"""What a run that calibrates a host says: how often verdicts are false on it, how noisy it is, how
+small a change it sees, and whether one that was planted is found.
+
+The run measures one server beside itself (A/A), block after block, and the server slowed down
+beside the server as it is. The verdicts are cut from the stream of blocks of a group: the rule that
+stops a run is applied to consecutive blocks, and when it has decided, or its budget of blocks is
+spent, the next verdict begins with the next block. So each is one that the product would have
+given, no block is in two of them, and what is counted is the rate of the whole procedure, its looks
+included. What a run would not compare, since work was not equal or trials were not steady, is
+refused here as well. All of it is computed anew from the trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.equal_work import TrialWork, operations_asked, trial_work
+from millrace.analysis.compare.metrics import Direction, Metric, read_metrics
+from millrace.analysis.compare.model import Verdict
+from millrace.analysis.compare.verdict import decide
+from millrace.analysis.steady.steadiness import TrialSteadiness, alone, together
+from millrace.levels import Level, level_text
+from millrace.stats import (
+    FEWEST_BLOCKS,
+    RatioEstimate,
+    even_odds,
+    minimum_detectable_ratio,
+    paired_ratio,
+    proportion_limits,
+    sd_limits,
+    summarise,
+)
+from millrace.store.records import (
+    BESIDE,
+    CALIBRATES,
+    SLOWED_S,
+    STOPPED_S,
+    RunRecord,
+    StoredAttempt,
+    StoredRun,
+    TrialRecord,
+)
+
+TABLE = (5, 10, 20, 40)
+"""Numbers of blocks of which the smallest change is told."""
+
+FALSE: tuple[Verdict, ...] = ("regression", "improvement")
+
+# Whether the two trials of such blocks are compared.
+Judged = Callable[[Sequence[int]], Refusal]
+
+
+@dataclass(frozen=True)
+class Calibrates:
+    """What a run calibrates this host for: the experiment by ``digest`` and ``name``, whose
+    ``factor`` was held at ``base``. A verdict has at most ``blocks`` blocks; ``margin`` is a
+    fraction."""
+
+    digest: str
+    name: str
+    factor: str
+    base: Level
+    blocks: int
+    margin: float
+
+    def as_spec(self) -> dict[str, Any]:
+        """What the run's ``spec`` says of it."""
+        return {CALIBRATES: asdict(self)}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The values of a block in which both trials finished."""
+
+    block: int
+    base: float
+    other: float
+
+
+@dataclass(frozen=True)
+class SequentialVerdict:
+    """A verdict on consecutive blocks, the last look's; ``blocks`` are their numbers, from 0.
+    ``refused`` says why it is none on speed, empty where it is one."""
+
+    verdict: Verdict
+    estimate: RatioEstimate
+    blocks: tuple[int, ...]
+    refused: str = ""
+
+    @property
+    def excludes_1(self) -> bool:
+        """Whether the interval of the last look excludes no difference."""
+        low, high = self.estimate.low, self.estimate.high
+        return low is not None and high is not None and not low <= 1 <= high
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of a block's log-ratio over ``n_blocks`` A/A blocks, with its 95 %
+    interval, and the coefficient of variation of single trials, a fraction."""
+
+    n_blocks: int
+    log_sd: float
+    low: float
+    high: float
+    trials_cv: float
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What came of a planted slowdown: verdicts one after another, and the ratio over all of its
+    blocks. ``stopped`` is the share of the time for which the server was stopped, as it was
+    measured; None where it was slowed in another way."""
+
+    level: str
+    verdicts: tuple[SequentialVerdict, ...]
+    under_way: tuple[Pair, ...]
+    estimate: RatioEstimate | None
+    stopped: float | None
+    failed: int = 0
+
+    def found(self, direction: Direction) -> int:
+        """How many of its verdicts saw the server to be slower: the interval excludes 1 on that
+        side, and nothing refuses it."""
+        return sum(
+            each.excludes_1
+            and not each.refused
+            and (each.estimate.ratio < 1) == (direction == "higher")
+            for each in self.verdicts
+        )
+
+
+@dataclass(frozen=True)
+class GroupCalibration:
+    """One group: the levels of the held factors, its A/A verdicts, the blocks of the one that is
+    under way, and its planted slowdowns.
+
+    ``detectable`` maps numbers of blocks to the smallest relative change (a fraction) seen in them
+    with power 0.8; empty where there are too few blocks to tell. ``block_s`` is the time of a block
+    of two trials. ``treatments`` are the ids of A and of A under its other name; ``failed`` counts
+    trials of theirs.
+    """
+
+    held: Mapping[str, Level]
+    label: str
+    treatments: tuple[str, str]
+    verdicts: tuple[SequentialVerdict, ...]
+    under_way: tuple[Pair, ...]
+    noise: Noise | None
+    detectable: Mapping[int, float]
+    block_s: float | None
+    planted: tuple[Planted, ...]
+    failed: int
+
+    @property
+    def false(self) -> int:
+        """A/A verdicts that call a difference."""
+        return sum(each.verdict in FALSE for each in self.verdicts)
+
+    @property
+    def refused(self) -> int:
+        """A/A verdicts that were refused."""
+        return sum(bool(each.refused) for each in self.verdicts)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration as its trials have it so far; ``ended_utc`` is the end of its last trial."""
+
+    run: RunRecord
+    calibrates: Calibrates
+    metric: Metric
+    groups: tuple[GroupCalibration, ...]
+    ended_utc: str
+
+    @property
+    def verdicts(self) -> tuple[SequentialVerdict, ...]:
+        """The A/A verdicts of all groups."""
+        return tuple(each for group in self.groups for each in group.verdicts)
+
+    @property
+    def false(self) -> int:
+        return sum(group.false for group in self.groups)
+
+    @property
+    def refused(self) -> int:
+        return sum(group.refused for group in self.groups)
+
+    @property
+    def excluding(self) -> int:
+        """A/A verdicts whose interval excludes 1, whether or not they call a difference."""
+        return sum(each.excludes_1 for each in self.verdicts)
+
+    def limits(self, events: int) -> tuple[float, float] | None:
+        """The 95 % interval of the rate of so many of the verdicts; None without one."""
+        return proportion_limits(events, len(self.verdicts)) if self.verdicts else None
+
+    @property
+    def signs(self) -> tuple[int, int, float]:
+        """How many A/A estimates are above and below 1, and how probable a balance as uneven is."""
+        above = sum(each.estimate.ratio > 1 for each in self.verdicts)
+        below = sum(each.estimate.ratio < 1 for each in self.verdicts)
+        return above, below, even_odds(above, above + below)
+
+    def smallest(self, n_blocks: int) -> tuple[float, float] | None:
+        """The smallest change seen in so many blocks: that of the quietest group and that of the
+        noisiest; None where no group can tell."""
+        seen = [group.detectable[n_blocks] for group in self.groups if group.detectable]
+        return (min(seen), max(seen)) if seen else None
+
+
+def calibrates(run: RunRecord) -> Calibrates | None:
+    """What a run calibrates the host for; None where it does not."""
+    kept = run.spec.get(CALIBRATES)
+    return None if kept is None else Calibrates(**kept)
+
+
+def calibration(stored: StoredRun) -> Calibration:
+    """What a run that calibrates shows so far. Raises ValueError for another run."""
+    asked = calibrates(stored.run)
+    if asked is None:
+        raise ValueError(f"run {stored.run.id} calibrates nothing")
+    metric = read_metrics(stored.run.spec["workload"])[0]
+    trials = _Trials(stored, metric, asked)
+    return Calibration(
+        stored.run,
+        asked,
+        metric,
+        tuple(_group(trials, held, of, asked) for held, of in trials.groups()),
+        max((a.ended_utc for a in stored.attempts if a.ended_utc), default=stored.run.created_utc),
+    )
+
+
+def _none_refused(_blocks: Sequence[int]) -> Refusal:
+    return Refusal("", "", None)
+
+
+def in_sequence(
+    pairs: Iterable[Pair],
+    *,
+    direction: Direction,
+    margin: float,
+    most: int,
+    judged: Judged = _none_refused,
+) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
+    """The verdicts that consecutive blocks give, one after another, and the blocks of the one that
+    is not decided yet. Each is looked at after every block, as a run is, and has ``most`` blocks at
+    most; what is refused for good ends as well. Raises ValueError for a budget in which nothing can
+    be decided."""
+    if most < FEWEST_BLOCKS:
+        raise ValueError(f"a verdict wants {FEWEST_BLOCKS} blocks")
+    found: list[SequentialVerdict] = []
+    current: list[Pair] = []
+    for pair in pairs:
+        current.append(pair)
+        if len(current) < FEWEST_BLOCKS:
+            continue
+        estimate, blocks = ratio_of(current), tuple(each.block for each in current)
+        verdict, _ = decide(estimate, direction, margin)
+        assert verdict is not None  # there are enough blocks
+        refused = judged(blocks)
+        if refused.reason:
+            verdict = "inconclusive"
+        if verdict != "inconclusive" or refused.for_good or len(current) == most:
+            found.append(SequentialVerdict(verdict, estimate, blocks, refused.reason))
+            current = []
+    return tuple(found), tuple(current)
+
+
+def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
+    """The ratio other / base of some blocks, with an interval that any number of looks may have."""
+    return paired_ratio([each.base for each in pairs], [each.other for each in pairs], looks="any")
+
+
+class _Trials:
+    """The finished trials of a run, by treatment and block."""
+
+    def __init__(self, stored: StoredRun, metric: Metric, asked: Calibrates) -> None:
+        spec = stored.run.spec
+        self.metric = metric
+        self.asked = asked
+        self.factor = str(spec["compare"]["factor"])
+        self.base: Level = spec["compare"]["base"]
+        self.abreast = stored.run.design.abreast
+        self._varied = [
+            each["name"]
+            for each in spec["factors"]
+            if each["name"] != self.factor and len(each["levels"]) > 1
+        ]
+        self._stored = stored
+        self.values: dict[str, dict[int, float]] = {}
+        self.durations: dict[str, dict[int, float]] = {}
+        self.failed: dict[str, int] = {}
+        self.stopped: dict[str, list[float]] = {}
+        self._operations = operations_asked(spec)
+        self._work: dict[str, dict[int, TrialWork]] = {}
+        self._steadiness: dict[str, dict[int, TrialSteadiness]] = {}
+        last = stored.last_attempts()
+        for trial in stored.trials:
+            if (attempt := last.get(trial.id)) is not None:
+                self._take(trial, attempt)
+
+    def _take(self, trial: TrialRecord, attempt: StoredAttempt) -> None:
+        of = trial.treatment_id
+        if attempt.outcome == "failed":
+            failed_itself = attempt.failed_step != BESIDE
+            self.failed[of] = self.failed.get(of, 0) + failed_itself
+            return
+        value = self.metric.value(attempt)
+        if value is None:
+            return
+        self.values.setdefault(of, {})[trial.block] = value
+        if attempt.steps:
+            ended_s = attempt.steps[-1].started_s + attempt.steps[-1].duration_s
+            self.durations.setdefault(of, {})[trial.block] = ended_s
+        if (work := trial_work(trial, attempt)) is not None:
+            self._work.setdefault(of, {})[trial.block] = work
+        self._steadiness.setdefault(of, {})[trial.block] = alone(
+            trial, attempt, margin=self.asked.margin, operations=self._operations
+        )
+        measured = {each.name: each.value for each in attempt.measurements}
+        if measured.get(SLOWED_S):
+            share = measured.get(STOPPED_S, 0.0) / measured[SLOWED_S]
+            self.stopped.setdefault(of, []).append(share)
+
+    def groups(self) -> Iterator[tuple[dict[str, Level], dict[Level, str]]]:
+        """The levels of the held factors, and the treatments' ids by the level of the slowdown."""
+        found: dict[tuple[tuple[str, Level], ...], dict[Level, str]] = {}
+        for treatment in sorted(self._stored.treatments, key=lambda each: each.position):
+            held = {name: of for name, of in treatment.levels.items() if name != self.factor}
+            level = treatment.levels[self.factor]
+            found.setdefault(tuple(held.items()), {})[level] = treatment.id
+        yield from ((dict(held), of) for held, of in found.items())
+
+    def again(self, of: Mapping[Level, str]) -> str:
+        """The treatment of a group that is the base under another name."""
+        resolved = {each.id: each.resolved[self.factor] for each in self._stored.treatments}
+        return next(
+            treatment
+            for level, treatment in of.items()
+            if level != self.base and resolved[treatment] == self.base
+        )
+
+    def pairs(self, base: str, other: str) -> list[Pair]:
+        """The blocks in which both finished, in their order."""
+        ours, theirs = self.values.get(base, {}), self.values.get(other, {})
+        return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
+
+    def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
+        """Whether a run would compare these two treatments by such blocks alone."""
+
+        def of(blocks: Sequence[int]) -> Refusal:
+            sides = [
+                Side(
+                    name,
+                    [work for n in blocks if (work := self._work.get(treatment, {}).get(n))],
+                    together(
+                        [self._steadiness[treatment][n] for n in blocks],
+                        margin=self.asked.margin,
+                        looks="any",
+                    ),
+                )
+                for name, treatment in zip(names, (base, other), strict=True)
+            ]
+            return refusal(
+                *sides,
+                operations=self._operations,
+                same_statements=True,
+                margin=self.asked.margin,
+                looks="any",
+            )
+
+        return of
+
+    def label(self, held: Mapping[str, Level]) -> str:
+        """The levels that tell a group from the others."""
+        return " · ".join(level_text(name, held[name]) for name in self._varied)
+
+
+def _group(
+    trials: _Trials, held: dict[str, Level], of: dict[Level, str], asked: Calibrates
+) -> GroupCalibration:
+    base, again = of[trials.base], trials.again(of)
+    pairs = trials.pairs(base, again)
+    verdicts, under_way = _verdicts(trials, base, again, "again")
+    noise = noise_of(pairs)
+    return GroupCalibration(
+        held=held,
+        label=trials.label(held),
+        treatments=(base, again),
+        verdicts=verdicts,
+        under_way=under_way,
+        noise=noise,
+        detectable={} if noise is None else detectable(noise.log_sd, (*TABLE, asked.blocks)),
+        block_s=_block_s(trials, base, again),
+        planted=tuple(
+            _planted(trials, str(level), base, treatment)
+            for level, treatment in of.items()
+            if treatment not in (base, again)
+        ),
+        failed=sum(trials.failed.get(treatment, 0) for treatment in (base, again)),
+    )
+
+
+def _verdicts(
+    trials: _Trials, base: str, other: str, level: str
+) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
+    """Those on a treatment that differs from the base in its ``level`` of the slowdown."""
+    name = level_text(trials.asked.factor, trials.asked.base)
+    return in_sequence(
+        trials.pairs(base, other),
+        direction=trials.metric.direction,
+        margin=trials.asked.margin,
+        most=trials.asked.blocks,
+        judged=trials.judged(base, other, (name, f"{name} {level}")),
+    )
+
+
+def _planted(trials: _Trials, level: str, base: str, slowed: str) -> Planted:
+    pairs = trials.pairs(base, slowed)
+    verdicts, under_way = _verdicts(trials, base, slowed, level)
+    stopped = trials.stopped.get(slowed)
+    return Planted(
+        level,
+        verdicts,
+        under_way,
+        ratio_of(pairs) if pairs else None,
+        fmean(stopped) if stopped else None,
+        trials.failed.get(slowed, 0),
+    )
+
+
+def noise_of(pairs: Sequence[Pair]) -> Noise | None:
+    """The noise of A/A blocks; None of fewer than have an interval."""
+    if len(pairs) < FEWEST_BLOCKS:
+        return None
+    estimate = ratio_of(pairs)
+    trials = summarise([value for each in pairs for value in (each.base, each.other)])
+    assert estimate.log_sd is not None
+    assert trials.cv is not None
+    low, high = sd_limits(estimate.log_sd, len(pairs))
+    return Noise(len(pairs), estimate.log_sd, low, high, trials.cv)
+
+
+def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
+    """The smallest relative change that each number of blocks sees with power 0.8, at the last of
+    all looks; a fraction."""
+    return {n: minimum_detectable_ratio(log_sd, n, looks="any") - 1 for n in sorted(set(numbers))}
+
+
+def _block_s(trials: _Trials, base: str, again: str) -> float | None:
+    ours, theirs = trials.durations.get(base, {}), trials.durations.get(again, {})
+    both = ours.keys() & theirs.keys()
+    if not both:
+        return None
+    return fmean(ours[block] + theirs[block] for block in both) / trials.abreast

@@ -1,0 +1,91 @@
+"""Whether two treatments are compared at all: not where they did not do the same work (``work``),
+nor where too many trials were not steady (``unsteady``).
+
+Both are about the trials that there are, and refuse a verdict on them. Whether more blocks may
+change that is another question, which a run asks after every block: it gives a comparison up where
+work was told apart, or steadiness is lacking, by what holds at any look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from millrace.analysis.compare.equal_work import TrialWork, unequal_work
+from millrace.analysis.steady.policy import lasts, unsteady_sides
+from millrace.analysis.steady.steadiness import TrialSteadiness
+from millrace.stats import FIRST_LOOK, Looks
+
+Refused = Literal["unequal", "unsteady"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A treatment's finished trials, and its name in sentences."""
+
+    name: str
+    work: Sequence[TrialWork]
+    steadiness: Sequence[TrialSteadiness]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why two treatments are not compared: ``unequal`` says how their work was not the same, or not
+    shown to be, ``unsteady`` that trials were not steady; both are empty where nothing speaks
+    against it. ``for_good`` is the one that more blocks would not change."""
+
+    unequal: str
+    unsteady: str
+    for_good: Refused | None
+
+    @property
+    def reason(self) -> str:
+        return "; ".join(filter(None, (self.unequal, self.unsteady)))
+
+
+def refusal(
+    base: Side,
+    candidate: Side,
+    *,
+    operations: int,
+    same_statements: bool,
+    margin: float,
+    looks: Looks = "once",
+) -> Refusal:
+    """Whether ``candidate`` is compared with ``base``, by the trials of blocks that both have.
+
+    ``operations`` is how many transactions each trial was to carry out, 0 if it ended by time;
+    ``same_statements`` says whether both were asked the same, ``looks`` which looks the answer is
+    to hold for.
+    """
+    names = (base.name, candidate.name)
+    unequal = unequal_work(
+        base.work,
+        candidate.work,
+        names=names,
+        operations=operations,
+        same_statements=same_statements,
+        margin=margin,
+        looks=looks,
+    )
+    sides = _of_the_same_blocks(base.steadiness, candidate.steadiness)
+    unsteady = unsteady_sides(*sides, names=names)
+    worked = {work.block for work in base.work} & {work.block for work in candidate.work}
+    for_good: Refused | None = None
+    if unequal.told_apart and len(worked) >= FIRST_LOOK:
+        for_good = "unequal"
+    elif unsteady and lasts(*sides):
+        for_good = "unsteady"
+    return Refusal(unequal.reason, unsteady, for_good)
+
+
+def _of_the_same_blocks(
+    base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]
+) -> tuple[list[TrialSteadiness], list[TrialSteadiness]]:
+    """What is known of the trials of both; those of blocks that one has dropped out of say nothing
+    of the other."""
+    sides = (base, candidate)
+    blocks = set.intersection(*({trial.block for trial in side} for side in sides))
+    first, second = ([trial for trial in side if trial.block in blocks] for side in sides)
+    return first, second

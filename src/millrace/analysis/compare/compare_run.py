@@ -1,0 +1,241 @@
+"""From a stored run to comparisons and verdicts. Pure: no clock, no file, no server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from millrace.analysis.compare import conditions
+from millrace.analysis.compare.aa_trials import base_against_itself
+from millrace.analysis.compare.comparisons import compare_with_base
+from millrace.analysis.compare.equal_work import asks_the_same, operations_asked
+from millrace.analysis.compare.false_discoveries import with_adjusted_p
+from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
+from millrace.analysis.compare.model import (
+    Comparison,
+    Failure,
+    Group,
+    RunAnalysis,
+    TreatmentAnalysis,
+    VariablesComparison,
+)
+from millrace.analysis.compare.overlap import least_together
+from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
+from millrace.analysis.explain import variables
+from millrace.errors import UserError
+from millrace.levels import Level, level_named, level_text, levels_text
+from millrace.model.trials import Purpose
+from millrace.stats import Looks
+from millrace.store.records import BESIDE, ServerRecord, StoredRun
+
+CONFIDENCE = 0.95
+
+
+def judge(
+    stored: StoredRun,
+    *,
+    margin: float | None = None,
+    metric: str | None = None,
+    base: str | None = None,
+    looks: Looks | None = None,
+) -> RunAnalysis:
+    """Judge every treatment of a run against the base of its group, in every metric.
+
+    ``margin`` is a fraction, that of the experiment unless given; ``metric`` names the headline,
+    the workload's primary one unless given; ``base`` is another level of the compared factor to
+    compare with; ``looks`` says which looks intervals and refusals are to hold for, as the design
+    of the run wants it unless given. Raises UserError for a margin, metric or base that cannot be.
+    """
+    run = stored.run
+    margin = run.margin if margin is None else margin
+    if not 0 < margin < 1:
+        raise UserError(
+            f"a margin of {margin:.4g} is no fraction between 0 and 1",
+            remedy="give the smallest difference that matters, such as 2 %",
+        )
+    metrics = read_metrics(run.spec["workload"])
+    headline = _headline(metrics, metric)
+    factor = str(run.spec["compare"]["factor"])
+    base_level = _base_level(run.spec, base)
+    every, stored = stored, _of(stored, "measure")
+    levels = {f["name"]: tuple(f["levels"]) for f in run.spec["factors"]}
+    varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
+    holds_for = looks or conditions.holds_for(stored)
+    treatments = analyse_treatments(
+        stored,
+        metrics,
+        factor=factor,
+        base=base_level,
+        label_factors=varied,
+        confidence=CONFIDENCE,
+        margin=margin,
+        looks=holds_for,
+    )
+    labels = {t.id: t.label for t in treatments}
+    failures = find_failures(stored, labels)
+    groups = _groups(
+        treatments,
+        metrics,
+        [name for name in varied if name != factor],
+        failures,
+        factor=factor,
+        margin=margin,
+        operations=operations_asked(run.spec),
+        same_statements=asks_the_same(factor),
+        looks=holds_for,
+    )
+    with_controls = _of(every, "measure", "control")
+    return RunAnalysis(
+        run=run,
+        margin=margin,
+        confidence=CONFIDENCE,
+        factor=factor,
+        base=base_level,
+        constants={name: of[0] for name, of in levels.items() if name not in varied},
+        metrics=metrics,
+        headline=headline,
+        time=time_of(headline, metrics),
+        groups=groups,
+        variables=tuple(c for group in groups for c in _compare_variables(group)),
+        servers=_servers(treatments),
+        failures=find_failures(with_controls, labels),
+        trials=tuple(sorted(with_controls.trials, key=lambda trial: trial.position)),
+        looks=conditions.looks(stored),
+        made_again=conditions.made_again(stored),
+        holds_for=holds_for,
+        controls=base_against_itself(
+            every, groups, headline, confidence=CONFIDENCE, looks=holds_for
+        ),
+        spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
+        together=least_together(stored),
+    )
+
+
+def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
+    """The run with trials of these purposes alone: a profile costs what it shows, and a control is
+    no trial of its treatment."""
+    trials = tuple(trial for trial in stored.trials if trial.purpose in purposes)
+    kept = {trial.id for trial in trials}
+    attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
+    return replace(stored, trials=trials, attempts=attempts)
+
+
+def _headline(metrics: Sequence[Metric], name: str | None) -> Metric:
+    if name is None:
+        return metrics[0]
+    for metric in metrics:
+        if metric.name == name:
+            return metric
+    known = ", ".join(metric.name for metric in metrics)
+    raise UserError(f"the workload has no metric {name!r}", remedy=f"its metrics are: {known}")
+
+
+def _base_level(spec: Mapping[str, Any], name: str | None) -> Level:
+    compare = spec["compare"]
+    if name is None:
+        level: Level = compare["base"]
+        return level
+    levels: Sequence[Level] = next(
+        f["levels"] for f in spec["factors"] if f["name"] == compare["factor"]
+    )
+    named = level_named(name, levels)
+    if named is None:
+        raise UserError(
+            f"{name!r} is no level of the compared factor {compare['factor']}",
+            remedy=f"its levels are: {levels_text(levels)}",
+        )
+    return named
+
+
+def _groups(
+    treatments: Sequence[TreatmentAnalysis],
+    metrics: Sequence[Metric],
+    label_factors: Sequence[str],
+    failures: Sequence[Failure],
+    *,
+    factor: str,
+    margin: float,
+    operations: int,
+    same_statements: bool,
+    looks: Looks,
+) -> tuple[Group, ...]:
+    """Treatments by the levels of their held factors, each group against its base."""
+    # A trial that was left out for the sake of the one beside it did not fail itself.
+    own = [failure for failure in failures if failure.step != BESIDE]
+    first_failures = {failure.treatment_id: failure for failure in reversed(own)}
+    by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
+    for treatment in treatments:
+        by_held.setdefault(tuple(treatment.held.items()), []).append(treatment)
+    groups = []
+    for held_items, members in by_held.items():
+        held = dict(held_items)
+        bases = [treatment for treatment in members if treatment.is_base]
+        comparisons = [
+            comparison
+            for base in bases
+            for comparison in compare_with_base(
+                base,
+                [treatment for treatment in members if not treatment.is_base],
+                metrics,
+                factor=factor,
+                margin=margin,
+                confidence=CONFIDENCE,
+                first_failures=first_failures,
+                operations=operations,
+                same_statements=same_statements,
+                looks=looks,
+            )
+        ]
+        label = " · ".join(level_text(name, held[name]) for name in label_factors)
+        adjusted = [
+            _adjusted(treatment, bases[0], comparisons) if len(bases) == 1 else treatment
+            for treatment in members
+        ]
+        groups.append(Group(held, label, tuple(adjusted), tuple(comparisons)))
+    return with_adjusted_p(groups)
+
+
+def _adjusted(
+    treatment: TreatmentAnalysis, base: TreatmentAnalysis, comparisons: Sequence[Comparison]
+) -> TreatmentAnalysis:
+    """Return a candidate with levels that go with its ratios; see ``MetricSummary``."""
+    metrics = dict(treatment.metrics)
+    for comparison in comparisons:
+        name, estimate = comparison.metric.name, comparison.estimate
+        if comparison.candidate_id != treatment.id or estimate is None:
+            continue
+        ours, theirs = metrics[name], base.metrics[name]
+        if [trial.block for trial in ours.trials] != [trial.block for trial in theirs.trials]:
+            metrics[name] = replace(ours, level=theirs.level * estimate.ratio)
+    return replace(treatment, metrics=metrics)
+
+
+def _compare_variables(group: Group) -> list[VariablesComparison]:
+    """The base's effective variables against each candidate's, role by role."""
+    found = []
+    for base in (t for t in group.treatments if t.is_base):
+        of_base = {instance.role: instance for instance in base.instances}
+        for candidate in (t for t in group.treatments if not t.is_base):
+            for b in candidate.instances:
+                a = of_base.get(b.role)
+                if a is None or not a.effective or not b.effective:
+                    continue
+                ignored = {*a.server.host_variables, *b.server.host_variables}
+                diff = variables.diff(a.effective, b.effective, ignored=ignored)
+                found.append(
+                    VariablesComparison(
+                        group.label, b.role, str(base.level), str(candidate.level), diff
+                    )
+                )
+    return found
+
+
+def _servers(treatments: Sequence[TreatmentAnalysis]) -> tuple[ServerRecord, ...]:
+    """Each server that was measured, once, in the order of the treatments."""
+    servers: dict[str, ServerRecord] = {}
+    for treatment in treatments:
+        for instance in treatment.instances:
+            servers.setdefault(instance.server.name, instance.server)
+    return tuple(servers.values())

@@ -1,0 +1,183 @@
+"""Comparisons of a group's treatments with its base, paired within blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import Comparison, Failure, TreatmentAnalysis, Verdict
+from millrace.analysis.compare.verdict import decide
+from millrace.levels import level_text
+from millrace.stats import (
+    Looks,
+    RatioEstimate,
+    blocks_wanted,
+    minimum_detectable_ratio,
+    paired_ratio,
+)
+from millrace.stats.sequential import FEWEST_BLOCKS
+
+
+def compare_with_base(
+    base: TreatmentAnalysis,
+    candidates: Sequence[TreatmentAnalysis],
+    metrics: Sequence[Metric],
+    *,
+    factor: str,
+    margin: float,
+    confidence: float,
+    first_failures: Mapping[str, Failure],
+    operations: int,
+    same_statements: bool,
+    looks: Looks = "once",
+) -> tuple[Comparison, ...]:
+    """Each candidate against the base in each metric; candidates in their order, then metrics.
+
+    ``factor`` is what they differ in; ``first_failures`` holds the first failed trial by treatment
+    id, for the reason of a verdict; ``operations`` is how many transactions each trial was to carry
+    out, 0 if it ended by time; ``same_statements`` says whether all were asked the same;
+    ``looks`` which looks intervals, refusals, and what is said of power, are to hold for.
+    """
+    names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
+    sides = {
+        each.id: Side(names[each.id], each.work, each.steadiness) for each in (base, *candidates)
+    }
+    refused = {
+        candidate.id: refusal(
+            sides[base.id],
+            sides[candidate.id],
+            operations=operations,
+            same_statements=same_statements,
+            margin=margin,
+            looks=looks,
+        )
+        for candidate in candidates
+    }
+    return tuple(
+        _compare(
+            base,
+            candidate,
+            metric,
+            names=(names[base.id], names[candidate.id]),
+            margin=margin,
+            confidence=confidence,
+            first_failures=first_failures,
+            refused=refused[candidate.id],
+            looks=looks,
+        )
+        for candidate in candidates
+        for metric in metrics
+    )
+
+
+def _compare(
+    base: TreatmentAnalysis,
+    candidate: TreatmentAnalysis,
+    metric: Metric,
+    *,
+    names: tuple[str, str],
+    margin: float,
+    confidence: float,
+    first_failures: Mapping[str, Failure],
+    refused: Refusal,
+    looks: Looks,
+) -> Comparison:
+    base_values, candidate_values = _pairs(base, candidate, metric)
+    verdict: Verdict | None
+    estimate = (
+        paired_ratio(base_values, candidate_values, confidence=confidence, looks=looks)
+        if base_values
+        else None
+    )
+    own_failure = _failure(candidate, names[1], first_failures)
+    base_failure = _failure(base, f"the base {names[0]}", first_failures)
+    if failure := own_failure or base_failure:
+        verdict, reason = "failed", failure
+    else:
+        verdict, reason = _verdict(estimate, metric, margin)
+        if refused.reason and verdict is not None:
+            verdict, reason = "inconclusive", refused.reason
+    lost = _lost((base, candidate), names)
+    minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
+    return Comparison(
+        base_id=base.id,
+        candidate_id=candidate.id,
+        base=base.level,
+        candidate=candidate.level,
+        held=base.held,
+        metric=metric,
+        estimate=estimate,
+        n_blocks=len(base_values),
+        verdict=verdict,
+        reason=_with_lost(reason, lost) if lost else reason,
+        base_failed=base.failed,
+        candidate_failed=candidate.failed,
+        lost=lost,
+        unequal=refused.unequal,
+        unsteady=refused.unsteady,
+        refused_for_good=refused.for_good,
+        only_base_failed=own_failure is None and base_failure is not None,
+        minimum_detectable=minimum_detectable,
+        blocks_wanted=wanted,
+        same=base.resolved == candidate.resolved,
+    )
+
+
+def _pairs(
+    base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
+) -> tuple[list[float], list[float]]:
+    """The values of the blocks in which both trials finished, in the order of the blocks."""
+    by_block = [
+        {trial.block: trial.value for trial in treatment.metrics[metric.name].trials}
+        if metric.name in treatment.metrics
+        else {}
+        for treatment in (base, candidate)
+    ]
+    blocks = sorted(by_block[0].keys() & by_block[1].keys())
+    return [by_block[0][block] for block in blocks], [by_block[1][block] for block in blocks]
+
+
+def _failure(
+    treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
+) -> str | None:
+    """Why the treatment has no result at all, if every trial of it failed so far, and not only the
+    ones beside them."""
+    failure = first_failures.get(treatment.id)
+    if treatment.finished or failure is None:
+        return None
+    return f"{name} failed at step {failure.step}: {failure.reason}"
+
+
+def _verdict(
+    estimate: RatioEstimate | None, metric: Metric, margin: float
+) -> tuple[Verdict | None, str]:
+    if estimate is None:
+        return None, f"no block in which both have finished; at least {FEWEST_BLOCKS} are wanted"
+    return decide(estimate, metric.direction, margin)
+
+
+def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
+    """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any by itself."""
+    return " and ".join(
+        f"{failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
+        for t, name in zip(treatments, names, strict=True)
+        if (failed := t.failed - t.left_out)
+    )
+
+
+def _with_lost(reason: str, lost: str) -> str:
+    """The reason, its first line (which is what sentences show) ended by what was lost."""
+    first, newline, rest = reason.partition("\n")
+    return f"{first.rstrip('. ')}; {lost}{newline}{rest}"
+
+
+def _power(
+    estimate: RatioEstimate | None, margin: float, alpha: float
+) -> tuple[float | None, int | None]:
+    """The least detectable difference and the blocks wanted; two blocks cannot tell the spread."""
+    if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
+        return None, FEWEST_BLOCKS
+    log_sd, looks = estimate.log_sd, estimate.looks
+    seen = minimum_detectable_ratio(log_sd, estimate.n_pairs, alpha=alpha, looks=looks) - 1
+    return seen, blocks_wanted(log_sd, margin, alpha=alpha, looks=looks)

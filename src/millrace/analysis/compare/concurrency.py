@@ -1,0 +1,82 @@
+"""Whether pairs may be measured side by side on a host.
+
+Two servers at the same time share disk, memory bandwidth and caches. Whether intervals of such
+pairs still keep their promise is a matter of the host and the work, and can only be seen: from the
+base beside itself, measured in that very way, where every difference is false. What a calibration
+in turns has shown says nothing of it.
+
+The promise is that an interval excludes no difference in 5 % of the verdicts at most. Whether it is
+broken is decided by a one-sided exact binomial test: it is where so many or more of the verdicts
+would exclude it with a probability below 5 % if the promise held. Of 20 verdicts that is 4 or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from millrace.analysis.compare.applicable_calibration import stale
+from millrace.analysis.compare.calibration import Calibration
+from millrace.levels import Level
+from millrace.stats import as_many_or_more
+from millrace.store.records import RunRecord
+
+ENOUGH = 20
+"""The fewest verdicts of the base beside itself that say anything: a rate of 30 % is then noticed
+in nine of ten calibrations."""
+
+CLAIMED = 0.05
+CHANCE = 0.05
+
+_NEVER = "on this host the base of this experiment was never measured beside itself in this way"
+
+
+def objection(
+    run: RunRecord,
+    groups: Sequence[Mapping[str, Level]],
+    calibrations: Iterable[Calibration],
+    now: datetime,
+) -> str | None:
+    """Why ``run`` may not measure side by side, ``now``; None where it may.
+
+    ``groups`` are the held levels of its pairs, ``calibrations`` those of its experiment, its host
+    and this way of measuring, the newest first. The newest that has enough verdicts on all groups
+    decides, also where an older one was better.
+    """
+    newest: Calibration | None = None
+    for found in calibrations:
+        if not _covers(found, groups):
+            continue
+        if len(found.verdicts) >= ENOUGH:
+            return "; ".join(_against(run, found, now)) or None
+        newest = newest or found
+    if newest is None:
+        return _NEVER
+    return (
+        f"its calibration {newest.run.id} has {len(newest.verdicts)} of the {ENOUGH} verdicts on "
+        "the base beside itself that are wanted"
+    )
+
+
+def _covers(found: Calibration, groups: Sequence[Mapping[str, Level]]) -> bool:
+    """Whether it has a verdict on each group; what it held that was compared later is the base."""
+    factor = found.calibrates.factor
+    known = [
+        {name: level for name, level in group.held.items() if name != factor}
+        for group in found.groups
+        if group.verdicts
+    ]
+    return all(dict(held) in known for held in groups)
+
+
+def _against(run: RunRecord, found: Calibration, now: datetime) -> Iterator[str]:
+    excluding, verdicts = found.excluding, len(found.verdicts)
+    probability = as_many_or_more(excluding, verdicts, CLAIMED)
+    if probability < CHANCE:
+        yield (
+            f"in its calibration {found.run.id} {excluding} of {verdicts} intervals exclude that "
+            f"the base is as fast as itself; where {100 * CLAIMED:g} % do, so many or more have a "
+            f"probability of {100 * probability:.2g} %: the two sides disturb each other"
+        )
+    for clause in stale(found, run.host, run.versions, now):
+        yield f"its calibration {found.run.id} is stale: {clause}"

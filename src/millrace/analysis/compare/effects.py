@@ -1,0 +1,229 @@
+"""On what the difference between a candidate and the base depends: tests, clients, settings.
+
+A candidate's comparisons, one for each combination of the held factors' levels, are a table of
+log-ratios, to which ``stats.effects`` fits a model. A term of it (a factor, or a pair) matters
+where it is real and large enough, as a verdict's difference is: its p-value, corrected for the
+number of terms, is at most alpha, and its levels lie apart by more than the margin.
+
+Each level has a verdict by the rule of all verdicts, on the mean over the other factors, with
+intervals and error rates for the levels of its term together (Holm). So "only" can be said where
+the interval of every other level lies inside the margin, and nowhere else. That a difference is
+about the same everywhere is said where the interval of each comparison's distance from the mean
+lies inside the margin.
+
+Several candidates are compared with the same trials of the base, so each has a model of its own,
+with an equal share of alpha (Bonferroni): among all of them, the false discovery rate is alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import log
+
+from millrace.analysis.compare.model import Comparison, RunAnalysis, Verdict
+from millrace.analysis.compare.verdict import decide_interval
+from millrace.levels import Level
+from millrace.stats import FEWEST_BLOCKS, RatioEstimate, effects
+from millrace.stats.effects import Cell, Effect, FactorEffects, cell_of, factor_effects
+
+_MOST_TERMS = 2  # of a candidate are told
+_FEWEST = 2  # comparisons, for something to depend on anything
+
+
+@dataclass(frozen=True)
+class LevelsEffect:
+    """The ratio candidate / base at these levels (of a factor, or of two), the mean over those of
+    the other factors, and the verdict on it. ``apart`` is what is particular to them, a ratio;
+    ``stands_out`` tells whether that is real."""
+
+    levels: Mapping[str, Level]
+    here: Effect
+    verdict: Verdict
+    apart: Effect
+    stands_out: bool
+
+
+@dataclass(frozen=True)
+class Term:
+    """A factor or a pair of them. ``matters`` tells whether the ratio depends on it for certain,
+    and by more than the margin; ``spread`` is how far its levels lie apart, a ratio."""
+
+    factors: tuple[str, ...]
+    adjusted_p: float
+    spread: float
+    matters: bool
+    at: tuple[LevelsEffect, ...]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """On which of ``factors``, those with several levels, a candidate's ratio depends, in the
+    headline metric.
+
+    ``overall`` is the mean over all levels alike, ``verdict`` that on it; all intervals are of
+    ``confidence``. ``terms`` is empty where too many comparisons are missing to tell factors apart.
+    No comparison is shown to be further from the mean of all than the fraction ``apart_at_most``;
+    ``uniform`` says that this is inside the margin. ``everywhere`` is the verdict that each
+    comparison has by itself, None where they have not the same. ``unexplained`` says that the
+    comparisons hold more than factors and pairs explain. ``missing`` of ``planned`` comparisons
+    have no result to rest on.
+    """
+
+    candidate: Level
+    factors: tuple[str, ...]
+    confidence: float
+    overall: Effect
+    verdict: Verdict
+    terms: tuple[Term, ...]
+    apart_at_most: float
+    uniform: bool
+    everywhere: Verdict | None
+    unexplained: bool
+    missing: int
+    planned: int
+
+
+def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
+    """Of each candidate with at least two comparisons that tell something; in their order. Empty
+    where no held factor has two levels."""
+    held = analysis.groups[0].held if analysis.groups else {}
+    factors = tuple(name for name in held if name not in analysis.constants)
+    if not factors:
+        return ()
+    compared = [each for each in analysis.comparisons() if not each.same]
+    tables = [
+        _Table(candidate, [each for each in compared if each.candidate == candidate], factors)
+        for candidate in dict.fromkeys(each.candidate for each in compared)
+    ]
+    telling = [table for table in tables if len(table.telling) >= _FEWEST]
+    alpha = (1 - analysis.confidence) / max(len(telling), 1)
+    return tuple(_dependence(table, analysis.margin, alpha) for table in telling)
+
+
+def main_terms(dependence: Dependence) -> tuple[Term, ...]:
+    """Return the terms that matter, the largest first, at most ``_MOST_TERMS`` of them, without
+    those that are part of one before them."""
+    main: list[Term] = []
+    # A pair has its factors in it.
+    for term in sorted(dependence.terms, key=lambda term: -log(term.spread) * len(term.factors)):
+        is_part = any(set(term.factors) < set(other.factors) for other in main)
+        if term.matters and not is_part:
+            main.append(term)
+    return tuple(main[:_MOST_TERMS])
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A candidate's comparisons in the headline metric, and the factors with several levels."""
+
+    candidate: Level
+    comparisons: Sequence[Comparison]
+    factors: tuple[str, ...]
+
+    @cached_property
+    def telling(self) -> list[tuple[Comparison, RatioEstimate]]:
+        """Those with enough blocks of the same work, which have a spread."""
+        return [
+            (each, each.estimate)
+            for each in self.comparisons
+            if each.estimate is not None
+            and each.estimate.log_sd
+            and each.n_blocks >= FEWEST_BLOCKS
+            and not (each.unequal or each.unsteady)
+        ]
+
+    @cached_property
+    def names(self) -> Mapping[str, tuple[Level, ...]]:
+        """The levels of each factor, which the model knows by their numbers."""
+        return {
+            factor: tuple(dict.fromkeys(each.held[factor] for each, _ in self.telling))
+            for factor in self.factors
+        }
+
+    def cells(self, alpha: float) -> list[Cell]:
+        return [
+            cell_of(
+                tuple(str(names.index(each.held[name])) for name, names in self.names.items()),
+                estimate,
+                alpha=alpha,
+            )
+            for each, estimate in self.telling
+        ]
+
+    def verdict(self, effect: Effect, margin: float) -> Verdict:
+        direction = self.comparisons[0].metric.direction
+        return decide_interval(effect.ratio, effect.low, effect.high, direction, margin)[0]
+
+    @property
+    def everywhere(self) -> Verdict | None:
+        """The verdict that all of them have, and not by chance."""
+        verdicts = {None if each.may_be_chance else each.verdict for each in self.comparisons}
+        return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
+    cells = table.cells(alpha)
+    # Each comparison a level by itself: how far it is from the mean, whatever the factors.
+    single = [replace(cell, levels=(str(number),)) for number, cell in enumerate(cells)]
+    by_itself = factor_effects(("comparison",), single, alpha=alpha)
+    modelled = _modelled(table.factors, cells, alpha)
+    found = modelled or by_itself
+    furthest = max(max(at.apart.high, 1 / at.apart.low) for at in by_itself.terms[0].at)
+    return Dependence(
+        candidate=table.candidate,
+        factors=table.factors,
+        confidence=1 - alpha,
+        overall=found.overall,
+        verdict=table.verdict(found.overall, margin),
+        terms=tuple(_term(each, table, margin, alpha) for each in modelled.terms)
+        if modelled
+        else (),
+        apart_at_most=furthest - 1,
+        uniform=furthest < 1 + margin,
+        everywhere=table.everywhere,
+        unexplained=found.unexplained_p is not None and found.unexplained_p <= alpha,
+        missing=len(table.comparisons) - len(cells),
+        planned=len(table.comparisons),
+    )
+
+
+def _modelled(
+    factors: tuple[str, ...], cells: Sequence[Cell], alpha: float
+) -> FactorEffects | None:
+    """None where so many comparisons are missing that factors cannot be told apart."""
+    try:
+        return factor_effects(factors, cells, alpha=alpha)
+    except ValueError:
+        return None
+
+
+def _term(term: effects.Term, table: _Table, margin: float, alpha: float) -> Term:
+    ratios = [each.apart.ratio for each in term.at]
+    spread = max(ratios) / min(ratios)
+    return Term(
+        factors=term.factors,
+        adjusted_p=term.adjusted_p,
+        spread=spread,
+        matters=term.matters and spread > 1 + margin,
+        at=tuple(_levels_effect(each, term.factors, table, margin, alpha) for each in term.at),
+    )
+
+
+def _levels_effect(
+    at: effects.AtLevels, factors: tuple[str, ...], table: _Table, margin: float, alpha: float
+) -> LevelsEffect:
+    verdict = table.verdict(at.here, margin)
+    if verdict in ("regression", "improvement") and not at.seen:
+        verdict = "inconclusive"
+    return LevelsEffect(
+        levels={
+            factor: table.names[factor][int(number)]
+            for factor, number in zip(factors, at.levels, strict=True)
+        },
+        here=at.here,
+        verdict=verdict,
+        apart=at.apart,
+        stands_out=at.adjusted_p <= alpha,
+    )

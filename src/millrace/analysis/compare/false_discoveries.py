@@ -1,0 +1,59 @@
+"""Which differences are left when the number of comparisons is taken into account.
+
+A verdict's error rate is that of its own comparison: of twenty comparisons of like with like, one
+is expected to differ. All comparisons of a metric, whatever their workload, their number of clients
+and their candidate, are therefore one family. A difference is left where its p-value, adjusted by
+the procedure of Benjamini and Yekutieli (``stats.false_discovery_rate``), is at most alpha: of
+those that are left, the expected share of false ones is alpha at most, however the comparisons
+depend on each other, and whenever each was stopped.
+
+A comparison without a verdict, of which one side failed, of unequal work, or of trials that were
+not steady makes no claim, and is not of the family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from millrace.analysis.compare.model import Comparison, Group
+from millrace.stats import RatioEstimate, benjamini_yekutieli
+
+
+def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float | None, ...]:
+    """The p-values of one family, adjusted for their number, in their order; None for what has no
+    estimate, or one without an interval."""
+    asked = [None if estimate is None else estimate.p_value for estimate in estimates]
+    adjusted = iter(benjamini_yekutieli([p for p in asked if p is not None]))
+    return tuple(None if p is None else next(adjusted) for p in asked)
+
+
+def with_adjusted_p(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups of a run, each comparison with its p-value among all those of its metric."""
+    comparisons = [comparison for group in groups for comparison in group.comparisons]
+    adjusted: dict[tuple[str, str, str], float | None] = {}
+    for metric in {comparison.metric.name for comparison in comparisons}:
+        family = [each for each in comparisons if each.metric.name == metric and _claims(each)]
+        found = adjusted_p_values([each.estimate for each in family])
+        adjusted |= {_key(each): p for each, p in zip(family, found, strict=True)}
+    return tuple(
+        replace(
+            group,
+            comparisons=tuple(
+                replace(each, adjusted_p=adjusted.get(_key(each))) for each in group.comparisons
+            ),
+        )
+        for group in groups
+    )
+
+
+def _claims(comparison: Comparison) -> bool:
+    return (
+        comparison.verdict not in (None, "failed")
+        and not comparison.unequal
+        and not comparison.unsteady
+    )
+
+
+def _key(comparison: Comparison) -> tuple[str, str, str]:
+    return comparison.base_id, comparison.candidate_id, comparison.metric.name

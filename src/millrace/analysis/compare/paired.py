@@ -1,0 +1,92 @@
+"""Comparisons of treatments' values that took turns in blocks, whoever measured them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from millrace.analysis.compare.false_discoveries import adjusted_p_values
+from millrace.analysis.compare.metrics import Direction
+from millrace.analysis.compare.model import Verdict
+from millrace.analysis.compare.verdict import Reach, decide, reach
+from millrace.stats import FEWEST_BLOCKS, RatioEstimate, paired_ratio
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """A candidate's values against the base's: effect, interval, verdict.
+
+    ``estimate`` is candidate / base with an interval that holds however often one looked,
+    ``fixed`` with that for a number of blocks fixed beforehand; None without a block that has both,
+    of which there are ``n_blocks``. ``reach`` is None where there are too few for a verdict.
+    ``adjusted_p`` takes into account how many comparisons were made with this one (Benjamini and
+    Yekutieli); None without an interval.
+    """
+
+    base: str
+    candidate: str
+    estimate: RatioEstimate | None
+    fixed: RatioEstimate | None
+    n_blocks: int
+    dropped: int
+    verdict: Verdict
+    reason: str
+    reach: Reach | None
+    adjusted_p: float | None = None
+
+
+def judge_pairs(
+    values: Mapping[str, Mapping[str, float]],
+    *,
+    base: str,
+    direction: Direction,
+    margin: float,
+    alpha: float,
+) -> tuple[PairComparison, ...]:
+    """Every other treatment against ``base``, in the order of ``values``.
+
+    ``values`` holds for each treatment its positive values by block, in any one unit; ``margin`` is
+    a fraction. A block that lacks one of the two is dropped from their comparison. The verdict goes
+    by the interval that holds for any number of looks.
+    """
+    compared = [
+        _compare(values, base, candidate, direction=direction, margin=margin, alpha=alpha)
+        for candidate in values
+        if candidate != base
+    ]
+    adjusted = adjusted_p_values([each.estimate for each in compared])
+    return tuple(replace(each, adjusted_p=p) for each, p in zip(compared, adjusted, strict=True))
+
+
+def _compare(
+    values: Mapping[str, Mapping[str, float]],
+    base: str,
+    candidate: str,
+    *,
+    direction: Direction,
+    margin: float,
+    alpha: float,
+) -> PairComparison:
+    blocks = [block for block in values[base] if block in values[candidate]]
+    base_values = [values[base][block] for block in blocks]
+    candidate_values = [values[candidate][block] for block in blocks]
+    estimate = fixed = found = None
+    verdict: Verdict | None = None
+    reason = f"no block has both; at least {FEWEST_BLOCKS} are wanted"
+    if blocks:
+        confidence = 1 - alpha
+        fixed = paired_ratio(base_values, candidate_values, confidence=confidence)
+        estimate = paired_ratio(base_values, candidate_values, confidence=confidence, looks="any")
+        verdict, reason = decide(estimate, direction, margin)
+        found = reach(estimate, margin)
+    return PairComparison(
+        base=base,
+        candidate=candidate,
+        estimate=estimate,
+        fixed=fixed,
+        n_blocks=len(blocks),
+        dropped=len(values[base].keys() | values[candidate].keys()) - len(blocks),
+        verdict=verdict or "inconclusive",
+        reason=reason,
+        reach=found,
+    )

@@ -1,0 +1,217 @@
+"""What each treatment's trials measured, and how its servers were set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from millrace.analysis.compare import conditions, latencies
+from millrace.analysis.compare.equal_work import operations_asked, trial_work
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import (
+    Failure,
+    InstanceAnalysis,
+    MetricSummary,
+    SingleTrial,
+    StepTime,
+    TreatmentAnalysis,
+)
+from millrace.analysis.explain.variables import asked_against_effective
+from millrace.analysis.steady.steadiness import steadiness
+from millrace.levels import Level, level_text
+from millrace.model.phases import MeasuredPhases
+from millrace.stats import Looks, summarise
+from millrace.store.records import (
+    BESIDE,
+    InstanceRecord,
+    StoredAttempt,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
+
+Ended = tuple[TrialRecord, StoredAttempt]
+
+
+def analyse_treatments(
+    stored: StoredRun,
+    metrics: Sequence[Metric],
+    *,
+    factor: str,
+    base: Level,
+    label_factors: Sequence[str],
+    confidence: float,
+    margin: float,
+    looks: Looks = "once",
+) -> tuple[TreatmentAnalysis, ...]:
+    """Every treatment in the experiment's order, from the newest ended attempt of its trials.
+
+    A treatment's label is its levels of ``label_factors``; ``margin`` is the smallest relative
+    difference that matters, ``looks`` which looks what is said of steadiness is to hold for.
+    """
+    trials = _by_treatment(stored)
+    last = stored.last_attempts()
+    return tuple(
+        _analyse(
+            treatment,
+            planned=trials.get(treatment.id, ()),
+            last=last,
+            metrics=metrics,
+            factor=factor,
+            base=base,
+            label=label_of(treatment, label_factors),
+            confidence=confidence,
+            cpus=conditions.trial_cpus(stored.run),
+            phases=stored.run.phases,
+            margin=margin,
+            operations=operations_asked(stored.run.spec),
+            looks=looks,
+        )
+        for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)
+    )
+
+
+def label_of(treatment: TreatmentRecord, factors: Sequence[str]) -> str:
+    """The treatment's levels of ``factors``, as its name in reports."""
+    return " · ".join(level_text(name, treatment.levels[name]) for name in factors)
+
+
+def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:
+    """The trials whose newest ended attempt failed, in the order they were run."""
+    last = stored.last_attempts()
+    return tuple(
+        Failure(
+            treatment_id=trial.treatment_id,
+            treatment=_label(trial, labels),
+            trial_id=trial.id,
+            block=trial.block,
+            step=attempt.failed_step or "unknown",
+            reason=attempt.reason or "no reason was recorded",
+            log_tail=attempt.log_tail,
+        )
+        for trial in sorted(stored.trials, key=lambda trial: trial.position)
+        if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
+    )
+
+
+def _label(trial: TrialRecord, labels: Mapping[str, str]) -> str:
+    label = labels[trial.treatment_id]
+    return f"{label} (control)" if trial.purpose == "control" else label
+
+
+def _by_treatment(stored: StoredRun) -> dict[str, list[TrialRecord]]:
+    trials: dict[str, list[TrialRecord]] = {}
+    for trial in sorted(stored.trials, key=lambda trial: (trial.block, trial.position)):
+        trials.setdefault(trial.treatment_id, []).append(trial)
+    return trials
+
+
+def _analyse(
+    treatment: TreatmentRecord,
+    *,
+    planned: Sequence[TrialRecord],
+    last: Mapping[str, StoredAttempt],
+    metrics: Sequence[Metric],
+    factor: str,
+    base: Level,
+    label: str,
+    confidence: float,
+    cpus: float | None,
+    phases: MeasuredPhases,
+    margin: float,
+    operations: int,
+    looks: Looks,
+) -> TreatmentAnalysis:
+    ended: list[Ended] = [(trial, last[trial.id]) for trial in planned if trial.id in last]
+    finished = [(trial, attempt) for trial, attempt in ended if attempt.outcome == "finished"]
+    summaries = {
+        metric.name: summary
+        for metric in metrics
+        if (summary := _summarise(metric, finished, confidence)) is not None
+    }
+    measured = [attempt for _, attempt in finished]
+    told = (finished or ended)[-1:]
+    return TreatmentAnalysis(
+        id=treatment.id,
+        label=label,
+        level=treatment.levels[factor],
+        held={name: level for name, level in treatment.levels.items() if name != factor},
+        resolved=treatment.resolved,
+        is_base=treatment.levels[factor] == base,
+        planned=len(planned),
+        finished=len(finished),
+        failed=len(ended) - len(finished),
+        metrics=summaries,
+        steps=_step_times(attempt for _, attempt in ended),
+        sizes=_mean_sizes(measured),
+        generator_wait=conditions.generator_wait(measured, phases),
+        load_warnings=conditions.load_warnings(measured, phases),
+        work=tuple(
+            work for trial, attempt in finished if (work := trial_work(trial, attempt)) is not None
+        ),
+        driven=conditions.drive_conditions(measured, phases, cpus=cpus),
+        latencies=latencies.by_name(measured),
+        steadiness=steadiness(finished, margin=margin, operations=operations, looks=looks),
+        instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
+        failed_last=_failed_last(ended),
+        left_out=sum(attempt.failed_step == BESIDE for _, attempt in ended),
+        trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
+    )
+
+
+def trial_s(attempt: StoredAttempt) -> float:
+    """How long an attempt took, all its steps."""
+    return max((step.started_s + step.duration_s for step in attempt.steps), default=0.0)
+
+
+def _failed_last(ended: Sequence[Ended]) -> int:
+    outcomes = [attempt.outcome for _, attempt in ended]
+    return next((n for n, of in enumerate(reversed(outcomes)) if of != "failed"), len(outcomes))
+
+
+def _summarise(
+    metric: Metric, finished: Sequence[Ended], confidence: float
+) -> MetricSummary | None:
+    trials = tuple(
+        SingleTrial(trial.id, trial.block, trial.position, value)
+        for trial, attempt in finished
+        if (value := metric.value(attempt)) is not None
+    )
+    if not trials:
+        return None
+    values = [trial.value for trial in trials]
+    summary = summarise(values, confidence=confidence)
+    return MetricSummary(metric, summary, trials, summary.geometric_mean)
+
+
+def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:
+    durations: dict[str, list[float]] = {}
+    for attempt in attempts:
+        for step in sorted(attempt.steps, key=lambda step: step.position):
+            if step.outcome == "finished":
+                durations.setdefault(step.name, []).append(step.duration_s)
+    return tuple(StepTime(name, fmean(values)) for name, values in durations.items())
+
+
+def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
+    """Mean bytes by measurement name, of what the server holds on disk."""
+    sizes: dict[str, list[float]] = {}
+    for attempt in finished:
+        for measurement in attempt.measurements:
+            if measurement.role == "server" and measurement.name.endswith(
+                ("_apparent_bytes", "_allocated_bytes")
+            ):
+                sizes.setdefault(measurement.name, []).append(measurement.value)
+    return {name: fmean(values) for name, values in sizes.items()}
+
+
+def _instance(instance: InstanceRecord) -> InstanceAnalysis:
+    return InstanceAnalysis(
+        role=instance.role,
+        server=instance.server,
+        configuration=instance.configuration,
+        effective=instance.effective,
+        mismatches=asked_against_effective(instance.options, instance.effective),
+        left_out=tuple(option for option in instance.options if option.left_out is not None),
+        facts=instance.facts,
+    )

@@ -1,0 +1,1 @@
+"""Explanations: where time goes, and why two treatments differ."""

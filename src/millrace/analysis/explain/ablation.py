@@ -1,0 +1,217 @@
+"""What aligned settings give back of a loss, from trials of A and B and of B with settings of A.
+
+Of each block x = value / value of the base, so that all shares are fractions of what the base does
+and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining with it =
+1 - x(B aligned). Where less is better, signs are turned. Intervals are over blocks: of the loss
+those in which A and B finished, of an alignment those of them in which it finished too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from millrace.analysis.compare.metrics import Metric, read_metrics
+from millrace.analysis.steady.policy import unsteady_sides
+from millrace.analysis.steady.steadiness import by_treatment
+from millrace.levels import Level
+from millrace.stats import MeanEstimate, mean_estimate
+from millrace.store.records import TESTED, RunRecord, StoredAttempt, StoredRun
+
+ALL = "all of these"
+"""The alignment of all suspected settings at once."""
+
+
+@dataclass(frozen=True)
+class SuspectsTest:
+    """What a run tests: the suspects of ``run``, by treatments ``base``, ``candidate`` and
+    ``aligned`` (by the alignments' names, the one of all settings last), which are ids of its own.
+    ``left_out`` are suspects that are not aligned and why, a clause each."""
+
+    run: str
+    base: str
+    candidate: str
+    aligned: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GivenBack:
+    """What one alignment gives back, and what remains with it: fractions of the base's value."""
+
+    name: str
+    share: MeanEstimate
+    remaining: MeanEstimate
+
+
+@dataclass(frozen=True)
+class Alignments:
+    """The loss of B against A, and what alignments give back of it, the one of all settings last.
+    Fractions of the base's value; a gain is negative.
+
+    ``run_id`` is the run that showed it; ``left_out`` says what is suspected and was not aligned,
+    ``untried`` which alignments have no result that counts, and why. ``unsteady`` says why none of
+    it counts, by the rules of verdicts, and is empty where it does.
+    """
+
+    metric: Metric
+    loss: MeanEstimate
+    given_back: tuple[GivenBack, ...]
+    run_id: str = ""
+    left_out: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    unsteady: str = ""
+
+    @property
+    def remaining(self) -> MeanEstimate | None:
+        """What remains with all that gave a result aligned; None where they did so apart only."""
+        *others, last = self.given_back
+        return last.remaining if not others or last.name == ALL else None
+
+    def shows(self, name: str) -> bool:
+        """Whether this alignment alone gave back some of the loss for certain."""
+        return not self.unsteady and any(
+            each.name == name
+            and is_certain(each.share)
+            and (each.share.mean > 0) == (self.loss.mean > 0)
+            for each in self.given_back
+        )
+
+
+def is_certain(share: MeanEstimate) -> bool:
+    """Whether its interval tells its sign."""
+    return share.low is not None and share.high is not None and not share.low <= 0 <= share.high
+
+
+def with_test(run: RunRecord, test: SuspectsTest) -> dict[str, Any]:
+    """The ``spec`` of a run with what it tests."""
+    aligned = [{"name": name, "treatment": each} for name, each in test.aligned.items()]
+    return {**run.spec, TESTED: {**asdict(test), "aligned": aligned}}
+
+
+def suspects_test(run: RunRecord) -> SuspectsTest | None:
+    """What a run tests; None where it tests no suspects."""
+    kept = run.spec.get(TESTED)
+    if kept is None:
+        return None
+    return SuspectsTest(
+        run=kept["run"],
+        base=kept["base"],
+        candidate=kept["candidate"],
+        aligned={each["name"]: each["treatment"] for each in kept["aligned"]},
+        left_out=tuple(kept["left_out"]),
+    )
+
+
+def is_of(stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]) -> bool:
+    """Whether the run tests suspects of the difference between treatments with these levels."""
+    test = suspects_test(stored.run)
+    levels = {each.id: each.levels for each in stored.treatments}
+    return test is not None and (
+        levels.get(test.base) == base and levels.get(test.candidate) == candidate
+    )
+
+
+def given_back(stored: StoredRun) -> Alignments | None:
+    """The shares of a run that tests suspects; None where none of its blocks has a result of A, of
+    B and of an alignment."""
+    test = suspects_test(stored.run)
+    if test is None:
+        return None
+    metric = read_metrics(stored.run.spec["workload"])[0]
+    values = _values(stored, metric)
+    base, candidate = values.get(test.base, {}), values.get(test.candidate, {})
+    sign = 1.0 if metric.direction == "higher" else -1.0
+
+    def lost(treatment: Mapping[int, float]) -> dict[int, float]:
+        """By blocks that have it, A and B."""
+        blocks = sorted(base.keys() & candidate.keys() & treatment.keys())
+        return {block: sign * (1 - treatment[block] / base[block]) for block in blocks}
+
+    loss = lost(candidate)
+    left = {name: lost(values.get(each, {})) for name, each in test.aligned.items()}
+    unsteady, refused = _unsteady(stored, test, [name for name, of in left.items() if of])
+    left |= {name: {} for name in refused}
+    shares = tuple(
+        GivenBack(
+            name,
+            mean_estimate([loss[block] - share for block, share in of.items()]),
+            mean_estimate([*of.values()]),
+        )
+        for name, of in left.items()
+        if of
+    )
+    if not shares:
+        return None
+    return Alignments(
+        metric,
+        mean_estimate([*loss.values()]),
+        shares,
+        run_id=stored.run.id,
+        left_out=test.left_out,
+        untried=(
+            *(f"{name}: {reason}" for name, reason in refused.items()),
+            *_untried(
+                stored,
+                {
+                    name: test.aligned[name]
+                    for name, of in left.items()
+                    if not of and name not in refused
+                },
+            ),
+        ),
+        unsteady=unsteady,
+    )
+
+
+def _unsteady(
+    stored: StoredRun, test: SuspectsTest, measured: Collection[str]
+) -> tuple[str, dict[str, str]]:
+    """Why nothing of a test counts, since A and B were not steady, or none of the alignments that
+    were ``measured``; else empty, and which of these do not count, and why."""
+    known = by_treatment(stored)
+
+    def sides(one: str, other: str, names: tuple[str, str]) -> str:
+        return unsteady_sides(known.get(one, ()), known.get(other, ()), names=names)
+
+    if of_loss := sides(test.base, test.candidate, ("A", "B")):
+        return of_loss, {}
+    refused = {
+        name: reason
+        for name in measured
+        if (reason := sides(test.candidate, test.aligned[name], ("B", f"B with {name} as in A")))
+    }
+    if len(refused) == len(measured):
+        return "; ".join(refused.values()), {}
+    return "", refused
+
+
+def _untried(stored: StoredRun, treatments: Mapping[str, str]) -> tuple[str, ...]:
+    """Why alignments have no result: those with the same reason in one clause."""
+    last = stored.last_attempts()
+    reasons: dict[str, list[str]] = {}
+    for name, treatment in treatments.items():
+        of = (last.get(trial.id) for trial in stored.trials if trial.treatment_id == treatment)
+        failed = next((each for each in of if each and each.outcome == "failed"), None)
+        reasons.setdefault(_reason(failed), []).append(name)
+    return tuple(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+
+
+def _reason(failed: StoredAttempt | None) -> str:
+    if failed is None or not failed.reason:
+        return "no block has a result of it, of A and of B"
+    return f"failed at {failed.failed_step}: {failed.reason.splitlines()[0].rstrip('.')}"
+
+
+def _values(stored: StoredRun, metric: Metric) -> dict[str, dict[int, float]]:
+    """The metric by treatment id and block, of trials that finished."""
+    last = stored.last_attempts()
+    found: dict[str, dict[int, float]] = {}
+    for trial in stored.trials:
+        attempt = last.get(trial.id)
+        if attempt is None or attempt.outcome != "finished" or trial.purpose != "measure":
+            continue
+        if (value := metric.value(attempt)) is not None:
+            found.setdefault(trial.treatment_id, {})[trial.block] = value
+    return found

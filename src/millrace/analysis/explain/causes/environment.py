@@ -1,0 +1,169 @@
+"""Suspects in what surrounds the servers: other processes, the hypervisor, limits, memory."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.analysis.explain.causes.evidence import CPU, Case, Side, is_larger
+from millrace.analysis.explain.causes.model import Finding, count_text, listed
+from millrace.analysis.explain.observations import Observed
+from millrace.analysis.explain.time_breakdown import PartKey
+
+# What only one of the two had to bear tells nothing of the servers, so it is looked at first.
+_WEIGHT = 4.0
+
+_OTHER_CPUS = 0.1
+_STOLEN = 0.01  # of the CPU time of the host
+_SLOWER_CLOCK = 0.05
+_STALLED = 0.01  # of the time, for memory
+
+# What a thread does more of where it has to share CPUs.
+_OF_CPUS: tuple[PartKey, ...] = ("runnable", "client_wire", "network_send", *CPU)
+
+
+@dataclass(frozen=True)
+class _Disturbance:
+    """Something that can be read of each trial: more of it than ``by`` disturbs."""
+
+    about: str
+    ask: Callable[[Observed], float | None]
+    by: float
+    parts: tuple[PartKey, ...]
+    clause: Callable[[Case, float, float], str]
+
+    def only_worse(self, better: float, worse: float) -> float:
+        """Which part of the disturbance only the worse side had: what both had explains nothing."""
+        return min((worse - better) / worse, 1.0) if worse > 0 else 1.0
+
+
+def environment(case: Case) -> Iterator[Finding]:
+    """What the worse side had to bear and the other had not, or less."""
+    for each in _DISTURBANCES:
+        better, worse = case.better.each(each.ask), case.worse.each(each.ask)
+        if is_larger(better, worse, by=each.by):
+            means = [sum(side.values()) / len(side) for side in (better, worse)]
+            clause = each.clause(case, *means)
+            yield from _found(case, each.about, clause, each.parts, each.only_worse(*means))
+    yield from _limits(case)
+
+
+def _found(
+    case: Case, about: str, clause: str, parts: tuple[PartKey, ...], only_worse: float = 1.0
+) -> Iterator[Finding]:
+    us = case.sum(parts)
+    if us > 0:
+        weight = _WEIGHT * only_worse**2
+        yield Finding("environment", about, clause, listed(case.moves(parts)), us, weight)
+
+
+def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Observed], Any]:
+    """A figure of the host, of each second of the window."""
+
+    def ask(observed: Observed) -> float | None:
+        try:
+            amount = section(observed.host)
+        except (KeyError, TypeError):
+            return None
+        return None if amount is None or not observed.window_s else amount / observed.window_s
+
+    return ask
+
+
+def _slowness(observed: Observed) -> float | None:
+    """Minus the logarithm of the clock in MHz: a difference of 0.05 is 5 % less."""
+    mean = (observed.host.get("frequency_mhz") or {}).get("mean")
+    return -math.log(mean) if mean else None
+
+
+def _stolen(observed: Observed) -> float | None:
+    stolen: float | None = _per_s(lambda host: host["cpu"]["steal_s"])(observed)
+    cpus = observed.host.get("cpus")
+    return None if stolen is None or not cpus else stolen / cpus
+
+
+def _others_clause(case: Case, better: float, worse: float) -> str:
+    names = _names_of_others(case.worse)
+    who = f" (most of it {names})" if names else ""
+    a, b = case.in_order(count_text(better), count_text(worse))
+    return (
+        f"processes that belong neither to the server nor to millrace used {a} CPUs while A was "
+        f"measured and {b} while B was{who}"
+    )
+
+
+def _names_of_others(side: Side) -> str:
+    used: defaultdict[str, float] = defaultdict(float)
+    for trial in side.trials:
+        for other in trial.observed.host.get("others") or ():
+            used[str(other.get("name"))] += float(other.get("cpu_s") or 0)
+    most = sorted(used, key=lambda name: -used[name])[:2]
+    return listed([name for name in most if used[name] > 0])
+
+
+def _stolen_clause(case: Case, better: float, worse: float) -> str:
+    a, b = case.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
+    return f"the hypervisor took {a} of the host's CPU time from A's trials and {b} from B's"
+
+
+def _clock_clause(case: Case, better: float, worse: float) -> str:
+    a, b = case.in_order(f"{math.exp(-better):,.0f}", f"{math.exp(-worse):,.0f}")
+    return f"the CPUs ran at {a} MHz while A was measured and at {b} MHz while B was"
+
+
+def _memory_clause(case: Case, better: float, worse: float) -> str:
+    a, b = case.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
+    return f"processes of the host stood still for want of memory {a} of the time in A and {b} in B"
+
+
+def _swap_clause(case: Case, better: float, worse: float) -> str:
+    a, b = case.in_order(count_text(better / 1e6), count_text(worse / 1e6))
+    return f"the host had {a} MB swapped out in A's trials and {b} MB in B's"
+
+
+_DISTURBANCES = (
+    _Disturbance(
+        "other processes",
+        _per_s(lambda host: host["other_cpu_s"]),
+        _OTHER_CPUS,
+        _OF_CPUS,
+        _others_clause,
+    ),
+    _Disturbance("stolen CPU time", _stolen, _STOLEN, _OF_CPUS, _stolen_clause),
+    _Disturbance("clock of the CPUs", _slowness, _SLOWER_CLOCK, _OF_CPUS, _clock_clause),
+    _Disturbance(
+        "memory pressure",
+        _per_s(lambda host: host["pressure"]["memory_full_s"]),
+        _STALLED,
+        ("data_read", "data_write", "lock", *_OF_CPUS),
+        _memory_clause,
+    ),
+    _Disturbance(
+        "swapping",
+        lambda observed: (observed.host.get("memory") or {}).get("swap_used_bytes"),
+        16e6,
+        ("data_read", *_OF_CPUS),
+        _swap_clause,
+    ),
+)
+
+
+def _limits(case: Case) -> Iterator[Finding]:
+    """Fewer CPUs for the server, by affinity or by quota."""
+    both = [side.mean(_allowed_cpus) for side in (case.better, case.worse)]
+    better, worse = both
+    if better is None or worse is None or worse >= better:
+        return
+    a, b = case.in_order(count_text(better), count_text(worse))
+    clause = f"the server may use {a} CPUs in A and {b} in B (affinity or quota)"
+    yield from _found(case, "CPU limit", clause, ("runnable", "lock", *CPU))
+
+
+def _allowed_cpus(observed: Observed) -> float | None:
+    """How many CPUs' worth of time the server may use; None where that was not seen."""
+    limits = observed.host.get("server_limits") or {}
+    known = [float(limits[name]) for name in ("cpus", "quota_cpus") if limits.get(name)]
+    return min(known) if known else None

@@ -1,0 +1,324 @@
+"""What suspects are judged by: two treatments, how their times differ, and what was seen of both.
+
+Everything is put as a loss: ``worse`` is the side whose operations take longer, ``better`` the
+other, whichever of the two is A. What moved the other way explains nothing of the loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from millrace.analysis.explain.causes.model import share_text, us_text
+from millrace.analysis.explain.observations import Observed, ObservedTrial
+from millrace.analysis.explain.plans import PlanComparison
+from millrace.analysis.explain.profiles import GroupDifference
+from millrace.analysis.explain.time_breakdown import (
+    PARTS,
+    AccountDifferences,
+    PartKey,
+    TrialAccount,
+    trial_account,
+)
+from millrace.levels import Level
+from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
+from millrace.store.records import InstanceRecord
+
+CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
+_CLOCKED: tuple[PartKey, ...] = (*CPU, "runnable")
+
+_LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
+_APART = 3  # blocks, of which all of one side are larger by chance once in 20 times; of 2 once in 6
+
+# Parts as they stand in sentences, where that is not as in tables.
+_IN_SENTENCES: Mapping[PartKey, str] = {
+    "cpu_user": "on CPU",
+    "cpu_system": "on CPU",
+    "runnable": "waiting for a CPU",
+    "client_wire": "in the client and on the wire",
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One treatment: its levels as resolved, its server as the last trial recorded it, and the
+    trials that were observed."""
+
+    name: str
+    levels: Mapping[str, Level]
+    instance: InstanceRecord | None
+    trials: tuple[ObservedTrial, ...]
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """Its options and factors by name: what is effective, what was asked and has no variable to
+        show it, and the levels of its factors."""
+        found: dict[str, str] = {}
+        for name, level in self.levels.items():
+            if not name.startswith("options."):
+                found[name] = str(level).lower() if isinstance(level, bool) else str(level)
+        if self.instance is not None:
+            for option in self.instance.options:
+                if option.left_out is None:
+                    name = option.name.replace("-", "_").lower().removeprefix("loose_")
+                    found[name] = "ON" if option.value is None else option.value
+            found |= self.instance.effective
+        return found
+
+    def each(self, ask: Callable[[Observed], float | None]) -> dict[int, float]:
+        """A figure of each trial that has it, by block."""
+        values = {trial.block: ask(trial.observed) for trial in self.trials}
+        return {block: value for block, value in values.items() if value is not None}
+
+    def mean(self, ask: Callable[[Observed], float | None]) -> float | None:
+        """The mean of a figure over the trials that have it; None where none has."""
+        values = self.each(ask).values()
+        return math.fsum(values) / len(values) if values else None
+
+    def counted(self, *names: str) -> float | None:
+        """How much status variables or metrics grew in one operation, in sum; one that did not
+        grow counts 0. None where the server's counters were not read."""
+
+        def ask(observed: Observed) -> float | None:
+            if observed.status is None:
+                return None
+            both = {**observed.metrics, **observed.status}
+            return observed.per_operation(math.fsum(both.get(name, 0.0) for name in names))
+
+        return self.mean(ask)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A and B, their accounts' ``differences``, and what else was compared.
+
+    ``groups`` are of the CPU profiles, empty without one. ``unequal`` says in which way the two did
+    not do the same work, empty where they did. ``margin`` is the smallest relative difference that
+    matters.
+    """
+
+    a: Side
+    b: Side
+    noun: str
+    differences: AccountDifferences
+    groups: tuple[GroupDifference, ...]
+    plans: tuple[PlanComparison, ...]
+    unequal: str
+    margin: float
+
+    @property
+    def is_different(self) -> bool:
+        """Whether latencies differ by more than chance and by more than the margin, by the rule of
+        verdicts: of their ratio, since what disturbs a trial makes all of it longer."""
+        return not self.why_alike
+
+    @cached_property
+    def why_alike(self) -> str:
+        """In which way latencies do not differ, a clause; empty where they do."""
+        pairs = [(one.latency_us, other.latency_us) for one, other in self._pairs]
+        if not pairs or min(map(min, pairs)) <= 0:
+            return "latencies are not known"
+        found = paired_ratio(*zip(*pairs, strict=True))
+        if found.low is None or found.high is None:
+            return "latencies of one block may differ by chance"
+        if found.low <= 1 <= found.high:
+            return "latencies do not differ by more than chance"
+        if max(found.ratio, 1 / found.ratio) <= 1 + self.margin:
+            return f"latencies do not differ by more than {share_text(self.margin)}"
+        return ""
+
+    @cached_property
+    def _pairs(self) -> Sequence[tuple[TrialAccount, TrialAccount]]:
+        """A's and B's account in each block that their differences are of."""
+        of_a, of_b = (
+            {trial.block: told for trial in side.trials if (told := trial_account(trial))}
+            for side in (self.a, self.b)
+        )
+        return [(of_a[block], of_b[block]) for block in self.differences.blocks]
+
+    @property
+    def sign(self) -> int:
+        return 1 if self.differences.latency.mean >= 0 else -1
+
+    @property
+    def size_us(self) -> float:
+        """The whole difference, without its sign."""
+        return abs(self.differences.latency.mean)
+
+    @cached_property
+    def better_latency_us(self) -> float:
+        """What an operation takes on the better side."""
+        means = [math.fsum(told.latency_us for told in side) / len(side)
+                 for side in zip(*self._pairs, strict=True)]  # fmt: skip
+        return min(means)
+
+    @property
+    def worse(self) -> Side:
+        return self.b if self.sign > 0 else self.a
+
+    @property
+    def better(self) -> Side:
+        return self.a if self.sign > 0 else self.b
+
+    @property
+    def more(self) -> str:
+        """What B needs of what moved."""
+        return "more" if self.sign > 0 else "less"
+
+    @cached_property
+    def moved(self) -> Mapping[PartKey, float]:
+        """The parts that are larger on the worse side, and by how much: significantly among all
+        parts, or alone by a large part of the difference. That there is one is known, it is asked
+        where."""
+        return {
+            line.key: abs(line.difference.mean)
+            for line in self.differences.lines
+            if self.sign * line.difference.mean > 0
+            and (line.significant or self._is_large(line.key, line.difference.mean))
+        }
+
+    def _is_large(self, key: PartKey, us: float) -> bool:
+        """Whether a part makes much of the difference, by more than chance. It is compared with the
+        latencies of its block, of which all parts grow where something disturbs it."""
+        if abs(us) < _LARGE * self.size_us:
+            return False
+        pairs = [(a, b) for a, b in self._pairs if key in a.parts and key in b.parts]
+        wholes = [a.latency_us + b.latency_us for a, b in pairs]
+        moves = [(b.parts[key].us - a.parts[key].us) / whole
+                 for (a, b), whole in zip(pairs, wholes, strict=True)]  # fmt: skip
+        errors = [math.hypot(a.parts[key].error_us, b.parts[key].error_us) / whole
+                  for (a, b), whole in zip(pairs, wholes, strict=True)]  # fmt: skip
+        return bool(pairs) and is_there(
+            mean_estimate(moves, least_error=math.hypot(*errors) / len(pairs))
+        )
+
+    @cached_property
+    def moved_groups(self) -> Mapping[str, float]:
+        """The groups of functions that need more CPU time on the worse side, and how much more in
+        threads that serve clients: the others' time is no part of a latency."""
+        return {
+            group.name: us
+            for group in self.groups
+            if (us := self.sign * (group.b_foreground_us - group.a_foreground_us)) > 0
+            and self.sign * group.difference.mean > 0
+            and group.significant
+        }
+
+    def title(self, group: str) -> str:
+        """What functions of a group are for."""
+        return next((each.title for each in self.groups if each.name == group), group)
+
+    def sum(self, parts: Iterable[PartKey]) -> float:
+        """By how much some parts are larger on the worse side, in sum."""
+        return math.fsum(self.moved.get(key, 0.0) for key in parts)
+
+    def most(self, parts: Iterable[PartKey]) -> float:
+        """By how much some parts may be larger on the worse side, in sum: the upper ends of their
+        intervals. What is unaccounted may be any of them but those that clocks told."""
+        wanted = frozenset(parts)
+        lines = [line for line in self.differences.lines if line.key in wanted]
+        if not wanted <= {line.key for line in lines if line.key in _CLOCKED}:
+            lines.append(self.differences.unaccounted)
+        return math.fsum(max(self._upper(line.difference), 0.0) for line in lines)
+
+    def most_of_groups(self, names: Iterable[str]) -> float:
+        """How much more CPU time groups of functions may need on the worse side, in sum, in threads
+        that serve clients."""
+        wanted = frozenset(names)
+        return math.fsum(
+            max(
+                self.sign * (group.b_foreground_us - group.a_foreground_us)
+                + self._upper(group.difference)
+                - self.sign * group.difference.mean,
+                0.0,
+            )
+            for group in self.groups
+            if group.name in wanted
+        )
+
+    def _upper(self, difference: MeanEstimate) -> float:
+        """The end of an interval that is worst for the worse side; one value alone has none."""
+        end = difference.high if self.sign > 0 else difference.low
+        return math.inf if end is None else self.sign * end
+
+    def better_us(self, parts: Iterable[PartKey]) -> float:
+        """What some parts take on the better side."""
+        wanted = frozenset(parts)
+        return math.fsum(
+            line.a_us if self.sign > 0 else line.b_us
+            for line in self.differences.lines
+            if line.key in wanted
+        )
+
+    @cached_property
+    def queueing_us(self) -> float:
+        """How much longer threads are ready without a CPU only because operations need more CPU
+        time: where CPUs are busy, a queue of clients grows in proportion. An estimate; 0 where CPU
+        time did not move."""
+        busy = self.both(lambda side: side.mean(_cpu_us))
+        if busy is None or not busy[0] or not self.sum(CPU):
+            return 0.0
+        growth = max(busy[1] / busy[0] - 1, 0.0)
+        return min(self.sum(["runnable"]), growth * self.better_us(["runnable"]))
+
+    def queue_of(self, cpu_us: float) -> float:
+        """The share of the queue for CPUs that comes of so much CPU time."""
+        moved_us = self.sum(CPU)
+        return self.queueing_us * min(cpu_us / moved_us, 1.0) if moved_us else 0.0
+
+    def with_queue(self, cpu_us: float) -> float:
+        """CPU time, with its share of the queue for CPUs."""
+        return cpu_us + self.queue_of(cpu_us)
+
+    def and_queue(self, cpu_us: float) -> str:
+        """``, plus an estimated 262 µs of the queue for CPUs``, where CPU time makes any of it."""
+        queue_us = self.queue_of(cpu_us)
+        return f", plus an estimated {us_text(queue_us)} of the queue for CPUs" if queue_us else ""
+
+    def moves(self, parts: Iterable[PartKey], *, at_most: int = 3) -> tuple[str, ...]:
+        """``812 µs more waiting for the log to be flushed``, the largest moved parts first;
+        ``less`` where B is the better one. Time on a CPU is one."""
+        by_title: dict[str, float] = {}
+        for key in parts:
+            if us := self.moved.get(key, 0.0):
+                title = _IN_SENTENCES.get(key, PARTS[key])
+                by_title[title] = by_title.get(title, 0.0) + us
+        largest = sorted(by_title, key=lambda title: -by_title[title])[:at_most]
+        return tuple(f"{us_text(by_title[title])} {self.more} {title}" for title in largest)
+
+    def both(self, ask: Callable[[Side], float | None]) -> tuple[float, float] | None:
+        """A figure of the better and of the worse side; None where either lacks it."""
+        better, worse = ask(self.better), ask(self.worse)
+        return None if better is None or worse is None else (better, worse)
+
+    def in_order(self, better: str, worse: str) -> tuple[str, str]:
+        """What belongs to the better and to the worse side, as A's and B's."""
+        return (better, worse) if self.sign > 0 else (worse, better)
+
+
+def is_there(difference: MeanEstimate) -> bool:
+    """Whether a difference is more than chance makes: its interval excludes 0. A single block has
+    none, but for what was counted in samples."""
+    low, high = difference.low, difference.high
+    return low is not None and high is not None and not low <= 0 <= high
+
+
+def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: float) -> bool:
+    """Whether a figure is larger on the worse side, by at least ``by`` on average and by more than
+    chance: significantly over the blocks, or in every trial than in any of the other side."""
+    blocks = sorted(better.keys() & worse.keys())
+    if not blocks:
+        return False
+    difference = mean_estimate([worse[block] - better[block] for block in blocks])
+    apart = len(blocks) >= _APART and min(worse.values()) > max(better.values())
+    return difference.mean >= by and (apart or is_there(difference))
+
+
+def _cpu_us(observed: Observed) -> float | None:
+    """CPU time of server and clients in one operation."""
+    client_us = observed.work.client_cpu_us
+    if observed.process is None or observed.process.cpu_s is None or client_us is None:
+        return None
+    return observed.us(observed.process.cpu_s) + client_us

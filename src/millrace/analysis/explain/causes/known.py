@@ -1,0 +1,209 @@
+"""What is known of settings and builds that matter: the data of ``known.toml``, typed, and which of
+two values of a setting costs more."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, cast
+
+from millrace import sizes
+from millrace.analysis.explain.causes.evidence import CPU
+from millrace.analysis.explain.time_breakdown import PARTS, PartKey
+
+Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
+
+_OFF = frozenset({"off", "0", "false", "no", "none", ""})
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option or factor: its ``names``, of which a server has one, and which value costs more
+    (see known.toml)."""
+
+    names: tuple[str, ...]
+    dearer: Dearer
+    without: str | None
+    beside: Mapping[str, str]
+    empty: str
+    requires: Mapping[str, str]
+    needs: Mapping[str, str]
+
+    def name_of(self, *sides: Mapping[str, str]) -> str:
+        """The name under which the sides have it: one that all have, else one that any has."""
+        for has in (all, any):
+            for name in self.names:
+                if has(name in side for side in sides):
+                    return name
+        return self.names[0]
+
+    def value(self, settings: Mapping[str, str]) -> str | None:
+        """Its value on one side; None where the side does not have it."""
+        own = [settings[name] or self.empty for name in self.names if name in settings]
+        implied = [value for name, value in self.beside.items() if name in settings]
+        return next(iter([*own, *implied]), self.without)
+
+    def is_dearer(self, better: Mapping[str, str], worse: Mapping[str, str]) -> bool:
+        """Whether the worse side has the value that costs more, and that it counts there."""
+        one, other = self.value(better), self.value(worse)
+        if one == other or _same(one, other) or not self._counts(worse):
+            return False
+        if self.dearer == "set":
+            return _is_set(other) and not _is_set(one)
+        if one is None or other is None:
+            return False
+        return self.dearer == "any" or _cost(self.dearer, other) > _cost(self.dearer, one)
+
+    def _counts(self, side: Mapping[str, str]) -> bool:
+        return all(
+            name in side and _same(side[name], wanted) for name, wanted in self.requires.items()
+        )
+
+
+@dataclass(frozen=True)
+class Only:
+    """What operations have to do for a topic to matter: any of ``counters`` counts, or any of
+    ``plans`` is among what EXPLAIN says of a step."""
+
+    counters: tuple[str, ...]
+    plans: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Settings that move the same parts of an operation; see known.toml. ``parts`` are those that
+    are no CPU time, ``cpu`` those that are."""
+
+    name: str
+    does: str
+    parts: tuple[PartKey, ...]
+    cpu: tuple[PartKey, ...]
+    groups: tuple[str, ...]
+    cpu_share: float | None
+    counters: tuple[str, ...]
+    only: Only | None
+    by_plan: bool
+    certainty: float
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class BuildFact:
+    """A fact of how a server was built (``fact``), or that it says itself (``variable``)."""
+
+    topic: Topic
+    fact: str | None
+    variable: str | None
+
+
+@dataclass(frozen=True)
+class Known:
+    topics: tuple[Topic, ...]
+    builds: tuple[BuildFact, ...]
+
+
+@lru_cache(maxsize=1)
+def known() -> Known:
+    """All that is known."""
+    source = files("millrace.analysis.explain.causes") / "known.toml"
+    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    return Known(
+        topics=tuple(_topic(each) for each in data["topic"]),
+        builds=tuple(
+            BuildFact(_topic(each), each.get("fact"), each.get("variable"))
+            for each in data["build"]
+        ),
+    )
+
+
+def needed(values: Mapping[str, str]) -> dict[str, str]:
+    """What a server may have to be given too, to start with these values of settings, that is not
+    among them."""
+    found: dict[str, str] = {}
+    for setting in (each for topic in known().topics for each in topic.settings):
+        if any(values.get(name, "").lower() not in _OFF for name in setting.names):
+            found |= setting.needs
+    return {name: value for name, value in found.items() if name not in values}
+
+
+def _topic(data: Mapping[str, Any]) -> Topic:
+    named = [part for each in data["parts"] for part in (CPU if each == "cpu" else (each,))]
+    assert all(part in PARTS for part in named), data["name"]
+    parts = [cast(PartKey, part) for part in named]
+    only = data.get("only")
+    return Topic(
+        name=data["name"],
+        does=data["does"],
+        parts=tuple(part for part in parts if part not in CPU),
+        cpu=tuple(part for part in parts if part in CPU),
+        groups=tuple(data["groups"]),
+        cpu_share=data.get("cpu_share"),
+        counters=tuple(data.get("counters", ())),
+        only=None if only is None else Only(tuple(only["counters"]), tuple(only.get("plans", ()))),
+        by_plan=data.get("by_plan", False),
+        certainty=data.get("certainty", 1.0),
+        settings=tuple(_setting(each) for each in data.get("settings", ())),
+    )
+
+
+def _setting(data: Mapping[str, Any]) -> Setting:
+    dearer = data["dearer"]
+    return Setting(
+        names=tuple(data["names"]),
+        dearer=tuple(dearer) if isinstance(dearer, Sequence) and not isinstance(dearer, str)
+        else dearer,
+        without=data.get("without"),
+        beside=data.get("beside", {}),
+        empty=data.get("empty", ""),
+        requires=data.get("requires", {}),
+        needs=data.get("needs", {}),
+    )  # fmt: skip
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    """``ON`` and ``1`` are the same, as are sizes in any unit, and lists in any order."""
+    if one is None or other is None:
+        return one is other
+    a, b = one.strip().lower(), other.strip().lower()
+    if sorted(a.split(",")) == sorted(b.split(",")):
+        return True
+    switches = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no": "0"}
+    a, b = switches.get(a, a), switches.get(b, b)
+    number = _number(a)
+    return a == b or (number is not None and number == _number(b))
+
+
+def _is_set(value: str | None) -> bool:
+    """Whether there is a value that is neither empty nor off."""
+    return value is not None and value.strip().lower() not in _OFF
+
+
+def _cost(dearer: Dearer, value: str) -> float:
+    """What a value costs, to be compared with another value of the same setting only."""
+    text = value.strip().lower()
+    if isinstance(dearer, tuple):
+        order = [known_value.lower() for known_value in dearer]
+        spelled = {"1": "on", "0": "off"}.get(text, text)
+        return float(
+            next((order.index(each) for each in (text, spelled) if each in order), len(order) // 2)
+        )
+    if dearer in ("on", "off"):
+        return float(_is_set(value) == (dearer == "on"))
+    number = _number(text) or 0.0
+    if dearer == "rate":
+        return 1 / number if number > 0 else 0.0
+    return number if dearer == "larger" else -number
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(sizes.parse(text))
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None

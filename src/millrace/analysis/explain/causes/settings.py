@@ -1,0 +1,239 @@
+"""Suspects among what differs in the settings and the builds of two servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from millrace import sizes
+from millrace.analysis.explain.causes.evidence import CPU, Case
+from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
+from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
+
+# A setting that is known to move what moved says more than what moved; a build says as much only
+# where the functions that moved are those it would move.
+_OPTION, _BUILD, _VAGUE_BUILD = 2.0, 1.3, 0.4
+
+Values = Mapping[str, tuple[str | None, str | None]]
+
+_OFTEN = 0.1  # times an operation: what counts less may be observers' statements
+
+_LONGEST_VALUE = 40
+_MOST_SWITCHES = 3
+_LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128M
+
+
+def options(case: Case) -> Iterator[Finding]:
+    """Settings that differ, cost more on the worse side, and are known to move what moved."""
+    better, worse = case.better.settings, case.worse.settings
+    for topic in known().topics:
+        dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
+        if not dearer or not _counters_grew(case, topic) or not _may_matter(case, topic):
+            continue
+        us, consequence = _claim(case, topic)
+        if us <= 0:
+            continue
+        values = _values(case, topic, dearer)
+        yield Finding(
+            kind="option",
+            about=topic.name,
+            clause=f"{_told(values)}: {topic.does}",
+            consequence=consequence,
+            us=us,
+            weight=_OPTION * topic.certainty,
+            most_us=_most(case, topic),
+            evidence=tuple(_counters(case, topic)),
+            settings=values,
+        )
+
+
+def builds(case: Case) -> Iterator[Finding]:
+    """What differs in how the programs were built, and may move what moved."""
+    for fact in known().builds:
+        a, b = _fact(case, fact, "a"), _fact(case, fact, "b")
+        if a is None or b is None or a == b:
+            continue
+        us, consequence = _claim(case, fact.topic)
+        if us <= 0:
+            continue
+        values: Values = {fact.topic.name: (a, b)}
+        found_functions = any(case.moved_groups.get(name) for name in fact.topic.groups)
+        yield Finding(
+            kind="build",
+            about=fact.topic.name,
+            clause=f"{_told(values)}: {fact.topic.does}",
+            consequence=consequence,
+            us=us,
+            weight=_BUILD if found_functions else _VAGUE_BUILD,
+            most_us=_most(case, fact.topic),
+            settings=values,
+        )
+
+
+def _claim(case: Case, topic: Topic) -> tuple[float, str]:
+    """How much of what moved a topic would move, and that in words."""
+    waits_us = case.sum(topic.parts)
+    clauses = list(case.moves(topic.parts))
+    cpu_us = 0.0
+    if topic.cpu:
+        told_us, told = _cpu(case, topic)
+        if told_us:
+            # Where the queue is among a topic's parts, it is claimed already.
+            queues = "runnable" in topic.parts
+            cpu_us = told_us if queues else case.with_queue(told_us)
+            clauses.append(told if queues else f"{told}{case.and_queue(told_us)}")
+    return waits_us + cpu_us, listed(clauses)
+
+
+def _cpu(case: Case, topic: Topic) -> tuple[float, str]:
+    """CPU time that a topic may have cost: that of its functions, where a profile tells; else what
+    moved, as far as it is known to go."""
+    moved_us = case.sum(topic.cpu)
+    groups = {name: case.moved_groups[name] for name in topic.groups if name in case.moved_groups}
+    if groups:
+        us = math.fsum(groups.values())
+        names = listed(
+            [case.title(name) for name in sorted(groups, key=lambda name: -groups[name])]
+        )
+        return us, f"{us_text(us)} {case.more} of CPU in functions for {names}"
+    if case.groups and topic.groups:
+        return 0.0, ""
+    if not moved_us:
+        return 0.0, ""
+    us = min(moved_us, _known_cpu(case, topic))
+    at_most = "" if us == moved_us else f", of which this is known to make {us_text(us)} at most"
+    where = "" if topic.cpu == CPU else " in user code"
+    return us, f"{us_text(moved_us)} {case.more} on CPU{where}{at_most}"
+
+
+def _known_cpu(case: Case, topic: Topic) -> float:
+    """The most CPU time that a topic is known to make."""
+    return math.inf if topic.cpu_share is None else topic.cpu_share * case.better_us(topic.cpu)
+
+
+def _most(case: Case, topic: Topic) -> float:
+    """A bound of what a topic made of the difference: all of its parts count, whether they moved
+    for certain or not, at the upper ends of their intervals; and of the queue for CPUs as large a
+    share as of the CPU time that moved."""
+    cpu_us = _most_cpu(case, topic)
+    most_us = case.most(topic.parts) + cpu_us
+    all_cpu_us = case.sum(CPU) or case.most(CPU)
+    if all_cpu_us and "runnable" not in topic.parts:
+        most_us += case.most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
+    return min(most_us, case.size_us)
+
+
+def _most_cpu(case: Case, topic: Topic) -> float:
+    """A bound of the CPU time that a topic made: that of its functions, where a profile tells. Who
+    waits more needs more of it everywhere, to be switched and to find its data out of caches."""
+    if case.sum(topic.parts):
+        return case.most(CPU)
+    if case.groups and topic.groups:
+        return case.most_of_groups(topic.groups)
+    return min(case.most(topic.cpu), _known_cpu(case, topic))
+
+
+def _counters_grew(case: Case, topic: Topic) -> bool:
+    both = case.both(lambda side: side.counted(*topic.counters)) if topic.counters else None
+    return both is None or both[1] > both[0]
+
+
+def _may_matter(case: Case, topic: Topic) -> bool:
+    """Whether operations do what a topic is about, as far as it says; and where it acts by plans,
+    that they are not known to be the same, unless its functions moved."""
+    if topic.by_plan and not any(name in case.moved_groups for name in topic.groups):
+        known_plans = {plan.same for plan in case.plans} - {None}
+        if known_plans == {True}:
+            return False
+    if topic.only is None:
+        return True
+    counts = [side.counted(*topic.only.counters) for side in (case.a, case.b)]
+    return any(count is not None and count >= _OFTEN for count in counts) or any(
+        words in said for said in _said_by_plans(case) for words in topic.only.plans
+    )
+
+
+def _said_by_plans(case: Case) -> Iterator[str]:
+    """What EXPLAIN says of the steps beside how tables are read."""
+    for plan in case.plans:
+        for side in (plan.a, plan.b):
+            for row in () if side is None else side.rows:
+                yield from (str(said) for name, said in row.items() if name.lower() == "extra")
+
+
+def _counters(case: Case, topic: Topic) -> Iterator[str]:
+    for name in topic.counters:
+        a, b = case.a.counted(name), case.b.counted(name)
+        if a is not None and b is not None:
+            yield f"{name} per {case.noun}: {count_text(a)} in A, {count_text(b)} in B"
+
+
+def _values(case: Case, topic: Topic, dearer: list[Setting]) -> Values:
+    """All of a topic's settings that differ towards the worse side, with A's and B's values."""
+    found = {}
+    for setting in topic.settings:
+        if setting in dearer:
+            name = setting.name_of(case.a.settings, case.b.settings)
+            found[name] = (setting.value(case.a.settings), setting.value(case.b.settings))
+    return found
+
+
+def _told(values: Values) -> str:
+    """``log_bin is OFF in A and ON in B``."""
+    told = {name: _shown(a, b) for name, (a, b) in values.items()}
+    return listed([f"{name} is {a} in A and {b} in B" for name, (a, b) in told.items()])
+
+
+def _shown(a: str | None, b: str | None) -> tuple[str, str]:
+    """Two values that are not the same, by what is not; of switches only those that differ, first
+    those that both have."""
+    switches = [_switches(value) for value in (a, b)]
+    if all(switches):
+        one, other = switches
+        names = [name for name in one | other if one.get(name) != other.get(name)]
+        names.sort(key=lambda name: name not in one or name not in other)
+        return _some_switches(one, names), _some_switches(other, names)
+    found = _short(a), _short(b)
+    if a is None or b is None or found[0] != found[1]:
+        return found
+    pairs = enumerate(zip(a, b, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
+    return _short(f"…{a[same:]}"), _short(f"…{b[same:]}")
+
+
+def _switches(value: str | None) -> dict[str, str]:
+    """``mrr=on,mrr_cost_based=off`` by name; empty for what is no list of switches."""
+    each = [text.strip().partition("=") for text in (value or "").split(",")]
+    return {name: state for name, _, state in each} if all(sign for _, sign, _ in each) else {}
+
+
+def _some_switches(switches: Mapping[str, str], names: Sequence[str]) -> str:
+    """``mrr=on, hash_join=off and 2 more``."""
+    told = [
+        f"{name}={switches[name]}" if name in switches else f"without {name}"
+        for name in names[:_MOST_SWITCHES]
+    ]
+    more = len(names) - len(told)
+    return f"{', '.join(told)} and {more} more" if more else ", ".join(told)
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "not set"
+    if not value:
+        return "empty"
+    if value.isdigit() and int(value) >= _LEAST_SIZE:
+        return sizes.exact(int(value))
+    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+
+
+def _fact(case: Case, fact: BuildFact, which: str) -> str | None:
+    side = case.a if which == "a" else case.b
+    if side.instance is None:
+        return None
+    if fact.variable is not None:
+        return side.instance.effective.get(fact.variable)
+    if fact.fact is None:
+        return None
+    value = side.instance.server.build.get(fact.fact)
+    return None if value is None else str(value)

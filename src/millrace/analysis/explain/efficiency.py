@@ -1,0 +1,302 @@
+"""What one operation costs, as practitioners publish it: CPU, context switches, I/O, rows.
+
+Each figure has the sources that can tell it, the best first; both sides are told by the same one,
+since two sources do not count the same thing. Where no source serves both, there is no difference.
+
+*fsyncs* are InnoDB's own: Innodb_data_fsyncs counts each fsync of a file of the engine, those of
+the redo log among them, and Innodb_os_log_fsyncs counts these once more (compared with the system
+calls of MySQL 5.5 to 9.7 and MariaDB 10.1 to 11.8). Those of the binary log are not among them, and
+a log that is written with O_DSYNC needs none; *device flushes* have all that reached the device.
+*redo log* is the growth of the log sequence number; Innodb_os_log_written, where there is none,
+counts a block of 512 bytes as often as it is written, which is each commit's. Reads and bytes are
+the device's, for everyone on the host, as iostat has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+from millrace.analysis.explain.observations import OBSERVER, US_PER_S, Observed, ObservedTrial
+from millrace.analysis.explain.time_breakdown import ALPHA
+from millrace.stats import MeanEstimate, RatioEstimate, holm_marks, mean_estimate, paired_ratio
+
+_KB = 1024.0
+
+Ask = Callable[[ObservedTrial], float | None]
+
+
+@dataclass(frozen=True)
+class EfficiencyRow:
+    """A figure of one operation in A and B, in ``unit``; None for what was not measured.
+
+    All are of the blocks that both sides have, paired: ``difference`` is B - A and ``relative``
+    B / A, where no trial has 0. ``a`` or ``b`` are of all trials where there is nothing to compare.
+    ``source`` says what told it, both sides' where they differ. ``p_value`` is the ratio's, or the
+    difference's where there is no ratio; ``adjusted_p`` is Holm's over the rows; ``significant``
+    rows differ although so many were looked at.
+    """
+
+    key: str
+    title: str
+    unit: str
+    source: str
+    a: MeanEstimate | None
+    b: MeanEstimate | None
+    difference: MeanEstimate | None
+    relative: RatioEstimate | None
+    p_value: float | None = None
+    adjusted_p: float | None = None
+    significant: bool = False
+
+
+@dataclass(frozen=True)
+class _Figure:
+    key: str
+    title: str
+    unit: str
+    sources: tuple[tuple[str, Ask], ...]
+
+
+def compare_efficiency(
+    a: Sequence[ObservedTrial],
+    b: Sequence[ObservedTrial],
+    *,
+    confidence: float = 0.95,
+    alpha: float = ALPHA,
+) -> tuple[EfficiencyRow, ...]:
+    """The table of two treatments; without the rows that neither side can tell."""
+    rows = [_row(figure, a, b, confidence) for figure in _FIGURES]
+    return _marked([row for row in rows if row.a is not None or row.b is not None], alpha)
+
+
+def _row(
+    figure: _Figure, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], confidence: float
+) -> EfficiencyRow:
+    told = [(source, _values(ask, a), _values(ask, b)) for source, ask in figure.sources]
+    source, of_a, of_b = next(
+        (each for each in told if each[1] and each[2]),
+        ("", {}, {}),
+    )
+    difference = relative = p_value = None
+    if not source:
+        source, of_a, of_b = _apart(told)
+    elif blocks := sorted(of_a.keys() & of_b.keys()):
+        of_a, of_b = ({block: side[block] for block in blocks} for side in (of_a, of_b))
+        pairs = list(zip(of_a.values(), of_b.values(), strict=True))
+        difference = mean_estimate([y - x for x, y in pairs], confidence=confidence)
+        p_value = difference.p_value
+        if all(min(pair) > 0 for pair in pairs):
+            relative = paired_ratio(*zip(*pairs, strict=True), confidence=confidence)
+            p_value = mean_estimate([log(y / x) for x, y in pairs]).p_value
+    return EfficiencyRow(
+        key=figure.key,
+        title=figure.title,
+        unit=figure.unit,
+        source=source,
+        a=mean_estimate(list(of_a.values()), confidence=confidence) if of_a else None,
+        b=mean_estimate(list(of_b.values()), confidence=confidence) if of_b else None,
+        difference=difference,
+        relative=relative,
+        p_value=p_value,
+    )
+
+
+def _values(ask: Ask, trials: Sequence[ObservedTrial]) -> dict[int, float]:
+    """By block; empty where a trial that was observed lacks it, since a mean of others would be of
+    other trials than the rest of the table."""
+    values = {trial.block: ask(trial) for trial in trials}
+    known = {block: value for block, value in values.items() if value is not None}
+    return known if len(known) == len(values) else {}
+
+
+def _apart(
+    told: Sequence[tuple[str, dict[int, float], dict[int, float]]],
+) -> tuple[str, dict[int, float], dict[int, float]]:
+    """The best source of each side, where none serves both."""
+    none: tuple[str, dict[int, float]] = ("", {})
+    a_source, of_a = next(((source, a) for source, a, _ in told if a), none)
+    b_source, of_b = next(((source, b) for source, _, b in told if b), none)
+    return "; ".join(dict.fromkeys(filter(None, (a_source, b_source)))), of_a, of_b
+
+
+def _marked(rows: Sequence[EfficiencyRow], alpha: float) -> tuple[EfficiencyRow, ...]:
+    """The rows with Holm's p-values; one that is 0 on both sides asks no question."""
+    asked = [
+        row.p_value if any(side is not None and side.mean for side in (row.a, row.b)) else None
+        for row in rows
+    ]
+    return tuple(
+        replace(row, adjusted_p=mark.adjusted_p, significant=mark.significant)
+        for row, mark in zip(rows, holm_marks(asked, alpha), strict=True)
+    )
+
+
+def _of(told: Callable[[Observed], float | None], unit: float = 1.0) -> Ask:
+    """An amount of the window, of one operation and in units of ``unit``."""
+
+    def ask(trial: ObservedTrial) -> float | None:
+        amount = told(trial.observed)
+        return None if amount is None else trial.observed.per_operation(amount) / unit
+
+    return ask
+
+
+def _foreground_s(observed: Observed) -> float | None:
+    return None if observed.foreground is None else observed.foreground.cpu_s
+
+
+def _background_s(observed: Observed) -> float | None:
+    """Of all threads that serve no client, but for those that serve millrace itself."""
+    if observed.foreground is None:
+        return None
+    told = [usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER]
+    known = [cpu_s for cpu_s in told if cpu_s is not None]
+    return sum(known) if len(known) == len(told) else None
+
+
+def _observer_s(observed: Observed) -> float | None:
+    own = observed.background.get(OBSERVER)
+    return None if own is None else own.cpu_s
+
+
+def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | None:
+    """CPU time of the whole server in the window, of all its threads, or of their own code without
+    the kernel's; None where nobody saw it."""
+    process = trial.observed.process
+    seen_s = None if process is None else process.user_s if user_only else process.cpu_s
+    if seen_s is not None:
+        return seen_s
+    measured = {m.name: m.value for m in trial.attempt.measurements if m.role == "server"}
+    kinds = ("user",) if user_only else ("user", "system")
+    times = [measured.get(f"server_{kind}_s") for kind in kinds]
+    known = [value for value in times if value is not None]
+    if len(known) < len(times):
+        return None
+    return sum(known) * trial.observed.operations / trial.observed.work.operations
+
+
+def _used(name: str) -> Callable[[Observed], float | None]:
+    """What the server's process used of something."""
+    return lambda observed: None if observed.process is None else getattr(observed.process, name)
+
+
+def _did(name: str) -> Callable[[Observed], float | None]:
+    """What the device did of something."""
+    return lambda observed: None if observed.disk is None else getattr(observed.disk, name)
+
+
+def _server_us(trial: ObservedTrial) -> float | None:
+    cpu_s = server_cpu_s(trial)
+    return None if cpu_s is None else trial.observed.us(cpu_s)
+
+
+def _client_us(trial: ObservedTrial) -> float | None:
+    return trial.observed.work.client_cpu_us
+
+
+def _counter(name: str) -> Callable[[Observed], float | None]:
+    """A status variable that every version has: one that did not move is not in the document."""
+    return lambda observed: None if observed.status is None else observed.status.get(name, 0.0)
+
+
+def _redo_bytes(observed: Observed) -> float | None:
+    """Under the name that MariaDB has, or MySQL from 8.0.30; others have none. One that did not
+    grow is not in the document, so that a server that only reads has none either."""
+    for name in ("Innodb_lsn_current", "Innodb_redo_log_current_lsn"):
+        if observed.status is not None and name in observed.status:
+            return observed.status[name]
+    return None
+
+
+def _handler_reads(observed: Observed) -> float | None:
+    if observed.status is None:
+        return None
+    return sum(value for name, value in observed.status.items() if name.startswith("Handler_read_"))
+
+
+def _rows_examined(observed: Observed) -> float | None:
+    examined = [digest.get("rows_examined") for digest in observed.digests]
+    known = [value for value in examined if value is not None]
+    return sum(known) if known and len(known) == len(examined) else None
+
+
+def _pool_reads(trial: ObservedTrial) -> float | None:
+    """Counted between the marks by the runner itself, whatever observers were on."""
+    for measurement in trial.attempt.measurements:
+        if measurement.role == "server" and measurement.name == "buffer_pool_reads":
+            return measurement.value / trial.observed.work.operations
+    return None
+
+
+_FIGURES = (
+    _Figure(
+        "cpu_foreground", "server CPU, foreground", "µs",
+        (("threads that serve clients", _of(_foreground_s, 1 / US_PER_S)),),
+    ),
+    _Figure(
+        "cpu_background", "server CPU, background", "µs",
+        (("all other threads", _of(_background_s, 1 / US_PER_S)),),
+    ),
+    _Figure(
+        "cpu_observers", "server CPU, sessions of millrace", "µs",
+        (("threads that serve millrace's observers", _of(_observer_s, 1 / US_PER_S)),),
+    ),
+    _Figure("cpu_server", "server CPU, all", "µs", (("the server's process", _server_us),)),
+    _Figure("cpu_client", "client CPU", "µs", (("the load generator", _client_us),)),
+    _Figure(
+        "voluntary_switches", "context switches, voluntary", "",
+        (("the server's process", _of(_used("voluntary_switches"))),),
+    ),
+    _Figure(
+        "involuntary_switches", "context switches, involuntary", "",
+        (("the server's process", _of(_used("involuntary_switches"))),),
+    ),
+    _Figure("reads", "reads", "", (("the device", _of(_did("reads"))),)),
+    _Figure(
+        "read_kb", "read", "KB",
+        (
+            ("the device", _of(_did("read_bytes"), _KB)),
+            ("the server's process", _of(_used("read_bytes"), _KB)),
+        ),
+    ),
+    _Figure(
+        "write_kb", "written", "KB",
+        (
+            ("the device", _of(_did("write_bytes"), _KB)),
+            ("the server's process", _of(_used("write_bytes"), _KB)),
+        ),
+    ),
+    _Figure(
+        "fsyncs", "fsyncs", "",
+        (
+            ("InnoDB", _of(_counter("Innodb_data_fsyncs"))),
+            ("flushes of the device", _of(_did("flushes"))),
+        ),
+    ),
+    _Figure(
+        "flushes", "device flushes", "", (("the device", _of(_did("flushes"))),)
+    ),
+    _Figure(
+        "redo_bytes", "redo log", "bytes",
+        (
+            ("log sequence number", _of(_redo_bytes)),
+            ("Innodb_os_log_written", _of(_counter("Innodb_os_log_written"))),
+        ),
+    ),
+    _Figure(
+        "rows_examined", "rows examined", "",
+        (
+            ("statement digests", _of(_rows_examined)),
+            ("Handler_read_*", _of(_handler_reads)),
+        ),
+    ),
+    _Figure(
+        "pool_misses", "buffer pool misses", "",
+        (
+            ("Innodb_buffer_pool_reads, between the marks", _pool_reads),
+            ("Innodb_buffer_pool_reads", _of(_counter("Innodb_buffer_pool_reads"))),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,160 @@
+"""How two servers would carry the same statement out, side by side.
+
+Two plans are the same where tables come in the same order, are read in the same way by the same
+index, and need the same extra work. Estimates of rows differ from load to load and from version to
+version, and do not make another plan; nor do columns that a version lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.analysis.explain.observations import ObservedTrial
+
+_COMPARED = ("select_type", "table", "type", "key")
+_PUT_IN = ("INSERT", "REPLACE")
+_CHANGES = ("UPDATE", "DELETE")
+# Of what a plan says besides, what is work of another kind; versions phrase the rest differently.
+_EXTRA_WORK = (
+    "Using filesort", "Using temporary", "Using index for group-by", "Using index condition",
+    "Using index", "Using join buffer", "Using MRR", "Using intersect", "Using union",
+    "Using sort_union", "Impossible WHERE", "No tables used", "Backward index scan",
+    "Using rowid filter", "Range checked",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlanSide:
+    """What EXPLAIN said: rows as the server gives them, or why it did not."""
+
+    sql: str
+    rows: tuple[Mapping[str, Any], ...]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class PlanComparison:
+    """The plan of a statement on both servers. ``same`` is None where one is not known;
+    ``different`` says in which ways they are not, a clause each."""
+
+    statement: str
+    a: PlanSide | None
+    b: PlanSide | None
+    same: bool | None
+    different: tuple[str, ...]
+
+
+def compare_plans(
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
+) -> tuple[PlanComparison, ...]:
+    """The plans of each statement, as the last trial that asked has them."""
+    sides = [_plans(trials) for trials in (a, b)]
+    return tuple(
+        _compare(name, sides[0].get(name), sides[1].get(name))
+        for name in dict.fromkeys(name for side in sides for name in side)
+    )
+
+
+def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
+    return {
+        name: PlanSide(str(plan.get("sql", "")), tuple(plan.get("rows") or ()), plan.get("error"))
+        for trial in trials
+        for name, plan in trial.observed.plans.items()
+    }
+
+
+def carried_out(plans: object) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """How a server carries each statement out, by the plans of an observations document: equal
+    where plans are the same. Statements that were not explained are left out."""
+    if not isinstance(plans, Mapping):
+        return {}
+    return {
+        str(name): tuple(tuple(step.values()) for step in _steps(plan["rows"]))
+        for name, plan in plans.items()
+        if isinstance(plan, Mapping) and plan.get("rows")
+    }
+
+
+def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
+    """How A and B read tables where they carry other statements out, a clause each; nothing where
+    they have a statement in common."""
+    clauses: list[list[str]] = [[], []]
+    for plan in plans:
+        for found, side, label in zip(clauses, (plan.a, plan.b), "AB", strict=True):
+            if side is not None:
+                for step in _steps(side.rows):
+                    how = f"{step['table']} {_reading(step, explicit=True)}"
+                    found.append(f"{plan.statement} ({label}) reads {how}")
+    if any(plan.a is not None and plan.b is not None for plan in plans) or not all(clauses):
+        return ()
+    return (*clauses[0], *clauses[1])
+
+
+def _compare(name: str, a: PlanSide | None, b: PlanSide | None) -> PlanComparison:
+    if a is None or b is None or not a.rows or not b.rows:
+        return PlanComparison(name, a, b, None, ())
+    steps = [_steps(side.rows) for side in (a, b)]
+    different = tuple(clause for pair in zip(*steps, strict=False) for clause in _different(*pair))
+    if len(steps[0]) != len(steps[1]):
+        different = (f"{len(steps[0])} steps in A, {len(steps[1])} in B", *different)
+    return PlanComparison(name, a, b, not different, different)
+
+
+def _steps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """What counts of the rows of EXPLAIN. That a row is put into a table is a row of its own in
+    some versions, and one without a table in others."""
+    return [
+        step
+        for step in map(_step, rows)
+        if step["select_type"] not in _PUT_IN
+        and not (step["table"] == "none" and step["extra"] == "No tables used")
+    ]
+
+
+def _step(row: Mapping[str, Any]) -> dict[str, str]:
+    """What counts of one row of EXPLAIN, without regard to the case of its columns."""
+    caseless = {column.lower(): value for column, value in row.items()}
+    step = {name: str(caseless.get(name) or "none") for name in _COMPARED}
+    if step["select_type"] in _CHANGES:  # older versions call them simple
+        step["select_type"] = "SIMPLE"
+    said = [part.strip() for part in str(caseless.get("extra") or "").split(";")]
+    extra = {
+        next(work for work in _EXTRA_WORK if part.startswith(work))
+        for part in said
+        if part.startswith(_EXTRA_WORK)
+    }
+    return {**step, "extra": ", ".join(sorted(extra)) or "no extra work"}
+
+
+def _different(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
+    found = []
+    reads = [_reading(step) for step in (a, b)]
+    if reads[0] == reads[1] and a["type"] != b["type"]:
+        reads = [f"{read} ({step['type']})" for read, step in zip(reads, (a, b), strict=True)]
+    if a["table"] != b["table"]:
+        found.append(f"reads {a['table']} {reads[0]} in A, {b['table']} {reads[1]} in B")
+    elif reads[0] != reads[1]:
+        found.append(f"reads {a['table']} {reads[0]} in A, {reads[1]} in B")
+    if a["extra"] != b["extra"]:
+        found.append(f"extra work on {b['table']}: {a['extra']} in A, {b['extra']} in B")
+    if a["select_type"] != b["select_type"]:
+        found.append(f"{b['table']} is read as {a['select_type']} in A, as {b['select_type']} in B")
+    return found
+
+
+def _reading(step: Mapping[str, str], *, explicit: bool = False) -> str:
+    """How a table is read: ``by a full scan``, ``by index k``, ``by index k alone``; ``explicit``
+    says what follows of an index that is not enough."""
+    key, kind = step["key"], step["type"]
+    if kind == "ALL":
+        return "by a full scan"
+    if key == "none":
+        return "without an index"
+    if key == "PRIMARY":
+        return "by a scan of its primary key" if kind == "index" else "by its primary key"
+    how = f"by a scan of index {key}" if kind == "index" else f"by index {key}"
+    if "Using index" in step["extra"].split(", "):
+        return f"{how} alone (Using index)" if explicit else f"{how} alone"
+    return f"{how}, and looks the row of each entry up in the table" if explicit else how

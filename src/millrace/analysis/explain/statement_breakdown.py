@@ -1,0 +1,229 @@
+"""Where the time of each statement went, where an operation has several.
+
+A client's thread was looked at together with what its client had under way: the share of the looks
+at which that was a statement, in each state, times the time of all clients, is what an execution of
+it took in that state. Samples do not tell a thread on a CPU from one that is ready and has none:
+the scheduler's events do, in windows (see ``collect.sched_waits``), and how often a statement's
+thread was found in the one and in the other there shares its samples out. Where that was too seldom
+in some trial, the two are one part. Where a thread waits for its client while a statement is under
+way, the client has not had the answer yet, or the server not the request: client and wire.
+
+As in the account of an operation no part is what the others leave: the latency is the client's own
+clock's, and what samples leave of it is unaccounted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
+from millrace.analysis.explain.time_breakdown import (
+    PARTS,
+    STATES_OF,
+    AccountDifferences,
+    Part,
+    PartKey,
+    TrialAccount,
+    Value,
+    compared,
+    marked,
+    sampled_value,
+    summed,
+)
+from millrace.stats import MeanEstimate, mean_estimate
+
+_CLASSES: Mapping[PartKey, tuple[str, ...]] = {
+    "running": ("running",),
+    **STATES_OF,
+    "client_wire": ("network",),
+}
+_FEWEST = 10  # looks at a statement's thread on a CPU or ready for one, in each trial
+STATEMENT_PARTS: Mapping[PartKey, str] = {
+    "on_cpu": "on CPU",
+    "runnable": PARTS["runnable"],
+    "running": "on CPU, or ready without one",
+    **{key: title for key, title in PARTS.items() if key in _CLASSES},
+}
+
+
+@dataclass(frozen=True)
+class StatementAccount:
+    """The account of a statement over the ``trials`` in which it was carried out: means over them,
+    in µs of one execution. ``times`` is how often an operation sent it.
+
+    ``latency`` is the client's, and the sum of ``parts`` and ``unaccounted``.
+    """
+
+    name: str
+    times: float
+    trials: tuple[TrialAccount, ...]
+    latency: MeanEstimate
+    parts: tuple[Part, ...]
+    unaccounted: Part
+
+
+@dataclass(frozen=True)
+class StatementDifferences:
+    """A statement of B less the same of A, paired by block: in ``account`` in µs of an execution,
+    in ``of_operation`` in µs of all its executions in an operation, which take ``a_us`` and
+    ``b_us``; there are ``a_times`` and ``b_times`` of them. Lines are marked after correction for
+    those of all statements."""
+
+    name: str
+    a_times: float
+    b_times: float
+    a_us: float
+    b_us: float
+    of_operation: MeanEstimate
+    account: AccountDifferences
+
+
+@dataclass(frozen=True)
+class _Executions:
+    """The executions of a statement in a trial: how often an operation sent it, their account, and
+    at how many looks their thread was on a CPU, and ready without one."""
+
+    times: float
+    account: TrialAccount
+    scheduled: tuple[float, float]
+
+
+def statement_accounts(
+    trials: Sequence[ObservedTrial], *, confidence: float = 0.95
+) -> tuple[StatementAccount, ...]:
+    """The account of each statement, in the order in which they were recorded; none where nobody
+    looked at statements, or where there is one alone, of which the operation's account is."""
+    found: dict[str, list[_Executions]] = {}
+    for trial in trials:
+        for name, told in _of_trial(trial).items():
+            found.setdefault(name, []).append(told)
+    return tuple(_account(name, told, confidence) for name, told in found.items())
+
+
+def statement_differences(
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, confidence: float = 0.95
+) -> tuple[StatementDifferences, ...]:
+    """What differs in each statement that both sides carry out in some block, that first which
+    makes most of the operation's difference."""
+    sides = [{trial.block: _of_trial(trial) for trial in trials} for trials in (a, b)]
+    blocks = sorted(sides[0].keys() & sides[1].keys())
+    names = dict.fromkeys(name for block in blocks for name in sides[0][block])
+    found = []
+    for name in names:
+        of_a, of_b = (
+            [
+                side[block][name]
+                for block in blocks
+                if name in sides[0][block] and name in sides[1][block]
+            ]
+            for side in sides
+        )
+        if difference := _difference(name, of_a, of_b, confidence):
+            found.append(difference)
+    found.sort(key=lambda each: -abs(each.of_operation.mean))
+    lines = iter(marked([line for each in found for line in each.account.lines]))
+    return tuple(
+        replace(
+            each,
+            account=replace(each.account, lines=tuple(islice(lines, len(each.account.lines)))),
+        )
+        for each in found
+    )
+
+
+def _account(name: str, told: Sequence[_Executions], confidence: float) -> StatementAccount:
+    trials = _accounts(told)
+    times = sum(each.times for each in told) / len(told)
+    means = summed(trials, _titles(trials), confidence)
+    return StatementAccount(name, times, tuple(trials), *means)
+
+
+def _difference(
+    name: str, a: Sequence[_Executions], b: Sequence[_Executions], confidence: float
+) -> StatementDifferences | None:
+    """B less A, of the same blocks; None where there are none."""
+    both = _accounts([*a, *b])
+    of_a, of_b = both[: len(a)], both[len(a) :]
+    accounts = compared(of_a, of_b, _titles(both), confidence=confidence) if both else None
+    if accounts is None:
+        return None
+    a_us, b_us = ([each.times * each.account.latency_us for each in side] for side in (a, b))
+    return StatementDifferences(
+        name=name,
+        a_times=sum(each.times for each in a) / len(a),
+        b_times=sum(each.times for each in b) / len(b),
+        a_us=sum(a_us) / len(a),
+        b_us=sum(b_us) / len(b),
+        of_operation=mean_estimate(
+            [in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)], confidence=confidence
+        ),
+        account=accounts,
+    )
+
+
+def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
+    """Of each statement, what was seen of its executions."""
+    looks, work = trial.observed.statements, trial.observed.work
+    records = [
+        record
+        for record in trial.attempt.histograms
+        if record.of == "statement" and record.kind == "service" and record.count
+    ]
+    if looks is None or len(records) < 2:
+        return {}
+    found = {}
+    for record in records:
+        counts = looks.counts.get(record.name, {})
+        all_us = US_PER_S * work.clients * work.duration_s / record.count
+        parts = {
+            key: sampled_value(
+                sum(counts.get(each, 0.0) for each in classes), looks.samples, all_us
+            )
+            for key, classes in _CLASSES.items()
+        }
+        latency_us = US_PER_S * record.sum_s / record.count
+        found[record.name] = _Executions(
+            times=record.count / work.operations,
+            account=TrialAccount(trial.block, latency_us, parts, all_us, looks.samples),
+            scheduled=looks.scheduled.get(record.name, (0, 0)),
+        )
+    return found
+
+
+def _accounts(told: Sequence[_Executions]) -> list[TrialAccount]:
+    """The accounts, all of the same parts."""
+    if min((sum(each.scheduled) for each in told), default=0) < _FEWEST:
+        return [each.account for each in told]
+    return [
+        replace(each.account, parts=_shared_out(each.account.parts, *each.scheduled))
+        for each in told
+    ]
+
+
+def _titles(trials: Sequence[TrialAccount]) -> Mapping[PartKey, str]:
+    return {key: title for key, title in STATEMENT_PARTS.items() if key in trials[0].parts}
+
+
+def _shared_out(
+    parts: Mapping[PartKey, Value], on_cpu: float, ready: float
+) -> dict[PartKey, Value]:
+    """The parts with the running one shared out, by so many looks."""
+    running, looks = parts["running"], on_cpu + ready
+    # With one look more of each: a few that are all alike do not make it certain.
+    share = (on_cpu + 1) / (looks + 2)
+    error_us = running.us * math.sqrt(share * (1 - share) / looks)
+
+    def part(count: float) -> Value:
+        of_it = count / looks
+        return Value(
+            of_it * running.us,
+            math.hypot(of_it * running.error_us, error_us),
+            of_it * running.share,
+        )
+
+    found: dict[PartKey, Value] = {"on_cpu": part(on_cpu), "runnable": part(ready), **parts}
+    del found["running"]
+    return found

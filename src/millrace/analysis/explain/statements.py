@@ -1,0 +1,171 @@
+"""What each statement took, by the client's clock and by the server's own.
+
+The server's time is what its Performance Schema says of a statement's digest. Digests are matched
+by text: the statement that was explained, with values, and the digest, both without values, are the
+same. Where two statements have the same text, or none of the digests is a statement's, its time at
+the server is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
+from millrace.stats import MeanEstimate, mean_estimate
+
+_COMMENT = re.compile(r"/\*.*?\*/|(?:--\s|#)[^\n]*", re.DOTALL)
+_LITERAL = re.compile(
+    r"""(?:\b[nxb])?'(?:[^'\\]|''|\\.)*' | "(?:[^"\\]|""|\\.)*"
+    | (?<![\w`$?.]) (?: 0x[0-9a-f]+ | (?: \d+(?:\.\d*)? | \.\d+ ) (?:e[-+]?\d+)? ) (?![\w$])""",
+    re.VERBOSE | re.DOTALL,
+)
+_PREPARED = re.compile(r"^\s*execute\s+(?=\w)")  # MySQL's newer versions say how it was sent
+_SYNONYM = re.compile(r"\bdistinctrow\b")
+_SPACE = re.compile(r"\s+")
+_AROUND = re.compile(r"\s*([-+*/%(),.=<>!|&^;?])\s*")
+_SIGN = re.compile(r"(?<=[(,=<>\x20?])-(?=\?)")
+_LIST = re.compile(r"\((?:\?|\.\.\.)(?:,(?:\?|\.\.\.))*\)")
+_ROWS = re.compile(r"\(\?\)(?:,\(\?\))+")
+_OWN = ("BEGIN", "COMMIT", "ROLLBACK")  # the load generator's, which no workload defines
+
+
+@dataclass(frozen=True)
+class StatementSide:
+    """A statement in one treatment: how often a transaction sent it, its mean latency for the
+    client, and what the server says it took (None where it does not), in µs."""
+
+    per_operation: float
+    latency: MeanEstimate
+    server: MeanEstimate | None
+
+
+@dataclass(frozen=True)
+class StatementComparison:
+    """A statement in A and in B; ``difference`` is that of its latency over the blocks that have
+    both, in µs."""
+
+    name: str
+    a: StatementSide | None
+    b: StatementSide | None
+    difference: MeanEstimate | None
+
+
+def compare_statements(
+    a: Sequence[ObservedTrial],
+    b: Sequence[ObservedTrial],
+    *,
+    tables: Sequence[str] = (),
+    confidence: float = 0.95,
+) -> tuple[StatementComparison, ...]:
+    """Each statement of the clients, in the order in which they were recorded.
+
+    ``tables`` are names of tables as the workload has them: ``sbtest{n}`` stands for all of them.
+    """
+    sides = [_sides(trials, tables, confidence) for trials in (a, b)]
+    names = dict.fromkeys(name for side in sides for name in side)
+    latencies = [{trial.block: _latencies_us(trial) for trial in trials} for trials in (a, b)]
+    return tuple(
+        StatementComparison(
+            name,
+            sides[0].get(name),
+            sides[1].get(name),
+            _difference(latencies[0], latencies[1], name, confidence),
+        )
+        for name in names
+    )
+
+
+def normalised(sql: str, tables: Sequence[str] = ()) -> str:
+    """A statement or a digest without values, quotes, case and space, to be compared."""
+    text = _COMMENT.sub(" ", sql).replace("`", "").lower()
+    text = _SYNONYM.sub("distinct", _PREPARED.sub("", _LITERAL.sub("?", text)))
+    for table in tables:
+        if "{n}" in table:
+            before, _, after = table.lower().partition("{n}")
+            numbered = rf"\b{re.escape(before)}\d+{re.escape(after)}\b"
+            text = re.sub(numbered, table.lower().replace("{n}", "#"), text)
+    text = _AROUND.sub(r"\1", _SPACE.sub(" ", text)).strip().rstrip(";")
+    text = _LIST.sub("(?)", _SIGN.sub("", text))
+    return _ROWS.sub("(?)", text)
+
+
+def _sides(
+    trials: Sequence[ObservedTrial], tables: Sequence[str], confidence: float
+) -> dict[str, StatementSide]:
+    """Each statement over the trials that have it."""
+    latencies: dict[str, list[float]] = {}
+    shares: dict[str, list[float]] = {}
+    served: dict[str, list[float]] = {}
+    for trial in trials:
+        records = [
+            h for h in trial.attempt.histograms if h.of == "statement" and h.kind == "service"
+        ]
+        for record in records:
+            if record.count:
+                share = record.count / trial.observed.work.operations
+                latencies.setdefault(record.name, []).append(US_PER_S * record.sum_s / record.count)
+                shares.setdefault(record.name, []).append(share)
+        for name, us in _served_us(trial, [record.name for record in records], tables).items():
+            served.setdefault(name, []).append(us)
+    return {
+        name: StatementSide(
+            sum(shares[name]) / len(shares[name]),
+            mean_estimate(values, confidence=confidence),
+            mean_estimate(served[name], confidence=confidence) if name in served else None,
+        )
+        for name, values in latencies.items()
+    }
+
+
+def _served_us(
+    trial: ObservedTrial, names: Sequence[str], tables: Sequence[str]
+) -> dict[str, float]:
+    """The server's own time of one execution, by statement, of those whose digest is known."""
+    texts = {
+        name: normalised(text, tables)
+        for name in names
+        if (text := _text(trial.observed.plans, name)) is not None
+    }
+    by_text: dict[str, list[Mapping[str, Any]]] = {}
+    for digest in trial.observed.digests:
+        if digest.get("text") and digest.get("count"):
+            by_text.setdefault(normalised(digest["text"], tables), []).append(digest)
+    alone = [name for name, text in texts.items() if list(texts.values()).count(text) == 1]
+    return {
+        name: US_PER_S
+        * sum(digest["wait_s"] for digest in found)
+        / sum(digest["count"] for digest in found)
+        for name in alone
+        if (found := by_text.get(texts[name]))
+    }
+
+
+def _text(plans: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
+    if name in plans and plans[name].get("sql"):
+        return str(plans[name]["sql"])
+    return name if name in _OWN else None
+
+
+def _latencies_us(trial: ObservedTrial) -> dict[str, float]:
+    return {
+        h.name: US_PER_S * h.sum_s / h.count
+        for h in trial.attempt.histograms
+        if h.of == "statement" and h.kind == "service" and h.count
+    }
+
+
+def _difference(
+    a: Mapping[int, Mapping[str, float]],
+    b: Mapping[int, Mapping[str, float]],
+    name: str,
+    confidence: float,
+) -> MeanEstimate | None:
+    found = [
+        b[block][name] - a[block][name]
+        for block in sorted(a.keys() & b.keys())
+        if name in a[block] and name in b[block]
+    ]
+    return mean_estimate(found, confidence=confidence) if found else None

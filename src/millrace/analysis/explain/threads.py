@@ -1,0 +1,206 @@
+"""Which of a server's threads served the clients, what they used, and what they waited for.
+
+A server has sessions beside them, such as those that ask it for its counters, and a thread may wait
+in its cache for a connection to come. So the threads that worked most are taken, as many as there
+are clients; where threads are pooled, all of the pool. Where fewer were found than there were
+clients, those found are not all, and nothing is said of any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from millrace.analysis.explain import sched_waits
+from millrace.analysis.explain.observations import (
+    FOREGROUND,
+    Missing,
+    Place,
+    StatementStates,
+    States,
+    Usage,
+    Work,
+)
+from millrace.analysis.explain.scale_to_window import number, section
+
+OTHER_SESSIONS = "other sessions"
+_POOL = "pool"
+_FLUSH = "log_flush"
+_NOT_BLOCKED = ("running", "network")
+# Threads that are gone at the end, as one: a session that loads a table ends with its load, clients
+# that are driven stay.
+_ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Served:
+    """The threads of one attempt: those that served clients, and by their kind all others."""
+
+    foreground: Usage | None
+    background: Mapping[str, Usage]
+    states: States | None
+    missing: tuple[Missing, ...]
+
+
+def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
+    """Who served the clients; ``pooled`` threads are shared by them."""
+    sampled = list(section(document, "states").get("threads") or ())
+    known = list(section(document, "threads").get("threads") or ())
+    kinds: tuple[str, ...] = (_POOL,) if pooled else FOREGROUND
+    serving = (*kinds, _ENDED) if work.loop == "load" else kinds
+    clients = None if pooled else work.clients
+    chosen, others = _split(known, sampled, serving, clients)
+    looked_at = _sampled(sampled, chosen, kinds, clients)
+    wanted = 1 if pooled else work.clients
+    ended = any(thread["kind"] == _ENDED for thread in chosen)  # as one, however many
+    missing = []
+    if known and not ended and len(chosen) < wanted:
+        missing.append(_too_few("threads", len(chosen), work, pooled=pooled))
+        chosen, looked_at = [], []
+    elif sampled and len(looked_at) < wanted:
+        missing.append(_too_few("states", len(looked_at), work, pooled=pooled))
+        looked_at = []
+    return Served(
+        foreground=usage(chosen) if chosen else None,
+        background={kind: usage(of_kind) for kind, of_kind in _by_kind(others).items()},
+        states=_states(looked_at, clients, section(document, "switches")),
+        missing=tuple(missing),
+    )
+
+
+def statements(document: Mapping[str, Any]) -> StatementStates | None:
+    """The looks at threads by what their clients had them do; None where nobody knows that."""
+    states = section(document, "states")
+    told = section(states, "statements").get("states") or ()
+    serving = [thread for thread in states.get("threads") or () if thread["kind"] in FOREGROUND]
+    events = section(document, "switches")
+    factors = sched_waits.factors(serving, events)
+    samples, counted = _counted(told, factors, flushes=True)
+    if not counted:
+        return None
+    counts: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for state, name, count in counted:
+        if state["statement"] is not None:
+            counts[state["statement"]][name] += count
+    scheduled = {
+        each["statement"]: (each["on_cpu"], each["ready"])
+        for each in events.get("statements") or ()
+    }
+    return StatementStates(samples, {name: dict(of) for name, of in counts.items()}, scheduled)
+
+
+def usage(threads: Sequence[Mapping[str, Any]]) -> Usage:
+    """The sum over ``threads``; None where one of them lacks a figure."""
+
+    def total(name: str) -> float | None:
+        values = [number(thread, name) for thread in threads]
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    return Usage(**{each.name: total(each.name) for each in fields(Usage)})
+
+
+def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:
+    if pooled:
+        what = "no thread of the pool that serves the clients was told from others"
+    else:
+        what = f"of the threads that serve the {work.clients} clients, only {found} were found"
+    return Missing(observer, f"{what}: their parts of the account are unknown", "")
+
+
+def _split(
+    known: Sequence[Mapping[str, Any]],
+    sampled: Sequence[Mapping[str, Any]],
+    kinds: Sequence[str],
+    clients: int | None,
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The threads of ``kinds`` that served ``clients`` (None: all that serve any), and all
+    others."""
+    busy = {
+        thread["tid"]: sum(
+            state["count"] for state in thread["states"] if state["class"] != "network"
+        )
+        for thread in sampled
+    }
+    serving = sorted(
+        (thread for thread in known if thread["kind"] in kinds),
+        key=lambda thread: (thread.get("cpu_s") or 0.0, busy.get(thread["tid"], 0)),
+        reverse=True,
+    )
+    chosen = serving[:clients]
+    tids = {thread["tid"] for thread in chosen}
+    return chosen, [thread for thread in known if thread["tid"] not in tids]
+
+
+def _by_kind(threads: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for thread in threads:
+        kind = OTHER_SESSIONS if thread["kind"] in FOREGROUND else str(thread["kind"])
+        found.setdefault(kind, []).append(thread)
+    return found
+
+
+def _sampled(
+    sampled: Sequence[Mapping[str, Any]],
+    chosen: Sequence[Mapping[str, Any]],
+    kinds: Sequence[str],
+    clients: int | None,
+) -> list[Mapping[str, Any]]:
+    """Of the threads that were looked at, those that served clients."""
+    if chosen and all(thread["kind"] != _ENDED for thread in chosen):
+        tids = {thread["tid"] for thread in chosen}
+        return [thread for thread in sampled if thread["tid"] in tids]
+    # Nobody counted what threads used, or they are gone: those that were seen running most.
+    serving = [thread for thread in sampled if thread["kind"] in kinds]
+    return sorted(serving, key=_running, reverse=True)[:clients]
+
+
+def _running(thread: Mapping[str, Any]) -> int:
+    return sum(int(s["count"]) for s in thread["states"] if s["class"] == "running")
+
+
+def _states(
+    threads: Sequence[Mapping[str, Any]], clients: int | None, events: Mapping[str, Any]
+) -> States | None:
+    """The samples of the threads. A sample counts for as much as it stands for: a thread is looked
+    at more often while it works much, the time since is another each time, and ``events`` of the
+    scheduler may tell how long its kind of wait took."""
+    states = [state for thread in threads for state in thread["states"]]
+    # A thread of a pool may have nothing to do, whoever flushes meanwhile.
+    factors = sched_waits.factors(threads, events)
+    samples, counted = _counted(states, factors, flushes=clients is not None)
+    if not counted:
+        return None
+    counts: defaultdict[str, float] = defaultdict(float)
+    places: defaultdict[Place, float] = defaultdict(float)
+    for state, name, count in counted:
+        counts[name] += count
+        if count and name not in _NOT_BLOCKED:
+            stack = state.get("stack") or state["wchan"]
+            places[Place(name, state["syscall"], state["target"], stack)] += count
+    return States(len(threads) if clients is None else clients, samples, dict(counts), dict(places))
+
+
+def _counted(
+    states: Sequence[Mapping[str, Any]], factors: Mapping[str, float], *, flushes: bool
+) -> tuple[int, list[tuple[Mapping[str, Any], str, float]]]:
+    """The number of samples, and how many of them each state stands for, with its class: that of a
+    log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits for
+    that. ``factors`` are those of ``switches``."""
+    samples = sum(int(state["count"]) for state in states)
+    seconds = math.fsum(map(_weight, states))
+    found = []
+    for state in states if samples and seconds else ():
+        count = samples * _weight(state) * factors.get(state["class"], 1.0) / seconds
+        is_flush = state["class"] == "lock" and flushes
+        flushing = count * state["during_sync"] / state["count"] if is_flush else 0.0
+        found += [(state, state["class"], count - flushing), (state, _FLUSH, flushing)]
+    return samples, found
+
+
+def _weight(state: Mapping[str, Any]) -> float:
+    """What the samples of a state stand for, in seconds; all the same where that was not kept."""
+    return float(state.get("seconds", state["count"]))

@@ -1,0 +1,263 @@
+"""What servers say themselves, side by side: waits, statements by digest, stages.
+
+Seconds and counts are means over the trials; times of an operation are in µs. What the Performance
+Schema calls a wait depends on the version and on which instruments are on, and each wait that it
+measures costs time: read them beside the account, which needs none of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
+from millrace.analysis.explain.statements import normalised
+from millrace.analysis.explain.time_breakdown import Account
+
+LARGEST = 10
+
+# Waits of the threads that serve clients. A wait for a row of a table is all that the engine does,
+# which is no wait; those for sockets are for clients.
+_FOREGROUND_WAITS = (
+    "wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/", "wait/synch/prlock/",
+    "wait/io/file/", "wait/lock/",
+)  # fmt: skip
+_CONDITIONS = "wait/synch/cond/"
+# Of conditions, most are what background threads sleep on; these are what sessions wait for.
+_OF_SESSIONS = (
+    "cond_done", "cond_commit", "commit_cond", "cond_wait_status", "cond_wait_commit",
+    "cond_group_commit", "cond_prepare_ordered", "cond_queue_busy", "cond_prep_xids",
+    "thr_var::suspend", "thread_var::suspend", "wait_for_commit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Amount:
+    """So often and so long in a trial, on average, and in µs of one operation: the seconds of all
+    trials by their operations."""
+
+    count: float
+    seconds: float
+    us: float
+
+
+@dataclass(frozen=True)
+class WaitComparison:
+    """A wait, or a stage, in A and in B; None where a side did not have it."""
+
+    name: str
+    a: Amount | None
+    b: Amount | None
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of the time in which threads did not get on the server's own instruments told.
+
+    ``waits_us`` are their waits, ``blocked_us`` what the account has as blocked, ``spinning_us``
+    CPU time in loops that wait for a lock (None without a profile), all of one operation. The
+    servers' timers also run while a thread is ready and has no CPU, which is ``queue_us`` in all
+    (None where nobody measured it), and some waits enclose others.
+    """
+
+    waits_us: float
+    blocked_us: float
+    spinning_us: float | None
+    queue_us: float | None
+
+    @property
+    def share(self) -> float | None:
+        """Instrumented waits / time blocked or spinning. Above 1 it says nothing of how much of
+        that time was told: more was timed than threads were blocked. None where there was none."""
+        whole = self.blocked_us + (self.spinning_us or 0.0)
+        return self.waits_us / whole if whole > 0 else None
+
+
+@dataclass(frozen=True)
+class DigestSide:
+    """A statement as the server sums it up: executions of an operation, and of one execution µs,
+    rows and temporary tables; None for what a version does not tell."""
+
+    per_operation: float
+    us: float
+    lock_us: float | None
+    cpu_us: float | None
+    rows_examined: float | None
+    rows_sent: float | None
+    rows_affected: float | None
+    tmp_tables: float | None
+    tmp_disk_tables: float | None
+    no_index_used: float | None
+    sort_rows: float | None
+    errors: float | None
+
+
+@dataclass(frozen=True)
+class DigestComparison:
+    """A statement without its values, in A and in B."""
+
+    text: str
+    a: DigestSide | None
+    b: DigestSide | None
+
+
+def compare_waits(
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, largest: int = LARGEST
+) -> tuple[WaitComparison, ...]:
+    """The largest waits of each side, in seconds, those of both in one order."""
+    return _compare(_amounts(a, _waits), _amounts(b, _waits), largest)
+
+
+def compare_stages(
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, largest: int = LARGEST
+) -> tuple[WaitComparison, ...]:
+    """The largest stages of each side."""
+    return _compare(_amounts(a, _stages), _amounts(b, _stages), largest)
+
+
+def compare_digests(
+    a: Sequence[ObservedTrial],
+    b: Sequence[ObservedTrial],
+    *,
+    tables: Sequence[str] = (),
+    largest: int = LARGEST,
+) -> tuple[DigestComparison, ...]:
+    """The statements that took each server longest, matched by their text without values."""
+    sides = [_digests(trials, tables) for trials in (a, b)]
+    wanted = dict.fromkeys(
+        text
+        for side in sides
+        for text in sorted(side, key=lambda text: -_cost(side[text][1]))[:largest]
+    )
+    found = []
+    for key in wanted:
+        of_a, of_b = (side.get(key) for side in sides)
+        told = of_a or of_b
+        assert told is not None
+        found.append(DigestComparison(told[0], of_a and of_a[1], of_b and of_b[1]))
+    return tuple(
+        sorted(found, key=lambda row: -max(_cost(side) for side in (row.a, row.b) if side))
+    )
+
+
+def coverage(
+    trials: Sequence[ObservedTrial], account: Account, *, spinning_us: float | None
+) -> Coverage | None:
+    """What the instrumented waits cover; None where the server measured none, or where it is not
+    known of each class of waits how long its threads were in it."""
+    blocked_us = account.blocked_us()
+    measured = [trial.observed for trial in trials if trial.observed.has_waits]
+    if blocked_us is None or not measured:
+        return None
+    waits_us = [
+        observed.us(math.fsum(e["wait_s"] for e in observed.waits if is_of_sessions(e["name"])))
+        for observed in measured
+    ]
+    queue = account.part("runnable")
+    return Coverage(
+        waits_us=math.fsum(waits_us) / len(waits_us),
+        blocked_us=blocked_us,
+        spinning_us=spinning_us,
+        queue_us=None if queue is None else queue.us.mean,
+    )
+
+
+def is_of_sessions(name: str) -> bool:
+    """Whether a wait is one that delays statements, not what a background thread sleeps on."""
+    if name.startswith(_CONDITIONS):
+        return any(known in name.lower() for known in _OF_SESSIONS)
+    return name.startswith(_FOREGROUND_WAITS)
+
+
+def _waits(observed: Observed) -> Sequence[Mapping[str, Any]] | None:
+    return observed.waits if observed.has_waits else None
+
+
+def _stages(observed: Observed) -> Sequence[Mapping[str, Any]] | None:
+    return observed.stages or None
+
+
+def _amounts(
+    trials: Sequence[ObservedTrial],
+    events: Callable[[Observed], Sequence[Mapping[str, Any]] | None],
+) -> dict[str, Amount]:
+    """Means over the trials that have any, by name; an event that a trial lacks was not there."""
+    told = [
+        (trial.observed, found) for trial in trials if (found := events(trial.observed)) is not None
+    ]
+    operations = math.fsum(observed.operations for observed, _ in told)
+    sums: dict[str, list[float]] = {}
+    for _, found in told:
+        for event in found:
+            amount = sums.setdefault(str(event["name"]), [0.0, 0.0])
+            amount[0] += event["count"]
+            amount[1] += event["wait_s"]
+    return {
+        name: Amount(count / len(told), seconds / len(told), US_PER_S * seconds / operations)
+        for name, (count, seconds) in sums.items()
+    }
+
+
+def _compare(
+    a: Mapping[str, Amount], b: Mapping[str, Amount], largest: int
+) -> tuple[WaitComparison, ...]:
+    wanted = dict.fromkeys(
+        name
+        for side in (a, b)
+        for name in sorted(side, key=lambda name: -side[name].seconds)[:largest]
+    )
+    rows = [WaitComparison(name, a.get(name), b.get(name)) for name in wanted]
+    return tuple(
+        sorted(rows, key=lambda row: -max(side.seconds for side in (row.a, row.b) if side))
+    )
+
+
+def _digests(
+    trials: Sequence[ObservedTrial], tables: Sequence[str]
+) -> dict[str, tuple[str, DigestSide]]:
+    """By text without values: the text as the server has it, and means over the trials."""
+    texts: dict[str, str] = {}
+    by_text: dict[str, list[tuple[Observed, Mapping[str, Any]]]] = {}
+    for trial in trials:
+        for digest in trial.observed.digests:
+            if digest.get("text") and digest.get("count"):
+                key = normalised(digest["text"], tables)
+                texts.setdefault(key, str(digest["text"]))
+                by_text.setdefault(key, []).append((trial.observed, digest))
+    asked = [trial for trial in trials if trial.observed.digests]
+    return {key: (texts[key], _digest(found, len(asked))) for key, found in by_text.items()}
+
+
+def _digest(found: Sequence[tuple[Observed, Mapping[str, Any]]], trials: int) -> DigestSide:
+    executions = sum(digest["count"] for _, digest in found)
+
+    def of_execution(name: str) -> float | None:
+        values = [digest.get(name) for _, digest in found]
+        known = [float(value) for value in values if value is not None]
+        return sum(known) / executions if len(known) == len(values) else None
+
+    def us(name: str) -> float | None:
+        seconds = of_execution(name)
+        return None if seconds is None else US_PER_S * seconds
+
+    return DigestSide(
+        per_operation=sum(o.per_operation(digest["count"]) for o, digest in found) / trials,
+        us=us("wait_s") or 0.0,
+        lock_us=us("lock_s"),
+        cpu_us=us("cpu_s"),
+        rows_examined=of_execution("rows_examined"),
+        rows_sent=of_execution("rows_sent"),
+        rows_affected=of_execution("rows_affected"),
+        tmp_tables=of_execution("tmp_tables"),
+        tmp_disk_tables=of_execution("tmp_disk_tables"),
+        no_index_used=of_execution("no_index_used"),
+        sort_rows=of_execution("sort_rows"),
+        errors=of_execution("errors"),
+    )
+
+
+def _cost(side: DigestSide) -> float:
+    """µs of an operation."""
+    return side.per_operation * side.us

@@ -1,0 +1,1 @@
+"""Histories: segments, change points and what confirms them."""

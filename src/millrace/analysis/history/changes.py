@@ -1,0 +1,224 @@
+"""Where the level of a series moved, from one look to the next: the same change keeps its identity
+and what became of it.
+
+A change that is found is a *candidate*. A measurement of its own makes it *confirmed*, a fact, or
+*withdrawn* (``analysis.history.confirmation``). A candidate that more points no longer show is
+withdrawn too, unless they show it again.
+
+What is found is the same change as one that is known where both moved the level into the same
+direction, and the ranges in which their first points lie have a point in common (for one that a
+measurement ruled out, where it lies between the builds that were measured).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from millrace.analysis.history.segments import strands
+from millrace.stats import ChangePoint, change_points
+from millrace.stats.change_points import Sensitivity
+from millrace.store.history_records import ChangeRecord, History, PointRecord
+
+_ID_DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Examined:
+    """All changes of a series as they are now; ``found`` are the ids of those that this look
+    showed, ``lost`` of those that it withdrew."""
+
+    changes: tuple[ChangeRecord, ...]
+    found: frozenset[str]
+    lost: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The first point of a new level is at ``index``, one of ``earliest`` to ``latest``; ``rises``
+    says that the new level is the higher one. ``is_ruled_out`` says that a measurement of its own
+    found no change there: that says nothing of a change that is likelier somewhere else."""
+
+    index: int
+    earliest: int
+    latest: int
+    rises: bool
+    is_ruled_out: bool = False
+
+    def is_of(self, known: Range) -> bool:
+        """Whether what was found here may be what is known."""
+        if self.rises != known.rises:
+            return False
+        if known.is_ruled_out:
+            return known.earliest <= self.index <= known.latest
+        return self.earliest <= known.latest and known.earliest <= self.latest
+
+
+def examine(
+    history: History,
+    known: Sequence[ChangeRecord],
+    *,
+    sensitivity: Sensitivity,
+    now_utc: str,
+) -> Examined:
+    """Look for changes among the points of a series; ``known`` are those of earlier looks.
+
+    A candidate is withdrawn only where the more sensitive list does not show it either.
+    """
+    changes: dict[str, ChangeRecord] = {each.id: each for each in known}
+    found: set[str] = set()
+    for strand in strands(history.points):
+        points = [history.points[index] for index in strand]
+        places = {point.label: place for place, point in enumerate(points)}
+        of_strand = [each for each in known if each.label in places]
+        look = _Look(history.series.id, points, places, now_utc)
+        for change in look.at(of_strand, sensitivity, set(changes)):
+            changes[change.id] = change
+            found.add(change.id)
+        for change in _unseen(look, of_strand, found, sensitivity):
+            changes[change.id] = change
+    labels = {point.label for point in history.points}
+    for change in known:
+        if change.label not in labels and change.state == "candidate":
+            changes[change.id] = _withdrawn(change, "its points were taken out", 0)
+    before = {each.id: each.state for each in known}
+    lost = {
+        each.id
+        for each in changes.values()
+        if each.state == "withdrawn" and before.get(each.id) == "candidate"
+    }
+    settled = {each.id for each in changes.values() if each.state == "withdrawn"}
+    return Examined(tuple(changes.values()), frozenset(found - settled), frozenset(lost))
+
+
+def paired(found: Sequence[Range], known: Sequence[Range]) -> dict[int, int]:
+    """Which of ``found`` is which of ``known``, by their places in the lists: each is at most one,
+    those that are nearest to each other first."""
+    alike = sorted(
+        (abs(one.index - other.index), number, place)
+        for number, one in enumerate(found)
+        for place, other in enumerate(known)
+        if one.is_of(other)
+    )
+    pairs: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, number, place in alike:
+        if number not in pairs and place not in taken:
+            pairs[number] = place
+            taken.add(place)
+    return pairs
+
+
+def is_settled(change: ChangeRecord) -> bool:
+    """Whether a measurement of its own decided about a change; looks do not alter it then."""
+    return change.remeasured is not None and change.remeasured.verdict != "inconclusive"
+
+
+def range_of(change: ChangeRecord, places: Mapping[str, int]) -> Range:
+    """Where a known change lies among points at ``places`` (by label, its own among them). One
+    that was measured again lies anywhere between the builds that were."""
+    index = places[change.label]
+    earliest, latest = places.get(change.earliest, index), places.get(change.latest, index)
+    if change.remeasured is not None:
+        earliest = min(earliest, places.get(change.remeasured.before, earliest - 1) + 1)
+        latest = max(latest, places.get(change.remeasured.after, latest))
+    ruled_out = is_settled(change) and change.state == "withdrawn"
+    return Range(index, min(earliest, index), max(latest, index), change.ratio > 1, ruled_out)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One look at the points of one state of a series, which are at ``places`` by their labels."""
+
+    series: str
+    points: Sequence[PointRecord]
+    places: Mapping[str, int]
+    now_utc: str
+
+    def found(self, sensitivity: Sensitivity) -> tuple[ChangePoint, ...]:
+        return change_points([point.ratio for point in self.points], sensitivity=sensitivity)
+
+    def ranges(self, known: Sequence[ChangeRecord]) -> list[Range]:
+        return [range_of(each, self.places) for each in known]
+
+    def at(
+        self, known: Sequence[ChangeRecord], sensitivity: Sensitivity, ids: Collection[str]
+    ) -> list[ChangeRecord]:
+        """The changes that are found, each the known one that it is, or a new one with an id that
+        is none of ``ids``."""
+        found = self.found(sensitivity)
+        pairs = paired([_range(each) for each in found], self.ranges(known))
+        changes: list[ChangeRecord] = []
+        for number, point in enumerate(found):
+            if number in pairs:
+                changes.append(self._again(known[pairs[number]], point))
+            else:
+                changes.append(self._new(point, {*ids, *(each.id for each in changes)}))
+        return changes
+
+    def _again(self, change: ChangeRecord, point: ChangePoint) -> ChangeRecord:
+        """A change that was found before: what was measured again stays as it is, what was
+        withdrawn wants more points than it was withdrawn by, and the same points are no news."""
+        number = len(self.points)
+        if is_settled(change) or number == change.n_points:
+            return change
+        if change.state == "withdrawn" and number < change.n_points:
+            return change
+        return replace(change, state="candidate", reason="", **self._seen(point))
+
+    def _new(self, point: ChangePoint, ids: Collection[str]) -> ChangeRecord:
+        label = self.points[point.index].label
+        return ChangeRecord(
+            id=_new_id(self.series, label, ids),
+            series=self.series,
+            found_utc=self.now_utc,
+            **self._seen(point),
+        )
+
+    def _seen(self, point: ChangePoint) -> dict[str, Any]:
+        return {
+            "label": self.points[point.index].label,
+            "earliest": self.points[point.earliest].label,
+            "latest": self.points[point.latest].label,
+            "ratio": point.ratio,
+            "low": point.low,
+            "high": point.high,
+            "n_points": len(self.points),
+        }
+
+
+def _unseen(
+    look: _Look,
+    known: Sequence[ChangeRecord],
+    found: Collection[str],
+    sensitivity: Sensitivity,
+) -> list[ChangeRecord]:
+    """The candidates that the look did not show, withdrawn where the list does not show them."""
+    missed = [each for each in known if each.state == "candidate" and each.id not in found]
+    if missed and sensitivity != "list":
+        pairs = paired([_range(each) for each in look.found("list")], look.ranges(missed))
+        seen = set(pairs.values())
+        missed = [each for place, each in enumerate(missed) if place not in seen]
+    number = len(look.points)
+    return [_withdrawn(each, f"{number} points do not show it any more", number) for each in missed]
+
+
+def _withdrawn(change: ChangeRecord, reason: str, n_points: int) -> ChangeRecord:
+    return replace(change, state="withdrawn", reason=reason, n_points=n_points)
+
+
+def _range(point: ChangePoint) -> Range:
+    return Range(point.index, point.earliest, point.latest, point.ratio > 1)
+
+
+def _new_id(series: str, label: str, ids: Collection[str]) -> str:
+    """The same for the same change in another store, where it was found at the same point."""
+    number = 0
+    while True:
+        text = f"{series}\n{label}\n{number}"
+        found = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+        if found not in ids:
+            return found
+        number += 1

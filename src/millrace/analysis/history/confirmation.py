@@ -1,0 +1,104 @@
+"""What becomes of a change when the builds before and after it were measured again, in turns.
+
+The history made it likely; only this measurement is evidence of its own, since the history was
+searched for what it shows. The interval holds for any number of looks, so that blocks may be added
+until it decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from millrace.analysis.compare.compare_run import CONFIDENCE, judge
+from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.verdict import decide, reach
+from millrace.stats import RatioEstimate, paired_ratio
+from millrace.store.history_records import ChangeRecord, Remeasured, SeriesRecord
+from millrace.store.records import StoredRun
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The labels of the points whose builds were measured."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A change as it is after the measurement; ``more_blocks`` would decide it, 0 where it is
+    decided, None where that is more than 10 000 or cannot be told."""
+
+    change: ChangeRecord
+    more_blocks: int | None
+
+
+def outcome(
+    stored: StoredRun, change: ChangeRecord, series: SeriesRecord, ends: Ends, now_utc: str
+) -> Outcome | None:
+    """What the run says about a change of ``series``; None where no block has both builds.
+
+    A change into the same direction is confirmed where the verdict is that one; an equivalence, or
+    a change into the other direction, withdraws it; all else leaves it a candidate.
+    """
+    analysis = judge(stored)
+    every = (each for group in analysis.groups for each in group.comparisons)
+    comparison = next((each for each in every if each.metric.name == series.metric), None)
+    estimate = None if comparison is None else _estimate(analysis, comparison)
+    if comparison is None or estimate is None:
+        return None
+    verdict, reason = decide(estimate, series.direction, series.margin)
+    if refused := comparison.unequal or comparison.unsteady:
+        verdict, reason = "inconclusive", refused
+    again = Remeasured(
+        run_id=stored.run.id,
+        before=ends.before,
+        after=ends.after,
+        ratio=estimate.ratio,
+        low=estimate.low,
+        high=estimate.high,
+        n_blocks=estimate.n_pairs,
+        verdict=verdict or "inconclusive",
+        reason=reason,
+        utc=now_utc,
+    )
+    seen = reach(estimate, series.margin)
+    more = None if seen is None or refused else seen.more_blocks
+    return Outcome(_settled(replace(change, remeasured=again), series), more)
+
+
+def _settled(change: ChangeRecord, series: SeriesRecord) -> ChangeRecord:
+    again = change.remeasured
+    assert again is not None
+    if again.verdict == "inconclusive":
+        return change
+    if again.verdict == "equivalent":
+        return replace(change, state="withdrawn", reason=f"measured again: {again.reason}")
+    is_worse = (change.ratio < 1) == (series.direction == "higher")
+    if again.verdict == ("regression" if is_worse else "improvement"):
+        return replace(change, state="confirmed", reason="")
+    return replace(
+        change, state="withdrawn", reason=f"measured again: {again.verdict}, {again.reason}"
+    )
+
+
+def _estimate(analysis: RunAnalysis, comparison: Comparison) -> RatioEstimate | None:
+    """The ratio of the blocks that have both, with an interval for any number of looks."""
+    base, candidate = (
+        {trial.block: trial.value for trial in treatment.metrics[comparison.metric.name].trials}
+        if comparison.metric.name in treatment.metrics
+        else {}
+        for wanted in (comparison.base_id, comparison.candidate_id)
+        for treatment in analysis.treatments
+        if treatment.id == wanted
+    )
+    blocks = sorted(base.keys() & candidate.keys())
+    if not blocks:
+        return None
+    return paired_ratio(
+        [base[block] for block in blocks],
+        [candidate[block] for block in blocks],
+        confidence=CONFIDENCE,
+        looks="any",
+    )

@@ -1,0 +1,174 @@
+"""Series as they are shown: their points, breaks and changes with what these mean, and changes of
+many series at one label as one group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from millrace.analysis.compare.model import Verdict
+from millrace.analysis.compare.verdict import decide_interval
+from millrace.analysis.history.changes import range_of
+from millrace.analysis.history.segments import Break, breaks, strands, too_few_points
+from millrace.store.history_records import (
+    ChangeRecord,
+    History,
+    PointRecord,
+    SeriesRecord,
+    StateRecord,
+)
+
+
+@dataclass(frozen=True)
+class SeenChange:
+    """A change with what it means. ``ratio``, ``low`` and ``high`` (new / old level) are those of
+    the measurement that confirmed it, else those of the history; ``verdict`` goes by them.
+
+    ``index`` is that of its first point in the series, None where that was taken out; ``within``
+    are the labels of all points that may be the first, in their order.
+    """
+
+    change: ChangeRecord
+    series: SeriesRecord
+    name: str
+    index: int | None
+    within: tuple[str, ...]
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is one that somebody has to look at."""
+        return self.change.state != "withdrawn" and self.verdict in ("regression", "improvement")
+
+    @property
+    def gain(self) -> float:
+        """The change as a fraction, positive where it is for the better."""
+        return (self.ratio if self.series.direction == "higher" else 1 / self.ratio) - 1
+
+
+@dataclass(frozen=True)
+class SeenSeries:
+    """A series with its name, breaks and changes; ``unexamined`` points came after the last look
+    for changes."""
+
+    series: SeriesRecord
+    name: str
+    points: tuple[PointRecord, ...]
+    breaks: tuple[Break, ...]
+    changes: tuple[SeenChange, ...]
+    unexamined: int
+
+    @property
+    def too_few_points(self) -> bool:
+        """Whether it has too few points of any one state to tell whether a level moved."""
+        return too_few_points(self.points)
+
+
+@dataclass(frozen=True)
+class ChangeGroup:
+    """Open changes of several series at one label, of which ``n_series`` series have a point.
+    ``least`` and ``most`` are the gains of these changes, by size."""
+
+    label: str
+    changes: tuple[SeenChange, ...]
+    n_series: int
+    least: float
+    most: float
+
+
+def seen(
+    history: History,
+    changes: Sequence[ChangeRecord],
+    states: Mapping[str, StateRecord],
+    name: str,
+) -> SeenSeries:
+    """A series with its ``changes`` in the order of their points, those without one last."""
+    shown = [_seen_change(change, history, name) for change in changes]
+    shown.sort(key=lambda each: (each.index is None, each.index or 0, each.change.id))
+    return SeenSeries(
+        series=history.series,
+        name=name,
+        points=history.points,
+        breaks=breaks(history.points, states),
+        changes=tuple(shown),
+        unexamined=max(len(history.points) - history.examined, 0),
+    )
+
+
+def _seen_change(change: ChangeRecord, history: History, name: str) -> SeenChange:
+    ratio, low, high = change.ratio, change.low, change.high
+    again = change.remeasured
+    if change.state == "confirmed" and again is not None:
+        ratio = again.ratio
+        low, high = again.low or again.ratio, again.high or again.ratio
+    series = history.series
+    verdict, _ = decide_interval(ratio, low, high, series.direction, series.margin)
+    index, within = _where(change, history.points)
+    return SeenChange(change, series, name, index, within, ratio, low, high, verdict)
+
+
+def _where(
+    change: ChangeRecord, points: Sequence[PointRecord]
+) -> tuple[int | None, tuple[str, ...]]:
+    """Its index in the series, and the labels that may be its first, of points of its state."""
+    for strand in strands(points):
+        labels = [points[index].label for index in strand]
+        if change.label in labels:
+            places = {label: place for place, label in enumerate(labels)}
+            found = range_of(change, places)
+            return strand[found.index], tuple(labels[found.earliest : found.latest + 1])
+    return None, (change.label,)
+
+
+def groups(
+    changes: Sequence[SeenChange], series_with: Mapping[str, int]
+) -> tuple[ChangeGroup, ...]:
+    """The open changes by the label that most of them have; a change goes with a group at any label
+    that may be its first. ``series_with`` counts the series that have a point of each label.
+
+    Facts come before candidates, the largest group first; those that somebody knows of come last.
+    """
+    waiting = [each for each in changes if each.is_open]
+    found = []
+    for label, numbers in _by_label(waiting):
+        members = tuple(waiting[number] for number in numbers)
+        gains = sorted((each.gain for each in members), key=abs)
+        n_series = max(series_with.get(label, 0), len({each.series.id for each in members}))
+        found.append(ChangeGroup(label, members, n_series, gains[0], gains[-1]))
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(group: ChangeGroup) -> tuple[bool, bool, int]:
+    is_known = all(each.change.note is not None for each in group.changes)
+    is_likely = all(each.change.state == "candidate" for each in group.changes)
+    return is_known, is_likely, -len(group.changes)
+
+
+def _by_label(changes: Sequence[SeenChange]) -> Iterator[tuple[str, list[int]]]:
+    """Labels with the numbers of their changes, each change once: the label that most may have is
+    first, of several the one that is taken for the first point most often; then of what is left."""
+    possible: dict[str, set[int]] = {}
+    for number, each in enumerate(changes):
+        for label in each.within:
+            possible.setdefault(label, set()).add(number)
+    likeliest = Counter(each.change.label for each in changes)
+    queue = [(-len(of), -likeliest[label], label) for label, of in possible.items()]
+    heapify(queue)
+    while queue:
+        size, rank, label = heappop(queue)
+        left = possible[label]
+        if len(left) < -size:  # some went with another label meanwhile
+            if left:
+                heappush(queue, (-len(left), rank, label))
+            continue
+        numbers = sorted(left)
+        for number in numbers:
+            for other in changes[number].within:
+                possible[other].discard(number)
+        yield label, numbers

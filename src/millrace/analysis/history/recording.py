@@ -1,0 +1,209 @@
+"""What a run adds to histories: its ratios to a reference build that was measured in the same
+blocks.
+
+What the host does to a block it does to both trials, so that a ratio to a build that never changes
+stays the same while the host changes, unlike the build's own figures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import Comparison, RunAnalysis, TreatmentAnalysis
+from millrace.errors import UserError
+from millrace.levels import Level, level_value
+from millrace.store.history_records import HistoryPart, PointRecord, SeriesRecord, StateRecord
+from millrace.store.records import RunRecord, StoredRun
+
+LONGEST_LABEL = 255
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The points of a run, and what has none and why, a clause each."""
+
+    part: HistoryPart
+    left_out: tuple[str, ...]
+
+
+def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at_utc: str) -> Drawn:
+    """The run's ratios to the level ``reference`` (its base unless given), by their series.
+
+    With a ``label`` each candidate level is a series of its own where there are several; without
+    one the candidates are points of one series, and their levels are the labels. Raises UserError
+    where there is no ratio, or a label that cannot be one.
+    """
+    analysis = judge(stored, base=reference)
+    comparisons = [comparison for group in analysis.groups for comparison in group.comparisons]
+    candidates = _candidates(comparisons)
+    if not candidates:
+        raise UserError(
+            f"run {stored.run.id} has no candidate beside the reference {analysis.base_text}",
+            remedy="measure a build and the reference in one experiment, and record that run",
+        )
+    if label is not None:
+        _check_label(label)
+    analyses = {each.id: each for each in analysis.treatments}
+    series: dict[str, SeriesRecord] = {}
+    states: dict[str, StateRecord] = {}
+    points: list[tuple[str, PointRecord]] = []
+    left_out: dict[str, None] = {}
+    for comparison in comparisons:
+        if comparison.candidate not in candidates:
+            continue
+        if why := _why_not(comparison):
+            left_out[f"{analyses[comparison.candidate_id].label}: {why}"] = None
+            continue
+        base, candidate = analyses[comparison.base_id], analyses[comparison.candidate_id]
+        own = comparison.candidate if label is not None and len(candidates) > 1 else None
+        of = _series(analysis, comparison, own)
+        state = _state(analysis, base, candidate)
+        series[of.id], states[state.id] = of, state
+        name = label if label is not None else level_value(comparison.candidate)
+        place = candidates.index(comparison.candidate)
+        point = _point(comparison, candidate, analysis, (name, at_utc, place), state)
+        points.append((of.id, point))
+    if not points:
+        reasons = "\n".join(f"  {clause}" for clause in left_out)
+        raise UserError(
+            f"run {stored.run.id} has no ratio to {analysis.base_text}:\n{reasons}",
+            remedy=f"`millrace report {stored.run.id}` shows what it found",
+        )
+    part = HistoryPart(tuple(series.values()), tuple(states.values()), tuple(points))
+    return Drawn(part, tuple(left_out))
+
+
+def _candidates(comparisons: Sequence[Comparison]) -> list[Level]:
+    """The candidates' levels; a base that was measured twice is none where there are others."""
+    levels = dict.fromkeys(comparison.candidate for comparison in comparisons)
+    others = dict.fromkeys(each.candidate for each in comparisons if not each.same)
+    return [*(others or levels)]
+
+
+def _check_label(label: str) -> None:
+    if not label.strip() or len(label) > LONGEST_LABEL or not label.isprintable():
+        raise UserError(
+            f"{label!r} cannot be the label of a point",
+            remedy=f"give a version or a commit: one line, {LONGEST_LABEL} characters at most",
+        )
+
+
+def _why_not(comparison: Comparison) -> str:
+    """Why a comparison is no point of a history; empty where it is one."""
+    if comparison.estimate is None:
+        return comparison.reason.partition("\n")[0]
+    return comparison.unequal or comparison.unsteady
+
+
+def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | None) -> SeriesRecord:
+    run, metric = analysis.run, comparison.metric
+    identity = [
+        run.name,
+        run.digest,
+        analysis.factor,
+        comparison.base,
+        candidate,
+        dict(comparison.held),
+        metric.name,
+    ]
+    return SeriesRecord(
+        id=_digest(identity),
+        experiment=run.name,
+        digest=run.digest,
+        factor=analysis.factor,
+        reference=comparison.base,
+        candidate=candidate,
+        held=dict(comparison.held),
+        metric=metric.name,
+        title=metric.title,
+        unit=metric.unit,
+        direction=metric.direction,
+        margin=run.margin,
+    )
+
+
+def _point(
+    comparison: Comparison,
+    candidate: TreatmentAnalysis,
+    analysis: RunAnalysis,
+    named: tuple[str, str, int],
+    state: StateRecord,
+) -> PointRecord:
+    estimate = comparison.estimate
+    assert estimate is not None
+    label, at_utc, place = named
+    return PointRecord(
+        label=label,
+        at_utc=at_utc,
+        run_id=analysis.run.id,
+        place=place,
+        level=candidate.resolved[analysis.factor],
+        build=_program(candidate),
+        ratio=estimate.ratio,
+        low=estimate.low,
+        high=estimate.high,
+        n_blocks=comparison.n_blocks,
+        log_sd=estimate.log_sd,
+        state=state.id,
+    )
+
+
+def _state(
+    analysis: RunAnalysis, base: TreatmentAnalysis, candidate: TreatmentAnalysis
+) -> StateRecord:
+    """Host, load generator, data, the build of the reference, and the configurations of both; that
+    of the candidate only where it is not what is compared."""
+    run = analysis.run
+    facts: dict[str, Any] = dict(run.host.state())
+    facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
+    facts |= {f"reference {role}": build for role, build in _builds(base).items()}
+    facts |= _configurations(run, base)
+    if not _is_configuration(analysis.factor):
+        facts |= _configurations(run, candidate)
+    return StateRecord(_digest([run.host.id, facts]), run.host.id, facts)
+
+
+def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
+    """What tells each role's build from others: the digest of its program, or, of a server that is
+    not ours, what it says of itself."""
+    return {
+        instance.role: str(
+            instance.server.build.get("program_sha256") or instance.server.version_reported
+        )
+        for instance in treatment.instances
+    }
+
+
+def _program(treatment: TreatmentAnalysis) -> str | None:
+    """The digest of the program of its server; None where it is not ours."""
+    servers = (each.server for each in treatment.instances if each.role == "server")
+    return next((server.build.get("program_sha256") for server in servers), None)
+
+
+def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:
+    """Digests of the definitions of the configurations that a treatment uses."""
+    return {
+        f"configuration {level}": _digest(list(_layers(run.spec["configurations"], level)))
+        for factor, level in treatment.resolved.items()
+        if _is_configuration(factor)
+    }
+
+
+def _layers(defined: Mapping[str, Any], name: Any) -> Iterator[Any]:
+    while name is not None:
+        yield defined[name]
+        name = defined[name].get("extends")
+
+
+def _is_configuration(factor: str) -> bool:
+    return factor.rpartition(".")[2] == "configuration"
+
+
+def _digest(identity: object) -> str:
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

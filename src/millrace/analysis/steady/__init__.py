@@ -1,0 +1,1 @@
+"""Steady states: whether trials are fit to be compared."""

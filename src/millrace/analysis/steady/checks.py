@@ -1,0 +1,251 @@
+"""Whether a server was in a steady state while it was measured, by what it says at both ends.
+
+A throughput that stands still is not enough: a server may keep it up by putting work off, which a
+trial that lasted longer would have to pay for. Each gate is a pure function of what a trial
+recorded at the marks where its measured part began and ended (``trial.server_state``), and says
+``unknown`` where the server's version does not tell.
+
+What a gate holds against a trial is growth in terms of what the server can hold, not growth as
+such: dirty pages and the age of the checkpoint grow in every load that writes, until the server
+writes back as much as is changed. They fail where as much growth again would take them to the limit
+at which the server makes its clients wait (the manuals of InnoDB: ``innodb_max_dirty_pages_pct``,
+and three quarters of the redo log, where it begins to flush at any price), as long as it is more
+than noise. A log that was written from end to end in the measured part has come round, and is
+steady whatever its age at the marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Result = Literal["passed", "failed", "unknown"]
+
+NOISE = 0.05  # of what a server can hold: less is no growth
+LOG_LIMIT = 0.75  # of the redo log: beyond, versions flush at any price
+_DIRTY_LIMIT_PERCENT = 90.0  # where a server does not say
+_FILLED = 0.05  # of the pages in the buffer pool: so many are fetched into free ones
+_MISSES = 1e-4  # of the pages asked for: fewer cost nothing that can be measured
+# Purge shortens its list once in 128 batches of 300 undo logs (innodb_purge_rseg_truncate_frequency
+# and innodb_purge_batch_size by default).
+_PURGE_CYCLE = 128 * 300
+_UNPURGED = 0.1  # of the transactions
+_RECALCULATED_AT = 0.1  # of a table's rows changed, statistics are calculated anew
+_RESOLUTION_S = 1.0  # of a table's last update
+
+_WRITE_MORE = (
+    "warm up for longer, until the server writes back as much as is changed, or let it write "
+    "sooner (innodb_io_capacity, innodb_max_dirty_pages_pct_lwm) in all configurations"
+)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What one gate says of a trial. ``clause`` tells a failure without figures, so that those of
+    several trials can be counted together; ``figures`` is a sentence's worth of them, or why it is
+    unknown; ``remedy`` is what to do where it failed."""
+
+    name: str
+    result: Result
+    clause: str
+    figures: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a trial recorded: ``begin`` and ``end`` are figures at the marks, by their name."""
+
+    begin: Mapping[str, float]
+    end: Mapping[str, float]
+    state: Mapping[str, Any]
+    effective: Mapping[str, str]
+    transactions: float
+    rows_changed: float
+
+    def both(self, name: str) -> tuple[float, float] | None:
+        if name in self.begin and name in self.end:
+            return self.begin[name], self.end[name]
+        return None
+
+    def variable(self, name: str) -> float | None:
+        """An effective variable that is a number."""
+        try:
+            return float(self.effective[name])
+        except (KeyError, ValueError):
+            return None
+
+
+def gates(
+    state: Mapping[str, Any],
+    effective: Mapping[str, str],
+    *,
+    transactions: float,
+    rows_changed: float,
+) -> tuple[Gate, ...]:
+    """Every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty where
+    nothing was; ``effective`` are the server's variables; the rest is what clients did in the
+    measured part."""
+    trial = Recorded(
+        _numbers(state.get("begin")),
+        _numbers(state.get("end")),
+        state,
+        effective,
+        transactions,
+        rows_changed,
+    )
+    return (
+        buffer_pool(trial),
+        dirty_pages(trial),
+        checkpoint_age(trial),
+        purge_lag(trial),
+        settled_statistics(trial),
+    )
+
+
+def buffer_pool(trial: Recorded) -> Gate:
+    """Whether the share of reads that the buffer pool serves could stay as it was: not while pages
+    are still fetched into free ones."""
+    name, clause = "buffer pool", "the buffer pool still filled"
+    found = [
+        trial.both(figure)
+        for figure in ("pool_free_pages", "pool_data_pages", "pages_fetched", "pages_asked_for")
+    ]
+    free, data, fetched, asked = found
+    if free is None or data is None or fetched is None or asked is None:
+        return _unknown(name, clause)
+    n_fetched, n_asked = fetched[1] - fetched[0], asked[1] - asked[0]
+    filled = min(free[0] - free[1], n_fetched)
+    fails = filled > _FILLED * data[1] and n_fetched > _MISSES * n_asked
+    return Gate(
+        name,
+        "failed" if fails else "passed",
+        clause,
+        f"{max(filled, 0):,.0f} of its {data[1]:,.0f} pages with data were fetched into free pages "
+        f"in the measured part",
+        "read the tables into memory first (a longer warmup_s, or a workload that warms its "
+        "tables)",
+    )
+
+
+def dirty_pages(trial: Recorded) -> Gate:
+    """Whether changed pages were written back as fast as they were made."""
+    name, clause = "dirty pages", "dirty pages still grew"
+    dirty, pool = trial.both("dirty_pages"), trial.end.get("pool_pages")
+    if dirty is None or not pool:
+        return _unknown(name, clause)
+    percent = trial.variable("innodb_max_dirty_pages_pct") or _DIRTY_LIMIT_PERCENT
+    shares = (dirty[0] / pool, dirty[1] / pool)
+    return Gate(
+        name,
+        "failed" if _heads_for(percent / 100, *shares) else "passed",
+        clause,
+        f"{_percent(shares[0])} of the buffer pool was dirty at the begin, {_percent(shares[1])} "
+        f"at the end; the limit is {percent:g} %",
+        _WRITE_MORE,
+    )
+
+
+def checkpoint_age(trial: Recorded) -> Gate:
+    """Whether the redo log was freed as fast as it was written."""
+    name, clause = "checkpoint age", "the age of the checkpoint still grew"
+    position, checkpoint = trial.both("log_position"), trial.both("checkpoint")
+    capacity = log_capacity(trial.state, trial.effective)
+    if position is None or checkpoint is None or not capacity:
+        return _unknown(name, clause)
+    begin, end = (
+        (at - freed_to) / capacity for at, freed_to in zip(position, checkpoint, strict=True)
+    )
+    came_round = position[1] - position[0] >= capacity
+    fails = not came_round and _heads_for(LOG_LIMIT, begin, end)
+    return Gate(
+        name,
+        "failed" if fails else "passed",
+        clause,
+        f"{_percent(begin)} of the redo log was in use at the begin, {_percent(end)} at the end; "
+        f"{_percent((position[1] - position[0]) / capacity)} of it was written",
+        f"{_WRITE_MORE}; a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size) gets "
+        "there sooner",
+    )
+
+
+def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> float | None:
+    """Bytes of the redo log: what the server says it has now, or its files' size."""
+    told = state.get("log_capacity_bytes")
+    if isinstance(told, int | float):
+        return float(told)
+    try:
+        size = float(effective["innodb_log_file_size"])
+        return size * float(effective.get("innodb_log_files_in_group", 1))
+    except (KeyError, ValueError):
+        return None
+
+
+def purge_lag(trial: Recorded) -> Gate:
+    """Whether old versions of rows were purged as fast as they were made."""
+    name, clause = "purge lag", "the history of old row versions still grew"
+    history = trial.both("history")
+    if history is None:
+        return _unknown(name, clause)
+    grew = history[1] - history[0]
+    fails = grew > _PURGE_CYCLE and grew > _UNPURGED * trial.transactions
+    return Gate(
+        name,
+        "failed" if fails else "passed",
+        clause,
+        f"the history list had {history[0]:,.0f} entries at the begin, {history[1]:,.0f} at the "
+        f"end, after {trial.transactions:,.0f} transactions",
+        "give purge more threads (innodb_purge_threads) in all configurations, or ask for less a "
+        "second (rate)",
+    )
+
+
+def settled_statistics(trial: Recorded) -> Gate:
+    """Whether statistics were left alone while clients were measured, or calculated anew only as
+    changes of the load itself ask for again and again."""
+    name, clause = "statistics", "statistics of tables were calculated anew"
+    tables, measured_s = trial.state.get("statistics"), trial.state.get("since_begin_s")
+    if not isinstance(tables, Mapping) or not tables or not isinstance(measured_s, int | float):
+        return _unknown(name, clause)
+    anew = [
+        table
+        for table, known in tables.items()
+        if known["age_s"] < measured_s - _RESOLUTION_S
+        and trial.rows_changed < _RECALCULATED_AT * known["rows"]
+    ]
+    told = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
+    return Gate(
+        name,
+        "failed" if anew else "passed",
+        clause,
+        f"statistics were calculated anew in the measured part {told}",
+        "warm up for longer, or keep statistics as they are (innodb_stats_auto_recalc = OFF) in "
+        "all configurations",
+    )
+
+
+def _heads_for(limit: float, begin: float, end: float) -> bool:
+    """Whether a share grows, and as much again would take it to its limit."""
+    growth = end - begin
+    return growth > NOISE and end + growth >= limit
+
+
+def _unknown(name: str, clause: str) -> Gate:
+    return Gate(name, "unknown", clause, "the server did not tell", "")
+
+
+def _numbers(figures: object) -> dict[str, float]:
+    if not isinstance(figures, Mapping):
+        return {}
+    return dict(_of_numbers(figures))
+
+
+def _of_numbers(figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in figures.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, float(value)
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"

@@ -1,0 +1,164 @@
+"""Whether two treatments' trials were steady enough to be compared, and what to do where not.
+
+Two treatments are not compared where more than half of the trials of one (two at least) were not
+steady, since its mean depends on when the measured part began and ended; or where one has more of
+them than the other by Fisher's exact test (*The Design of Experiments*, 1935), since the ratio
+then compares a state with the way to it. Only trials that were long enough to be told steady or not
+count. These are told to be unsteady with a probability of about 0.02 where they are steady
+(``steadiness.ALPHA``), so that more than half of three are by chance in one of 800 treatments.
+
+That is about the trials there are, and more of them may look better: where a fifth of all trials is
+unsteady on both sides, it is so at some of 40 looks in one of five comparisons. So a run goes on
+with what is refused, until evidence that holds at any look shows that it will stay so (``lasts``).
+That is half by the blocks of which one trial was steady and the other not: as many on either side
+where the two are alike, whatever made a block unsteady (McNemar, Psychometrika 12, 1947). The rest
+is by the unsteady trials of each side against a half. Bets are by ``stats.proportions``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+
+from millrace.analysis.steady.host_checks import HOST_GATES
+from millrace.analysis.steady.steadiness import PLANS, TrialSteadiness
+from millrace.stats import against_at_most_half, against_even, fisher
+
+FREQUENT = 0.5  # of the trials of a side that were long enough
+_FEWEST = 2  # unsteady trials: a single one is no rule
+_ALPHA = 0.05
+# Gates whose failure neither a longer warm-up nor equal work mends.
+_OWN_REMEDY = HOST_GATES | {PLANS}
+
+
+def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
+    """Why trials are not steady, a clause a kind, the most frequent first; amounts are the median
+    of those that share it."""
+    said: dict[tuple[str, bool], list[TrialSteadiness]] = {}
+    for trial in trials:
+        if trial.course.kind not in ("steady", "too short to tell"):
+            rises = (trial.course.change or 0.0) > 0
+            said.setdefault((trial.course.kind, rises), []).append(trial)
+    clauses = [(len(alike), _clause(alike)) for alike in said.values()]
+    failed = Counter(gate.clause for trial in trials for gate in trial.failed)
+    clauses += [(count, clause) for clause, count in failed.items()]
+    return [clause for _, clause in sorted(clauses, key=lambda each: -each[0])]
+
+
+def _clause(alike: Sequence[TrialSteadiness]) -> str:
+    """What trials of one kind of course did."""
+    first = alike[0]
+    changes = [trial.course.change for trial in alike if trial.course.change is not None]
+    amount = _percent(abs(median(changes))) if changes else "much"
+    rises = (first.course.change or 0.0) > 0
+    match first.course.kind:
+        case "warm-up":
+            reach_s = median([(t.found_s or 0.0) - (t.warmup_s or 0.0) for t in alike])
+            how = "higher" if rises else "lower"
+            return (
+                f"they still warmed up for {reach_s:.0f} s of the measured part, with "
+                f"{first.figure} {amount} {how}"
+            )
+        case "drift":
+            verb = "rose" if rises else "fell"
+            return f"{first.figure} {verb} by {amount} over the measured part"
+        case "shift":
+            verb = "rose" if rises else "fell"
+            return f"{first.figure} {verb} by {amount} at once in the measured part"
+        case _:
+            return f"{first.figure} went up and down by {amount} in the measured part"
+
+
+def unsteady_sides(
+    base: Sequence[TrialSteadiness],
+    candidate: Sequence[TrialSteadiness],
+    *,
+    names: tuple[str, str],
+) -> str:
+    """Why two treatments are not compared for the sake of their steady states, in words with
+    numbers and what to do; empty where nothing speaks against it."""
+    sides = [[trial for trial in side if trial.is_judged] for side in (base, candidate)]
+    unsteady = [[trial for trial in side if trial.state == "unsteady"] for side in sides]
+    base_count, candidate_count = counts = [
+        (len(found), len(side)) for found, side in zip(unsteady, sides, strict=True)
+    ]
+    if not are_refused(base_count, candidate_count):
+        return ""
+    told = [
+        f"{counted_text(*count)} of {name} ({'; '.join(reasons(found))})"
+        for count, name, found in zip(counts, names, unsteady, strict=True)
+        if found
+    ]
+    return f"not steady: {' and '.join(told)}; {_remedy([*unsteady[0], *unsteady[1]])}"
+
+
+def counted_text(unsteady: int, judged: int) -> str:
+    """``3 of 10 trials``."""
+    return f"{unsteady} of {judged} {'trial' if judged == 1 else 'trials'}"
+
+
+def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
+    """Whether sides with so many unsteady of so many judged trials are not compared: they are
+    frequent on one, or more frequent than on the other beyond chance."""
+    if any(
+        unsteady >= _FEWEST and unsteady > FREQUENT * judged
+        for unsteady, judged in (base, candidate)
+    ):
+        return True
+    return bool(base[1] and candidate[1]) and fisher(base, candidate) < _ALPHA
+
+
+def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]) -> bool:
+    """Whether two treatments, by trials of the same blocks, will not be compared however many
+    blocks there are: unsteady trials are more frequent on one side, or than a half. Said of others
+    at any look with a probability of 5 % at most."""
+    sides = [
+        {trial.block: trial.state == "unsteady" for trial in side if trial.is_judged}
+        for side in (base, candidate)
+    ]
+    of_base, of_candidate = sides
+    pairs = [(of_base[block], of_candidate[block]) for block in of_base if block in of_candidate]
+    other = [candidate for base, candidate in pairs if base != candidate]
+    evidence = [
+        against_even(sum(other), len(other)) / 2,
+        *(against_at_most_half(sum(side.values()), len(side)) / 4 for side in sides),
+    ]
+    return sum(evidence) >= 1 / _ALPHA
+
+
+def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
+    """What to change in the experiment so that such trials are steady, or need not be."""
+    own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name in _OWN_REMEDY}
+    if own and all(_only_own_remedies(trial) for trial in unsteady):
+        return "; ".join(sorted(own))
+    enough_s = max(trial.enough_s or 0.0 for trial in unsteady)
+    warmup_s = max(trial.warmup_s or 0.0 for trial in unsteady)
+    longer = f"warm up for longer (warmup_s = {_rounded(enough_s)}, it was {warmup_s:g})"
+    if all(trial.course.kind == "wave" and not trial.failed for trial in unsteady):
+        measured_s = max(trial.measured_s or 0.0 for trial in unsteady)
+        longer = f"measure over several such waves (time_s = {_rounded(4 * measured_s)})"
+    transactions = sum(trial.transactions for trial in unsteady) / len(unsteady)
+    return f"{longer}, or compare equal work (operations = {_two_digits(transactions)})"
+
+
+def _only_own_remedies(trial: TrialSteadiness) -> bool:
+    gates_failed = {gate.name for gate in trial.failed}
+    if gates_failed & HOST_GATES:
+        return True  # its course and its server's state are those of a host that stood still
+    return trial.course.kind == "steady" and gates_failed == {PLANS}
+
+
+def _rounded(seconds: float) -> int:
+    """Up to the next 5 s."""
+    return max(5 * math.ceil(seconds / 5), 5)
+
+
+def _two_digits(number: float) -> str:
+    size = 10 ** max(math.floor(math.log10(max(number, 1))) - 1, 0)
+    return f"{max(round(number / size), 1) * size}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %" if share >= 0.0995 else f"{share * 100:.1f} %"

@@ -1,0 +1,269 @@
+"""Whether trials showed a steady state, and whether they are fit to be compared.
+
+The measured part that follows the experiment's own warm-up is what enters a verdict, whole: cutting
+what a rule finds in each trial would cut one of two more than the other, by chance or not. So the
+warm-up that is found does not change a figure. It is told, and where it reaches into the measured
+part by more than the margin matters, the trial is not steady; nor is one that moves on the whole
+(``stats.trend``), or whose server put work off (``analysis.steady.checks``), or which carried its
+statements out by other plans than most trials of its treatment. What one trial does by chance,
+several do not do alike: they are looked at together, too.
+
+A trial of few seconds is too short to tell, whatever its gates say, since a short trial begins and
+ends in the server's first seconds by design; that alone never refuses a verdict. Loads of a fixed
+amount have no steady state. Nor is one asked for where each trial ends by operations: both sides
+do the same work then, and pass through the same states.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from millrace.analysis.compare.equal_work import operations_asked
+from millrace.analysis.explain.plans import carried_out
+from millrace.analysis.steady.checks import Gate, gates
+from millrace.analysis.steady.host_checks import HOST_GATES, host_gates
+from millrace.stats import Looks
+from millrace.stats.steady import warm_up
+from millrace.stats.trend import Course, course_of, seen_together
+from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
+
+ALPHA = 0.02  # a steady trial is told to be unsteady
+ALIKE_ALPHA = 0.01  # steady trials of a treatment drift alike
+PLANS = "plans"  # the gate that compares the trials of a treatment
+
+# Of a second: the rest of a part that does not end with one is too short for a rate.
+_SHORTEST_S = 0.5
+
+State = Literal["steady", "unsteady", "too short to tell", "not recorded", "does not apply"]
+
+
+@dataclass(frozen=True)
+class TrialSteadiness:
+    """What is known of one trial's steady state; ``block`` counts from 0.
+
+    ``figure`` is what was looked at second by second: throughput, or in an open loop, whose
+    throughput is given, the median response time; ``none`` where no clients were driven.
+    ``warmup_s`` and ``measured_s`` are the lengths of the trial's parts, ``seconds`` the number of
+    points in the measured one. ``found_s`` is where its warm-up ended, from the begin of the
+    warm-up on, ``enough_s`` the warm-up that would have been enough where it was not, as far as
+    that can be told. None: not recorded, or does not apply. ``plans`` are the ways in which its
+    statements were carried out, by their names.
+    """
+
+    trial_id: str
+    block: int
+    state: State
+    figure: str
+    course: Course
+    gates: tuple[Gate, ...]
+    seconds: int
+    warmup_s: float | None
+    measured_s: float | None
+    found_s: float | None
+    enough_s: float | None
+    transactions: float
+    plans: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it was long enough to be told steady or not."""
+        return self.state in ("steady", "unsteady")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it was to be steady, and its seconds are known."""
+        return self.state not in ("not recorded", "does not apply")
+
+    @property
+    def failed(self) -> tuple[Gate, ...]:
+        """The gates that it did not pass."""
+        return tuple(gate for gate in self.gates if gate.result == "failed")
+
+
+def steadiness(
+    finished: Sequence[tuple[TrialRecord, StoredAttempt]],
+    *,
+    margin: float,
+    operations: int,
+    looks: Looks = "once",
+) -> tuple[TrialSteadiness, ...]:
+    """The finished trials of one treatment.
+
+    ``operations`` is how many transactions each was to carry out, 0 if it ended by time;
+    ``looks`` which looks the answer is to hold for.
+    """
+    found = [
+        alone(trial, attempt, margin=margin, operations=operations) for trial, attempt in finished
+    ]
+    return together(found, margin=margin, looks=looks)
+
+
+def alone(
+    trial: TrialRecord, attempt: StoredAttempt, *, margin: float, operations: int
+) -> TrialSteadiness:
+    """What a finished trial shows by itself; the arguments are those of ``steadiness``."""
+    found = _judged(_bare(trial, attempt, operations), attempt, margin)
+    found = replace(found, gates=(*found.gates, *host_gates(_fact(attempt, "host_time"))))
+    return _with_state(found) if _is_disturbed(found) else found
+
+
+def together(
+    trials: Sequence[TrialSteadiness], *, margin: float, looks: Looks = "once"
+) -> tuple[TrialSteadiness, ...]:
+    """Trials of one treatment, which ``alone`` has told of, with what only several of them show:
+    which rise or fall alike, and which carried statements out otherwise than most."""
+    courses = seen_together(
+        [trial.course for trial in trials], margin=margin, alpha=ALIKE_ALPHA, looks=looks
+    )
+    gates_of_plans = _same_plans([trial.plans for trial in trials])
+    return tuple(
+        _with_state(replace(trial, course=course, gates=(*trial.gates, gate)))
+        if trial.is_asked
+        else trial
+        for trial, course, gate in zip(trials, courses, gates_of_plans, strict=True)
+    )
+
+
+def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
+    """The finished trials of a run that measure, by the id of their treatment, as verdicts on it
+    look at them."""
+    last = stored.last_attempts()
+    finished: dict[str, list[tuple[TrialRecord, StoredAttempt]]] = {}
+    for trial in stored.trials:
+        attempt = last.get(trial.id)
+        if attempt is not None and attempt.outcome == "finished" and trial.purpose == "measure":
+            finished.setdefault(trial.treatment_id, []).append((trial, attempt))
+    asked = operations_asked(stored.run.spec)
+    return {
+        treatment: steadiness(trials, margin=stored.run.margin, operations=asked)
+        for treatment, trials in finished.items()
+    }
+
+
+def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
+    """What is known of a trial before its seconds are looked at."""
+    measured = _measured(attempt)
+    phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
+    drives = "transactions" in measured
+    is_open = _is_open(attempt)
+    figure = "the median response time" if is_open else "throughput"
+    return TrialSteadiness(
+        trial_id=trial.id,
+        block=trial.block,
+        state="not recorded" if drives and not operations else "does not apply",
+        figure=figure if drives else "none",
+        course=Course("too short to tell"),
+        gates=(),
+        seconds=len(_points(attempt, "measure")),
+        warmup_s=phase.get("warmup_s"),
+        measured_s=phase.get("duration_s"),
+        found_s=None,
+        enough_s=None,
+        transactions=measured.get("transactions", 0.0),
+        plans=carried_out(attempt.observations.get("plans")),
+    )
+
+
+def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> TrialSteadiness:
+    """With what its seconds did, what its gates say, and the state that follows; as it is where
+    that does not apply or was not recorded."""
+    warmup_s, measured_s = bare.warmup_s, bare.measured_s
+    before, within = (_points(attempt, part) for part in ("warmup", "measure"))
+    if bare.state == "does not apply" or not within or warmup_s is None or measured_s is None:
+        return bare
+    told = course_of(within, margin=margin, alpha=ALPHA)
+    found_s = min(warm_up([*before, *within]) / len(before), 1.0) * warmup_s if before else 0.0
+    if told.kind == "warm-up" and told.at is not None:
+        found_s = warmup_s + told.at * measured_s / len(within)
+    passed = _gates(attempt, warmup_s, measured_s)
+    return _with_state(replace(bare, course=told, gates=passed, found_s=found_s))
+
+
+def _with_state(trial: TrialSteadiness) -> TrialSteadiness:
+    """With the state that follows from its course and gates."""
+    if _is_disturbed(trial):
+        return replace(trial, state="unsteady")
+    if trial.course.kind == "too short to tell":
+        return replace(trial, state="too short to tell")
+    if trial.course.kind == "steady" and not trial.failed:
+        return replace(trial, state="steady")
+    enough_s = trial.found_s
+    if trial.course.kind != "warm-up" or trial.failed:
+        enough_s = (trial.warmup_s or 0.0) + (trial.measured_s or 0.0)
+    return replace(trial, state="unsteady", enough_s=enough_s)
+
+
+def _is_disturbed(trial: TrialSteadiness) -> bool:
+    """Return True where the host itself took time from a trial, which no other gate excuses."""
+    return any(gate.name in HOST_GATES for gate in trial.failed)
+
+
+def _fact(attempt: StoredAttempt, name: str) -> Mapping[str, Any] | None:
+    """Return a fact of the server's instance; None where it was not recorded."""
+    instance = next((each for each in attempt.instances if each.role == "server"), None)
+    return None if instance is None else instance.facts.get(name)
+
+
+def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[Gate, ...]:
+    measured = _measured(attempt)
+    instance = next((each for each in attempt.instances if each.role == "server"), None)
+    with_warm_up = 1 + warmup_s / measured_s if measured_s else 1.0
+    return gates(
+        {} if instance is None else instance.facts.get("state") or {},
+        {} if instance is None else instance.effective,
+        transactions=measured["transactions"],
+        rows_changed=measured.get("rows_affected", 0.0) * with_warm_up,
+    )
+
+
+def _measured(attempt: StoredAttempt) -> dict[str, float]:
+    return {m.name: m.value for m in attempt.measurements if m.role == "server"}
+
+
+def _is_open(attempt: StoredAttempt) -> bool:
+    """Whether clients were sent by a schedule, which gives the throughput."""
+    return _measured(attempt).get("scheduled", 0.0) > 0
+
+
+def _points(attempt: StoredAttempt, part: str) -> list[float]:
+    """The figure of each second of a part of the drive."""
+    seconds = [
+        event
+        for event in attempt.series
+        if event.get("type") == "interval"
+        and event.get("part") == part
+        and event["duration_s"] >= _SHORTEST_S
+    ]
+    if _is_open(attempt):
+        return [each["p50_us"] / 1e6 for each in seconds if each["p50_us"] is not None]
+    return [each["transactions"] / each["duration_s"] for each in seconds]
+
+
+def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[Gate]:
+    """For each trial of a treatment whether its statements were carried out as in most of them."""
+    ways: dict[str, Counter[Any]] = {}
+    for plans in known:
+        for name, way in plans.items():
+            ways.setdefault(name, Counter())[way] += 1
+    usual = {name: counts.most_common(1)[0][0] for name, counts in ways.items()}
+    return [_plans_gate(plans, usual) for plans in known]
+
+
+def _plans_gate(plans: Mapping[str, Any], usual: Mapping[str, Any]) -> Gate:
+    others = [name for name, way in plans.items() if way != usual[name]]
+    figures = "statements were carried out as in most trials"
+    if not plans:
+        figures = "the plans were not observed"
+    elif others:
+        figures = f"another plan of {', '.join(others)} than in most trials"
+    return Gate(
+        PLANS,
+        "unknown" if not plans else "failed" if others else "passed",
+        "statements had another plan than in most trials",
+        figures,
+        "keep the statistics of the tables as they are (innodb_stats_persistent = ON, "
+        "innodb_stats_auto_recalc = OFF) in all configurations, or name the index in the statement",
+    )

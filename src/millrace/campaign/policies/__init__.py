@@ -1,0 +1,1 @@
+"""Policies that choose the next trials of a campaign."""

@@ -1,0 +1,231 @@
+"""The experiment that shows whether suspected settings made a difference: B again, with the values
+that they have in A, whichever of the two is the better one.
+
+    A, B                 as they were measured
+    B with X as in A     for each suspected setting
+    B with all as in A   where there are several
+
+All of them in the same blocks, so that each gain is measured against the loss beside it. Options
+and factors (TLS, transport, protocol, numbers of clients) can be aligned; how a server was built,
+its memory allocator with it, and what else the host did cannot, and are named as left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from millrace.analysis.explain.ablation import ALL, SuspectsTest
+from millrace.analysis.explain.causes.known import needed
+from millrace.analysis.explain.causes.model import Suspect
+from millrace.errors import UserError
+from millrace.experiment.levels import CONFIGURATION, OPTION
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
+from millrace.experiment.plan import expand
+from millrace.levels import Level
+from millrace.store.records import StoredRun, TreatmentRecord
+
+_MOST = 3
+
+_ELSEWHERE: Mapping[str, str] = {
+    "build": "of the build, which no setting changes",
+    "environment": "of the host or the experiment, which no setting changes",
+}
+_OF_BUILDS = ("version_",)
+
+# Bare switches, which take no value.
+_SWITCHES = ("log_bin",)
+
+
+Refuses = Callable[[str, str | None], Literal["option", "value"] | None]
+"""Whether B's server has no such option, or does not take its value, None for a bare flag."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Settings of B, by their names, and the values that they have in A; ``needed`` are options
+    that it does not start without then, and was not given."""
+
+    name: str
+    settings: Mapping[str, str]
+    needed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Aligning:
+    """What is aligned, the one of all settings last, and what of the suspects is not and why, a
+    clause each."""
+
+    alignments: tuple[Alignment, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AlignedPlan:
+    """``plan`` runs the treatments of ``test``."""
+
+    plan: Plan
+    test: SuspectsTest
+
+
+def alignments(suspects: Sequence[Suspect], refuses: Refuses, given: Collection[str]) -> Aligning:
+    """What can be aligned of the likeliest suspects, each alone and all together, and what not.
+    ``given`` are the options that B was given, by their names.
+
+    Raises UserError where there is nothing that can.
+    """
+    found: list[Alignment] = []
+    left_out: list[str] = []
+    for suspect in suspects:
+        if suspect.kind in _ELSEWHERE:
+            left_out.append(f"{suspect.about}: {_ELSEWHERE[suspect.kind]}")
+        if suspect.kind != "option":
+            continue
+        reasons = {name: _why_not(name, a, refuses) for name, (a, _) in suspect.settings.items()}
+        left_out += [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+        settings = {name: a for name, (a, _) in suspect.settings.items() if a and not reasons[name]}
+        if settings and len(found) == _MOST:
+            left_out.append(f"{suspect.about}: {_MOST} likelier suspects are tested")
+        elif settings:
+            found.append(_alignment(suspect.about, settings, given))
+    if not found:
+        why = f" ({'; '.join(left_out)})" if left_out else ""
+        raise UserError(
+            f"no suspect is a setting that could be the same for both{why}",
+            remedy="`millrace explain` without --test-suspects shows what was found",
+        )
+    if len(found) > 1:
+        together = {k: value for each in reversed(found) for k, value in each.settings.items()}
+        found.append(_alignment(ALL, together, given))
+    return Aligning(tuple(found), tuple(left_out))
+
+
+def _alignment(name: str, settings: Mapping[str, str], given: Collection[str]) -> Alignment:
+    wanted = needed(settings)
+    return Alignment(name, settings, {k: wanted[k] for k in wanted if k not in given})
+
+
+def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
+    """Why a setting with the value ``a`` in A cannot be given to B; empty where it can."""
+    if name.startswith(_OF_BUILDS):
+        return _ELSEWHERE["build"]
+    if a is None:
+        return "not there in A"
+    if not a:
+        return "empty in A"
+    given = {
+        option: None if value is True else str(value) for option, value in _option(name, a).items()
+    }
+    reasons = {refuses(option, value) for option, value in given.items()}
+    if "option" in reasons:
+        return "the server of B has no such option"
+    return f"the server of B does not take {a}" if "value" in reasons else ""
+
+
+def aligned_plan(
+    stored: StoredRun,
+    *,
+    base: TreatmentRecord,
+    candidate: TreatmentRecord,
+    wanted: Aligning,
+    blocks: int,
+    seed: int,
+) -> AlignedPlan:
+    """The plan of the experiment. Raises UserError where an alignment makes B what A is."""
+    run, spec = stored.run, stored.run.spec
+    configurations = dict(spec["configurations"])
+    levels: dict[str, dict[str, Level]] = {}
+    for alignment in wanted.alignments:
+        levels[alignment.name] = _aligned(candidate, base, alignment, configurations)
+        if alignment.name != ALL and levels[alignment.name] == base.levels:
+            raise UserError(
+                f"{', '.join(alignment.settings)} is all that the two differ in",
+                remedy="their comparison is the test already: see `millrace report`",
+            )
+    every = [dict(base.levels), dict(candidate.levels), *levels.values()]
+    experiment = Experiment(
+        name=short_name(run.name, "-suspects"),
+        title=f"{run.title}: suspects",
+        scale=run.scale,
+        workload=spec["workload"],
+        configurations=configurations,
+        factors=tuple(_factor(each, every) for each in spec["factors"]),
+        compare=Compare(spec["compare"]["factor"], base.levels[spec["compare"]["factor"]]),
+        parameters=spec["parameters"],
+        blocks=blocks,
+        margin=run.margin,
+        observers=(),
+        profile_blocks=0,
+        seed=None,
+        published=None,
+        source=f"run {run.id}",
+        text=run.experiment_text,
+    )
+    plan = _only(expand(experiment, seed=seed), every)
+    ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}
+    test = SuspectsTest(
+        run.id,
+        ids[_key(base.levels)],
+        ids[_key(candidate.levels)],
+        {name: ids[_key(of)] for name, of in levels.items()},
+        wanted.left_out,
+    )
+    return AlignedPlan(plan, test)
+
+
+def _aligned(
+    candidate: TreatmentRecord,
+    base: TreatmentRecord,
+    alignment: Alignment,
+    configurations: dict[str, Mapping[str, Any]],
+) -> dict[str, Level]:
+    """The candidate's levels with the settings of the base: a factor's level where it is one, else
+    an option of a configuration, which is added to ``configurations``."""
+    levels = dict(candidate.levels)
+    options: dict[str, str | int | bool] = {}
+    for name, value in alignment.settings.items():
+        factor = name if name in levels else f"{OPTION}{name}"
+        if factor in levels:
+            levels[factor] = base.levels[factor]
+        else:
+            options |= _option(name, value)
+    if options or levels != base.levels:
+        options |= alignment.needed
+    if options:
+        below = str(candidate.resolved[CONFIGURATION])
+        named = f"{below} with {alignment.name} as in the base"
+        configurations[named] = {"title": named, "extends": below, "optional": options}
+        levels[CONFIGURATION] = named
+    return levels
+
+
+def _option(name: str, value: str) -> dict[str, str | int | bool]:
+    """An option that gives a variable the value: ON and OFF by number, which all versions take."""
+    switched = {"ON": True, "OFF": False}.get(value)
+    if switched is None:
+        return {name: value}
+    if name in _SWITCHES:
+        return {name if switched else f"skip_{name}": True}
+    return {name: int(switched)}
+
+
+def _factor(factor: Mapping[str, Any], every: Sequence[Mapping[str, Level]]) -> Factor:
+    """The levels of a factor that any of the treatments has."""
+    name = factor["name"]
+    levels = tuple(dict.fromkeys(of[name] for of in every))
+    aliases = {level: of for level, of in factor["aliases"].items() if level in levels}
+    return Factor(name, levels, aliases)
+
+
+def _only(plan: Plan, every: Sequence[Mapping[str, Level]]) -> Plan:
+    """The plan with these treatments alone, of all combinations of their levels."""
+    wanted = {_key(levels) for levels in every}
+    treatments = tuple(each for each in plan.treatments if _key(each.levels) in wanted)
+    trials = [trial for trial in plan.trials if _key(trial.treatment.levels) in wanted]
+    placed = tuple(replace(trial, position=at) for at, trial in enumerate(trials))
+    return replace(plan, treatments=treatments, trials=placed)
+
+
+def _key(levels: Mapping[str, Level]) -> frozenset[tuple[str, Level]]:
+    return frozenset(levels.items())

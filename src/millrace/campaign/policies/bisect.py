@@ -1,0 +1,124 @@
+"""The experiment that searches a change among servers: one of them a block, and for all the same
+work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from millrace import workloads
+from millrace.analysis.compare.bisection import Bisects
+from millrace.errors import UserError, nearest
+from millrace.experiment.levels import OPTION, SERVER
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
+from millrace.experiment.plan import expand
+from millrace.levels import Level
+
+
+def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
+    """The servers from the good one to the bad one, in the order of the list; an end that is not in
+    it stands at its side. A list that goes from bad to good is turned round.
+
+    Raises UserError where they are the same, or the list has one twice.
+    """
+    if good == bad:
+        raise UserError(f"--good and --bad are both {good}", remedy="name two servers that differ")
+    twice = sorted({name for name in among if list(among).count(name) > 1})
+    if twice:
+        raise UserError(
+            f"--among has {', '.join(twice)} more than once", remedy="list each server once"
+        )
+    listed = list(among)
+    listed = [*([] if good in listed else [good]), *listed, *([] if bad in listed else [bad])]
+    first, last = listed.index(good), listed.index(bad)
+    if first > last:
+        listed.reverse()
+        first, last = listed.index(good), listed.index(bad)
+    return tuple(listed[first : last + 1])
+
+
+def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
+    """Raise UserError for servers that are not there."""
+    for name in names:
+        if name not in known:
+            near = nearest(name, known)
+            raise UserError(
+                f"there is no server {name!r}" + (f"; did you mean {near!r}?" if near else ""),
+                remedy="`millrace servers list` has all; `millrace servers add` adds your own",
+            )
+
+
+def experiment_text(workload: str, servers: Sequence[str]) -> str:
+    """An experiment file for a built-in workload, or for a test of one. Raises UserError where
+    there is neither."""
+    of_test = None if workload in workloads.names() else workloads.of_test(workload)
+    if of_test is None and workload not in workloads.names():
+        near = nearest(workload, workloads.names())
+        raise UserError(
+            f"--workload {workload}: there is no such workload, test or experiment file"
+            + (f"; did you mean {near!r}?" if near else ""),
+            remedy=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
+        )
+    lines = [
+        f"name = {json.dumps(short_name(f'bisect-{workload}'))}",
+        f"workload = {json.dumps(of_test or workload)}",
+        "blocks = 1",
+        "observers = []",
+        "[factors]",
+        f"server = {json.dumps(list(servers))}",
+        *([] if of_test is None else [f"test = {json.dumps([workload])}"]),
+        "[compare]",
+        f'factor = "{SERVER}"',
+        f"base = {json.dumps(servers[0])}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def bisecting(
+    experiment: Experiment,
+    servers: Sequence[str],
+    *,
+    workload: str,
+    options: Mapping[str, Level],
+    confidence: float,
+) -> Experiment:
+    """The experiment that searches among ``servers``, with the other factors of ``experiment`` and
+    these server options. Raises UserError where one of its factors has several levels: there is one
+    history to be searched."""
+    held = {each.name: each for each in experiment.factors if each.name != SERVER}
+    held |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
+    several = [
+        f"{name} ({len(each.levels)})" for name, each in held.items() if len(each.levels) > 1
+    ]
+    if several:
+        raise UserError(
+            f"{experiment.source}: factors with several levels: {', '.join(several)}; a change is "
+            "searched under one combination of them",
+            remedy="make a file with one level of each",
+        )
+    asked = Bisects(tuple(servers), workload, confidence, experiment.margin)
+    return replace(
+        experiment,
+        name=short_name(f"bisect-{experiment.name.removeprefix('bisect-')}"),
+        title=f"the change between {servers[0]} and {servers[-1]}",
+        factors=(Factor(SERVER, tuple(servers)), *held.values()),
+        compare=Compare(SERVER, servers[0]),
+        blocks=1,
+        sequential=False,
+        max_time_s=None,
+        profile_blocks=0,
+        published=None,
+        campaign=asked.as_spec(),
+    )
+
+
+def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -> Plan:
+    """The plan of block number ``block``: one trial of one server."""
+    factors = tuple(
+        replace(each, levels=(server,)) if each.name == SERVER else each
+        for each in experiment.factors
+    )
+    plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
+    trials = tuple(replace(trial, position=block) for trial in plan.trials if trial.block == block)
+    return replace(plan, trials=trials)

@@ -1,0 +1,230 @@
+"""The experiment that calibrates a host: the user's own, its base compared with itself and with
+itself slowed down, and which block is next.
+
+    slowdown = none     A, the base as it is
+    slowdown = again    A', the same under another name
+    slowdown = cpu=4%   A slowed down, planted when the A/A blocks have told how small a change is
+                        seen
+
+A block holds A and one of the others, for each group that still wants one. Groups drop out when
+they have their verdicts, each the same number: ending with the first verdicts of all that come
+would count quick ones too often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from millrace.analysis.compare.calibration import Calibrates, Calibration, GroupCalibration, Planted
+from millrace.errors import TrialFailed, UserError
+from millrace.experiment import slowdown
+from millrace.experiment.levels import resolved_level
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
+from millrace.experiment.plan import digest, expand
+from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
+from millrace.levels import Level
+from millrace.stats import FEWEST_BLOCKS
+from millrace.store.records import StoredRun
+
+SUFFIX = "-calibration"
+SIZE = 2.0
+"""How large a planted slowdown is, in smallest changes that are seen: at one it would be missed in
+one of five calibrations, at one and a half in one of thirty."""
+
+_MOST_STOPPED = 0.5
+_DELAY_US = 1000
+_MOST_FAILED = 4
+
+Held = Mapping[str, Level]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The next block: A and ``level``, of the groups with these held levels."""
+
+    level: str
+    groups: tuple[Held, ...]
+
+
+def calibrating(experiment: Experiment) -> Experiment:
+    """The experiment that calibrates the host for another one: its base beside itself. Raises
+    UserError where its blocks cannot decide anything."""
+    if experiment.blocks < FEWEST_BLOCKS:
+        raise UserError(
+            f"{experiment.source}: {experiment.blocks} blocks decide nothing, so there is no "
+            "verdict that could be false",
+            remedy="give a verdict more of them, as in --blocks 10",
+        )
+    factor, base = experiment.compare.factor, experiment.compare.base
+    asked = Calibrates(
+        digest=digest(experiment),
+        name=experiment.name,
+        factor=factor,
+        base=base,
+        blocks=experiment.blocks,
+        margin=experiment.margin,
+    )
+    held = tuple(
+        _held_at(each, base) if each.name == factor else each for each in experiment.factors
+    )
+    return replace(
+        experiment,
+        name=short_name(experiment.name, SUFFIX),
+        title=f"calibration: {experiment.title}",
+        factors=(*held, Factor(slowdown.FACTOR, (NONE, AGAIN), {AGAIN: NONE})),
+        compare=Compare(slowdown.FACTOR, NONE),
+        profile_blocks=0,
+        published=None,
+        sequential=False,
+        max_time_s=None,
+        campaign=asked.as_spec(),
+    )
+
+
+def _held_at(factor: Factor, base: Level) -> Factor:
+    resolved = resolved_level(factor, base)
+    return Factor(factor.name, (base,), {} if resolved == base else {str(base): resolved})
+
+
+def block_plan(
+    experiment: Experiment, wanted: Wanted, *, seed: int, block: int, position: int
+) -> Plan:
+    """The plan of block number ``block``, whose first trial is at ``position`` of the run."""
+    factors = tuple(
+        replace(each, levels=(NONE, wanted.level)) if each.name == slowdown.FACTOR else each
+        for each in experiment.factors
+    )
+    plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
+    groups = [dict(held) for held in wanted.groups]
+
+    def is_wanted(levels: Mapping[str, Level]) -> bool:
+        return {k: of for k, of in levels.items() if k != slowdown.FACTOR} in groups
+
+    trials = [
+        trial for trial in plan.trials if trial.block == block and is_wanted(trial.treatment.levels)
+    ]
+    placed = tuple(replace(trial, position=position + at) for at, trial in enumerate(trials))
+    treatments = tuple(each for each in plan.treatments if is_wanted(each.levels))
+    return replace(plan, treatments=treatments, trials=placed)
+
+
+def groups_of(experiment: Experiment) -> tuple[Held, ...]:
+    """The held levels of the groups of an experiment that calibrates."""
+    plan = expand(replace(experiment, blocks=1), seed=0)
+    held = (
+        {name: of for name, of in each.levels.items() if name != slowdown.FACTOR}
+        for each in plan.treatments
+        if each.levels[slowdown.FACTOR] == NONE
+    )
+    return tuple(held)
+
+
+def next_block(
+    found: Calibration | None,
+    groups: Sequence[Held],
+    *,
+    verdicts: int,
+    planting: str | None,
+) -> Wanted | None:
+    """What is to be measured next, so that there are ``verdicts`` A/A verdicts in all and as many
+    in each group, and then a verdict on a planted slowdown in each group; None where all is there.
+
+    ``planting`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none; one that
+    can be sized is sized by the smallest change that the group's verdicts see.
+    """
+    if found is None:
+        return Wanted(AGAIN, tuple(groups))
+    _refuse_failing(found)
+    of_group = {_key(group.held): group for group in found.groups}
+    each = math.ceil(verdicts / len(groups))
+    wanting = [held for held in groups if _verdicts(of_group.get(_key(held))) < each]
+    if wanting:
+        return Wanted(AGAIN, tuple(wanting))
+    if planting is None:
+        return None
+    for group in found.groups:
+        level = planted_level(group, found, planting)
+        if level is not None and not _is_planted(group, level):
+            return Wanted(level, (group.held,))
+    return None
+
+
+def planted_level(group: GroupCalibration, found: Calibration, planting: str) -> str | None:
+    """The slowdown to plant in a group; None where its noise is not known. One that was begun is
+    kept, though later blocks may have moved what is seen."""
+    begun = [each.level for each in group.planted if _kind(each.level) == _kind(planting)]
+    if begun:
+        return begun[-1]
+    known = level_beforehand(planting)
+    if known is not None or not group.detectable:
+        return known
+    return stopped_for(group, found, SIZE).level
+
+
+def level_beforehand(planting: str) -> str | None:
+    """The level of a slowdown that no noise decides about; None for one that it sizes."""
+    if planting == FSYNC:
+        return SlowFsync(_DELAY_US).level
+    return None if planting == CPU else planting
+
+
+def stopped_for(group: GroupCalibration, found: Calibration, size: float) -> Stopped:
+    """A stop of the server that makes ``size`` times the smallest change that the group's verdicts
+    can call, in all of their blocks: one below the margin would rightly not be called."""
+    asked = found.calibrates
+    change = size * max(group.detectable[asked.blocks], asked.margin)
+    return Stopped(min(1 - 1 / (1 + change), _MOST_STOPPED))
+
+
+def _kind(level: str) -> str:
+    name = level.partition("=")[0]
+    return name if name in (CPU, FSYNC) else level
+
+
+def _verdicts(group: GroupCalibration | None) -> int:
+    return 0 if group is None else len(group.verdicts)
+
+
+def _is_planted(group: GroupCalibration, level: str) -> bool:
+    """Whether there is a verdict on this slowdown."""
+    return any(each.verdicts for each in group.planted if each.level == level)
+
+
+def _key(held: Held) -> frozenset[tuple[str, Level]]:
+    return frozenset(held.items())
+
+
+def _refuse_failing(found: Calibration) -> None:
+    """Raise TrialFailed where trials of a group fail, and go on failing."""
+    for group in found.groups:
+        name = group.label or "the base"
+        finished = group.noise.n_blocks if group.noise is not None else len(group.under_way)
+        planted = (
+            (f"{name} with {each.level}", each.failed, _pairs(each)) for each in group.planted
+        )
+        for what, failed, done in ((name, group.failed, finished), *planted):
+            if failed >= _MOST_FAILED and failed > done:
+                raise TrialFailed(
+                    f"{failed} trials of {what} failed",
+                    remedy=f"`millrace results show {found.run.id}` has each reason; when it is "
+                    "mended, --new begins anew",
+                )
+
+
+def _pairs(planted: Planted) -> int:
+    return 0 if planted.estimate is None else planted.estimate.n_pairs
+
+
+def wanted_again(stored: StoredRun, block: int) -> Wanted:
+    """What a block that was begun was to measure."""
+    of_block = {trial.treatment_id for trial in stored.trials if trial.block == block}
+    levels = [each.levels for each in stored.treatments if each.id in of_block]
+    level = next(str(of[slowdown.FACTOR]) for of in levels if of[slowdown.FACTOR] != NONE)
+    held = (
+        {name: of for name, of in each.items() if name != slowdown.FACTOR}
+        for each in levels
+        if each[slowdown.FACTOR] == NONE
+    )
+    return Wanted(level, tuple(held))

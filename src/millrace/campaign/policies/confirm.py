@@ -1,0 +1,245 @@
+"""The experiment that confirms a change of a history, or withdraws it: the build before and the
+build after in turns, in the experiment of the run that recorded them.
+
+Which build came first with the new level may be uncertain. The nearest ones that are surely of the
+old and of the new level, and can still be had, are measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.analysis.history.changes import range_of
+from millrace.analysis.history.confirmation import Ends
+from millrace.analysis.history.segments import strands
+from millrace.errors import UserError
+from millrace.experiment.levels import CONFIGURATION, SERVER
+from millrace.experiment.model import Compare, Experiment, Factor, short_name
+from millrace.levels import Level, level_value
+from millrace.servers import install
+from millrace.servers.model import InstalledServer
+from millrace.stats import blocks_wanted
+from millrace.store.history_records import ChangeRecord, History, PointRecord, SeriesRecord
+from millrace.store.records import CONFIRMS, StoredRun
+from millrace.store.store import Store
+
+FEWEST_TO_CONFIRM, MOST_TO_CONFIRM = 6, 40  # unless the user says otherwise
+
+WhyNot = Callable[[PointRecord], str]
+"""Why the build of a point cannot be measured any more; empty where it can."""
+
+
+def unobtainable(series: SeriesRecord) -> WhyNot:
+    """Whether builds of the series are still on this host, or in the catalogue, as they were."""
+    if series.factor.rpartition(".")[2] != SERVER:
+        return lambda _point: ""
+
+    def of_server(point: PointRecord) -> str:
+        name = str(point.level)
+        try:
+            install.require_known([name])
+        except UserError:
+            return f"there is no server {name} any more"
+        try:
+            server = install.find(name)
+        except UserError:
+            return ""  # of the catalogue; it will be installed
+        if not isinstance(server, InstalledServer) or point.build is None:
+            return ""
+        same = server.provenance.program_sha256 == point.build
+        return "" if same else f"{name} is another build now"
+
+    return of_server
+
+
+@dataclass(frozen=True)
+class Builds:
+    """The points before and after a change whose builds are measured."""
+
+    before: PointRecord
+    after: PointRecord
+
+    @property
+    def ends(self) -> Ends:
+        return Ends(self.before.label, self.after.label)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Which builds are measured for a change, in which experiment."""
+
+    builds: Builds
+    experiment: Experiment
+
+
+def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
+    """The experiment for a change of the store; of so many ``blocks``, or of as many as a change of
+    its size wants, in addition to those that have been measured.
+
+    Raises UserError where no builds, or no run to take the experiment from, are left.
+    """
+    (history,) = store.histories.read([change.series])
+    others = [each for each in store.histories.changes() if each.series == change.series]
+    builds = builds_of(history, change, others, unobtainable(history.series))
+    if blocks is None:
+        before = 0 if change.remeasured is None else change.remeasured.n_blocks
+        blocks = before + blocks_of(change, builds)
+    runs = runs_of(store, history, builds)
+    return Planned(builds, confirming_experiment(runs, history.series, change, builds, blocks))
+
+
+def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
+    """The runs that recorded the two points, those that are still there; without them the newest
+    of the same state, whose configurations are the same."""
+    there = {run.id for run in store.list_runs()}
+    wanted = dict.fromkeys([builds.before.run_id, builds.after.run_id])
+    found = [run_id for run_id in wanted if run_id in there]
+    if not found:
+        of_state = (each for each in history.points if each.state == builds.after.state)
+        found = [each.run_id for each in of_state if each.run_id in there][-1:]
+    if not found:
+        raise UserError(
+            f"{store.path}: no run of this series is left, and no experiment to repeat",
+            remedy="keep a run of a history, or compare both builds in a file of your own",
+        )
+    return [store.load_run(run_id, observations_too=True) for run_id in found]
+
+
+def builds_of(
+    history: History,
+    change: ChangeRecord,
+    others: Sequence[ChangeRecord],
+    why_not: WhyNot,
+) -> Builds:
+    """The nearest points before and after a change that can be measured again, on its own side of
+    the other changes of the series.
+
+    Raises UserError where there are none.
+    """
+    points, places = _strand(history, change)
+    here = range_of(change, places)
+    ranges = [
+        range_of(other, places)
+        for other in others
+        if other.id != change.id and other.state != "withdrawn" and other.label in places
+    ]
+    first = max((each.latest for each in ranges if each.latest <= here.earliest), default=0)
+    last = min(
+        (each.earliest for each in ranges if each.earliest >= here.latest), default=len(points)
+    )
+    olds = points[first : here.earliest][::-1]
+    news = points[here.latest : max(last, here.latest + 1)]
+    return Builds(*_pair(olds, news, change, why_not))
+
+
+def _strand(history: History, change: ChangeRecord) -> tuple[list[PointRecord], Mapping[str, int]]:
+    """The points of the change's state, and their places by label."""
+    for strand in strands(history.points):
+        points = [history.points[index] for index in strand]
+        places = {point.label: place for place, point in enumerate(points)}
+        if change.label in places:
+            return points, places
+    raise UserError(
+        f"the points of change {change.id} at {change.label} were taken out",
+        remedy="record the runs around it again, then `millrace history detect`",
+    )
+
+
+def _pair(
+    olds: Sequence[PointRecord],
+    news: Sequence[PointRecord],
+    change: ChangeRecord,
+    why_not: WhyNot,
+) -> tuple[PointRecord, PointRecord]:
+    before = _nearest("before", olds, change, why_not)
+    after = _nearest("after", news, change, why_not)
+    if before.level == after.level:
+        raise UserError(
+            f"{before.label} and {after.label} are both called {level_value(before.level)}",
+            remedy="one name is one build: give the builds of a history names of their own",
+        )
+    return before, after
+
+
+def _nearest(
+    side: str, points: Sequence[PointRecord], change: ChangeRecord, why_not: WhyNot
+) -> PointRecord:
+    """The first of ``points`` whose build can be measured."""
+    refused = ""
+    for point in points:
+        reason = why_not(point)
+        if not reason:
+            return point
+        refused = refused or f": {reason}"
+    raise UserError(
+        f"no build {side} the change at {change.label} can be measured again{refused}",
+        remedy="keep the builds of a history under names of their own, such as "
+        "`millrace servers add main-a1b2c3d --family mysql --dir DIRECTORY`",
+    )
+
+
+def blocks_of(change: ChangeRecord, builds: Builds) -> int:
+    """How many blocks are likely to show a change of this size between builds of that noise."""
+    spreads = [point.log_sd for point in (builds.before, builds.after) if point.log_sd]
+    size = math.expm1(abs(math.log(change.ratio)))
+    if not spreads or size <= 0:
+        return FEWEST_TO_CONFIRM
+    wanted = blocks_wanted(max(spreads), size, looks="any") or MOST_TO_CONFIRM
+    return min(max(wanted, FEWEST_TO_CONFIRM), MOST_TO_CONFIRM)
+
+
+def confirming_experiment(
+    stored: Sequence[StoredRun],
+    series: SeriesRecord,
+    change: ChangeRecord,
+    builds: Builds,
+    blocks: int,
+) -> Experiment:
+    """The experiment of the newest of the runs ``stored``, with the build before ``change`` as the
+    base and the build after it as its candidate. Configurations are those of all of them.
+
+    Raises UserError where configurations are compared and one of them is not defined there.
+    """
+    newest = stored[-1].run
+    spec = newest.spec
+    configurations: dict[str, Mapping[str, Any]] = {}
+    for each in stored:
+        configurations |= each.run.spec["configurations"]
+    levels = builds.before.level, builds.after.level
+    if series.factor.rpartition(".")[2] == CONFIGURATION and not set(levels) <= set(configurations):
+        raise UserError(
+            f"the configurations {levels[0]} and {levels[1]} are not both defined in the runs that "
+            "are left",
+            remedy="keep the runs of a history of configurations",
+        )
+    return Experiment(
+        name=short_name(newest.name, "-confirm"),
+        title=f"{newest.title}: {builds.after.label} against {builds.before.label}",
+        scale=newest.scale,
+        workload=spec["workload"],
+        configurations=configurations,
+        factors=tuple(_factor(each, series, levels) for each in spec["factors"]),
+        compare=Compare(series.factor, builds.before.level),
+        parameters=spec["parameters"],
+        blocks=blocks,
+        margin=series.margin,
+        observers=(),
+        profile_blocks=0,
+        seed=None,
+        published=None,
+        source=f"run {newest.id}",
+        text=newest.experiment_text,
+        campaign={CONFIRMS: change.id},
+    )
+
+
+def _factor(factor: Mapping[str, Any], series: SeriesRecord, levels: tuple[Level, Level]) -> Factor:
+    name = factor["name"]
+    if name == series.factor:
+        return Factor(name, levels)
+    held = series.held[name]
+    aliases = {level: of for level, of in factor["aliases"].items() if level == held}
+    return Factor(name, (held,), aliases)

@@ -1,0 +1,222 @@
+"""What must hold before the first trial: servers installed, options known, data and disk at hand.
+
+Everything that can be refused is refused here, in one go, before anything is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from millrace import paths
+from millrace.campaign.requested_options import configuration_of, varied_options
+from millrace.campaign.scheduler import PreparedTreatment
+from millrace.errors import HostProblem, InvalidInput, Mistake, UserError, nearest_names
+from millrace.experiment.levels import OPTION
+from millrace.experiment.model import Experiment, Plan, Treatment
+from millrace.experiment.plan import chosen
+from millrace.experiment.slowdown import slowdown_of
+from millrace.host import cpuset
+from millrace.loadgen import client as load
+from millrace.servers import attached, configurations, install, options
+from millrace.servers.configurations.check import about
+from millrace.servers.instances import processes
+from millrace.servers.instances.signals import signals_held
+from millrace.servers.model import AttachedServer, InstalledServer, Option, Server
+from millrace.servers.progress import Progress
+from millrace.trial.fault_injection import refuse_left_out, slowed_server
+from millrace.trial.resolved_workload import DataFile, Work
+from millrace.workloads.cpu_numbers import cpu_numbers
+
+_OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
+
+
+def treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
+    """What each treatment runs, by treatment id.
+
+    ``servers`` holds every server of the plan by name. Raises UserError, for all treatments at
+    once, for options that a server does not know and for a configuration that is asked of an
+    attached server.
+    """
+    found: dict[str, PreparedTreatment] = {}
+    refused: dict[str, UserError] = {}
+    for treatment in plan.treatments:
+        try:
+            found[treatment.id] = _prepared(plan.experiment, treatment, servers)
+        except UserError as error:
+            refused.setdefault(error.message, error)
+    if refused:
+        remedies = dict.fromkeys(error.remedy for error in refused.values() if error.remedy)
+        raise UserError("\n".join(refused), remedy="; ".join(remedies) or None)
+    _refuse_options_of_nobody(found.values())
+    return found
+
+
+def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
+    """Which varied options make no difference on which server, and why, in words."""
+    return list(
+        dict.fromkeys(
+            f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
+            for treatment in prepared
+            for left in treatment.options.left_out
+            if _is_varied(left.option)
+        )
+    )
+
+
+def _refuse_options_of_nobody(prepared: Collection[PreparedTreatment]) -> None:
+    """A varied option is left out where a server does not know it; one that none of them knows is
+    a misspelt one."""
+    own = [each for each in prepared if isinstance(each.server, InstalledServer)]
+    lacking = [
+        {about(left.option.name) for left in each.options.left_out if _is_varied(left.option)}
+        for each in own
+    ]
+    unknown = sorted(set.intersection(*lacking)) if lacking else []
+    known = {name for each in own for name in _known_names(each.server)} if unknown else set()
+    for name in unknown:
+        nearest = nearest_names(name, known)
+        raise UserError(
+            f"none of the servers can have the varied option {name!r}",
+            remedy=f"nearest: {', '.join(nearest)}" if nearest else "remove it from [factors]",
+        )
+
+
+def _is_varied(option: Option) -> bool:
+    return option.layer == configurations.VARIED
+
+
+def _known_names(server: Server) -> Collection[str]:
+    return options.known(server).names if isinstance(server, InstalledServer) else ()
+
+
+def refuse_missing_cpus(experiment: Experiment) -> None:
+    """Refuse to have clients on CPUs that are not here, or not for us: InvalidInput; or pairs side
+    by side on a single one: UserError."""
+    if experiment.side_by_side:
+        cpuset.of_this_host()
+    wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
+    here = os.sched_getaffinity(0)
+    if missing := sorted(set(wanted) - here):
+        listed = ", ".join(map(str, missing))
+        mistake = Mistake(
+            "parameters.client_cpus",
+            f"there is no CPU {listed} here that millrace may use",
+            f"some of {', '.join(map(str, sorted(here)))}, or leave it out for any",
+        )
+        raise InvalidInput(experiment.source, [mistake])
+
+
+def refuse_attached(plan: Plan) -> None:
+    """Refuse what ``treatments`` would refuse of attached servers. Starts and installs nothing."""
+    others = {
+        row.name: install.find(row.name)
+        for row in install.list_servers()
+        if row.state == "attached"
+    }
+    for each in plan.treatments if plan.experiment.side_by_side else ():
+        if (name := str(each.resolved["server"])) in others:
+            raise UserError(
+                f"{name} is attached: millrace cannot give it half of the CPUs",
+                remedy="measure in turns (--in-turns), or servers that millrace starts",
+            )
+    on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
+    treatments(replace(plan, treatments=on_others), others)
+
+
+def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
+    """The servers the plan runs on, by name; those of the catalogue are installed if missing."""
+    names = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
+    missing = {row.name for row in install.list_servers() if row.state in install.MISSING}
+    for name in names:
+        if name in missing:
+            install.install(name, progress=progress)
+    return {name: _with_tls(install.find(name), plan.experiment) for name in names}
+
+
+def _with_tls(server: Server, experiment: Experiment) -> Server:
+    tls = experiment.tls.get(server.name)
+    if tls is None or not isinstance(server, AttachedServer):
+        return server
+    return attached.with_tls(server, tls)
+
+
+def _prepared(
+    experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
+) -> PreparedTreatment:
+    work = Work(experiment.workload, chosen(experiment, treatment))
+    server = servers[str(treatment.resolved["server"])]
+    version = None if isinstance(server, AttachedServer) else server.version
+    wanted = configuration_of(experiment, treatment, family=server.family, version=version)
+    if isinstance(server, AttachedServer) and varied_options(treatment):
+        raise UserError(
+            f"{server.name} is attached: millrace never reconfigures it, so its options cannot be"
+            " varied",
+            remedy="remove the options from [factors], or the server",
+        )
+    if isinstance(server, AttachedServer) and work.reads_a_file:
+        raise UserError(
+            f"{server.name} is attached: it cannot read a file of this host",
+            remedy="use load_mode 'local' for it",
+        )
+    slowdown = slowdown_of(treatment.resolved)
+    fitted = options.fit(server, wanted)
+    refuse_left_out(server, fitted, slowdown)
+    return PreparedTreatment(slowed_server(server, slowdown), fitted, work, slowdown)
+
+
+def work_directory(place: Path) -> Path:
+    """Return the directory of instances' data, which is made if need be. Raise UserError where it
+    cannot be written, HostProblem where the host fails to make it."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    except OSError as error:
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
+        raise HostProblem(f"{place}: {error.strerror}", remedy=_OTHER_PLACE) from error
+    return place
+
+
+def expected_data(experiment: Experiment) -> load.DataChecksum | None:
+    """Rows, bytes and checksum of the named data set the trials load (computed once, then cached);
+    None where the workload has tables of its own, which the load generator verifies itself."""
+    if "data" not in experiment.workload:
+        return None
+    return load.data_checksum(
+        experiment.workload["data"]["set"],
+        int(experiment.parameters["rows"]),
+        int(experiment.parameters["data_seed"]),
+    )
+
+
+@contextlib.contextmanager
+def data_file(
+    experiment: Experiment, prepared: Mapping[str, PreparedTreatment], work_dir: Path
+) -> Iterator[DataFile | None]:
+    """The data as a file, while the run lasts, where a treatment has the server read it."""
+    if not any(treatment.work.reads_a_file for treatment in prepared.values()):
+        yield None
+        return
+    name = experiment.workload["data"]["set"]
+    # Accounted for like an instance, so that a killed run does not leave gigabytes behind.
+    data_id = processes.new_id("data")
+    directory = work_dir / data_id
+    account = processes.open_account(data_id, server="data", role="data", directories=[directory])
+    try:
+        directory.mkdir(parents=True)
+        path = directory / f"{name}.tsv"
+        load.write_data_file(
+            path, name, int(experiment.parameters["rows"]), int(experiment.parameters["data_seed"])
+        )
+        path.chmod(0o644)
+        yield DataFile(path)
+    finally:
+        with signals_held():
+            processes.close_account(account)

@@ -1,0 +1,169 @@
+"""Which run a command continues: one that measures the same thing, on this host as it was then.
+
+The same command continues its run. Another file, level, parameter or configuration is another run;
+so is a host or a build that is not what it was, because trials of one block must not live in two
+worlds. A report's own matters (base, margin, published figures) do not make another run, nor does
+how many blocks there are to be, and who decides that.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from millrace.campaign.scheduler import design_of, experiment_spec, new_run_record, stored_trial_id
+from millrace.errors import MillraceError
+from millrace.experiment.aa_trials import with_controls
+from millrace.experiment.model import Experiment, Plan, PlannedTrial
+from millrace.experiment.plan import expand
+from millrace.servers import install
+from millrace.servers.model import InstalledServer, as_data
+from millrace.store.environment_diff import changes
+from millrace.store.records import CONFIRMS, HostRecord, RunRecord, StoredRun, TrialRecord
+from millrace.store.store import Store
+from millrace.utc import utc_now
+
+_SEEDS = 1 << 31
+
+# Neither what a report is about, nor how many blocks there are, makes another run.
+_OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", CONFIRMS)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A run to carry out, with its plan; ``is_new`` when the store does not know it yet.
+
+    The plan of a sequential experiment has all that there may be. ``extension`` is what is recorded
+    when blocks are added to the run; ``told`` says why an earlier run is not continued.
+    """
+
+    run: RunRecord
+    plan: Plan
+    is_new: bool = False
+    extension: Mapping[str, Any] | None = None
+    told: str | None = None
+
+
+def choose(
+    store: Store,
+    experiment: Experiment,
+    *,
+    host: HostRecord,
+    versions: Mapping[str, str],
+    command: str,
+    fresh: bool,
+) -> Chosen:
+    """The newest run that can be continued, or a new one; always a new one when ``fresh``."""
+    seed = secrets.randbelow(_SEEDS) if experiment.seed is None else experiment.seed
+    plan = expand(experiment, seed=seed)
+    told = None
+    if not fresh:
+        for run in store.runs_of(plan.digest, host.id, experiment.seed):
+            if not measures_the_same(run, experiment):
+                continue
+            changed = [*changes(run, host, versions), *_rebuilt(store, run)]
+            if not changed:
+                return _continued(store, run, experiment, command)
+            told = f"run {run.id} is not continued, a new one begins: {'; '.join(changed)}"
+            break
+        else:
+            told = _not_continued(store, plan, experiment, host)
+    run = new_run_record(plan, host, versions, command)
+    return Chosen(run, with_controls(plan), is_new=True, told=told)
+
+
+def _not_continued(
+    store: Store, plan: Plan, experiment: Experiment, host: HostRecord
+) -> str | None:
+    """Return the words for an imported run that would be continued had it been measured here."""
+    imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
+    for run in imported:
+        if measures_the_same(run, experiment):
+            return f"run {run.id} was imported and is not continued, a new one begins"
+    return None
+
+
+def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> Chosen:
+    stored = store.load_run(run.id)
+    stored = only_begun(stored) if experiment.sequential else stored
+    blocks = len({trial.block for trial in stored.trials if trial.purpose != "profile"})
+    extension = {
+        "blocks": experiment.blocks,
+        "design": asdict(design_of(experiment)),
+        "utc": utc_now(),
+        "command": command,
+    }
+    if experiment.sequential:
+        # What was begun is carried out whatever the limit is now.
+        most = replace(experiment, blocks=max(experiment.blocks, blocks))
+        plan = _controlled(expand(most, seed=run.seed), stored, blocks)
+        is_other = run.design != design_of(experiment)
+        return Chosen(run, plan, extension=extension if is_other else None)
+    plan = _controlled(expand(experiment, seed=run.seed), stored, blocks)
+    plan = _as_begun(plan, stored)
+    if experiment.blocks <= run.blocks:
+        return Chosen(run, plan)
+    return Chosen(replace(run, blocks=experiment.blocks), plan, extension=extension)
+
+
+def only_begun(stored: StoredRun) -> StoredRun:
+    """The run without the blocks in which no trial was begun: what they hold is decided anew."""
+    attempted = {attempt.trial_id for attempt in stored.attempts}
+    begun = {_block(trial) for trial in stored.trials if trial.id in attempted}
+    trials = tuple(trial for trial in stored.trials if _block(trial) in begun)
+    return replace(stored, trials=trials)
+
+
+def _block(trial: TrialRecord | PlannedTrial) -> tuple[bool, int]:
+    """The block of a trial; those of profiled trials are others."""
+    return trial.purpose == "profile", trial.block
+
+
+def _controlled(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
+    """The plan with controls that go on from those in a run's first ``blocks``."""
+    having = (trial.block for trial in stored.trials if trial.purpose == "control")
+    return with_controls(plan, begun=blocks, first=min(having, default=None))
+
+
+def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
+    """The plan with blocks that were begun as they were: what dropped out of one cannot be made up
+    for, because trials of a block are to be of one time."""
+    known = {trial.id for trial in stored.trials}
+    begun = {_block(trial) for trial in stored.trials}
+    kept = (
+        trial
+        for trial in plan.trials
+        if stored_trial_id(stored.run, trial) in known or _block(trial) not in begun
+    )
+    return replace(plan, trials=tuple(kept))
+
+
+def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
+    """Whether a run of the same digest also varies the same factors and levels."""
+    return _essence(run.spec) == _essence(experiment_spec(experiment))
+
+
+def _essence(spec: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in spec.items() if key not in _OF_NO_TRIAL}
+    return {**kept, "compared factor": spec["compare"]["factor"]}
+
+
+def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
+    """Yield why servers are not the ones that the run's trials ran."""
+    ran = {
+        instance.server.name: instance.server.build
+        for attempt in store.load_run(run.id).attempts
+        for instance in attempt.instances
+    }
+    for name, build in ran.items():
+        try:
+            server = install.find(name)
+        except MillraceError:
+            continue  # not here any more: it will be installed again, or refused
+        # Earlier records have the digest of the program alone.
+        digest = "build_sha256" if build.get("build_sha256") else "program_sha256"
+        if isinstance(server, InstalledServer) and as_data(server)[digest] != build.get(digest):
+            changed = ", ".join(server.changed)
+            yield f"{name} was changed: {changed}" if changed else f"{name} was built again"

@@ -1,0 +1,75 @@
+"""``millrace analyze paired``: treatments that took turns in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from millrace.analysis.compare import ci_gate
+from millrace.analysis.compare.ci_gate import Gated
+from millrace.analysis.compare.metrics import Direction
+from millrace.analysis.compare.paired import PairComparison, judge_pairs
+from millrace.cli.analyze_options import judged_text, judging_options
+from millrace.cli.console import out, print_json
+from millrace.cli.fail_on import check
+from millrace.importers import paired
+from millrace.importers.csv_reader import called
+from millrace.report.common.terminal_table import STYLES, show_table
+from millrace.report.external import paired as judged_pairs
+
+
+@click.command("pairs")
+@judging_options
+@click.option("--base", metavar="TREATMENT", help="What to compare with; the first one if not set.")
+def command(
+    *,
+    file: Path,
+    as_json: bool,
+    margin: float,
+    alpha: float,
+    direction: Direction | None,
+    base: str | None,
+    fail_on: tuple[Gated, ...],
+) -> None:
+    """Compare treatments that took turns in blocks.
+
+    FILE (`-` is standard input) is CSV with the columns block, treatment and value, a row a trial:
+    one value of each treatment in each block; columns unit and direction may follow. Ratios are
+    candidate / base. The intervals hold however often you look, so you may add blocks until there
+    is a verdict.
+    """
+    values, measure = paired.read(file)
+    chosen = paired.base_of(called(file), values, base)
+    better = measure.better(direction)
+    found = judge_pairs(values, base=chosen, direction=better.direction, margin=margin, alpha=alpha)
+    if as_json:
+        document = judged_pairs.as_json(
+            found,
+            direction=better.direction,
+            direction_from=better.basis,
+            unit=better.unit,
+            margin=margin,
+            alpha=alpha,
+        )
+        print_json(document)
+    else:
+        _show(found, chosen, str(better), margin=margin, alpha=alpha)
+    check(ci_gate.of_pairs(found, alpha), fail_on)
+
+
+def _show(
+    found: Sequence[PairComparison], base: str, better: str, *, margin: float, alpha: float
+) -> None:
+    out.print(judged_text(f"base {base}", better, margin), markup=False)
+    out.print()
+    show_table(judged_pairs.table(found, alpha), out)
+    out.print()
+    for each in found:
+        text = Text(judged_pairs.sentence(each, margin))
+        text.highlight_words([each.verdict], STYLES[each.verdict])
+        out.print(text)
+    if family := judged_pairs.family_sentence(found, alpha):
+        out.print(family, markup=False)

@@ -1,0 +1,55 @@
+"""What a search for a change found, as the command tells it and as reports of its run do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millrace.analysis.compare.bisection import Bisection
+from millrace.cli.console import echo, err, out, print_json
+from millrace.errors import UserError
+from millrace.report.bisection import json as report_json
+from millrace.report.bisection.html import as_html
+from millrace.report.bisection.sentences import answer, notes
+from millrace.report.bisection.tables import members_table
+from millrace.report.common.output_files import PAGE, write_text
+from millrace.report.common.terminal_table import show_table
+
+
+def show(found: Bisection) -> None:
+    """The answer, the levels and what was passed over, in the terminal."""
+    out.print()
+    out.print(answer(found), markup=False)
+    out.print()
+    show_table(members_table(found), out)
+    for line in notes(found):
+        out.print(f"note: {line}", markup=False)
+
+
+def report(found: Bisection, output_format: str, output: Path | None, page: Path) -> None:
+    """The report of such a run; HTML goes to ``page`` unless it has a place. Raises UserError for a
+    format that it does not have."""
+    if output_format == "html":
+        text = as_html(found)
+        path = write_text(output or page, text, PAGE, make_directory=output is None)
+        (out if output is None else err).print(
+            str(path) if output is None else f"report: {path}", markup=False
+        )
+    elif output_format == "json" and output is None:
+        print_json(report_json.as_json(found))
+    elif output_format == "terminal" and output is None:
+        show(found)
+    else:
+        raise UserError(
+            f"run {found.run.id} searched a change: it has no report of the format {output_format}"
+            + ("" if output is None else " in a file"),
+            remedy="ask for terminal, json (both to standard output) or html",
+        )
+
+
+def print_found(found: Bisection, page: Path, *, as_json: bool) -> None:
+    """What ``millrace bisect`` prints at its end."""
+    if as_json:
+        print_json(report_json.as_json(found))
+        return
+    show(found)
+    echo(f"report: {page}\n")

@@ -1,0 +1,190 @@
+"""All observers of a trial, told when its measured part begins and ends, and what they found made
+into one document."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pymysql
+
+from millrace.collect.model import Early, Observer, Repeatable, Target
+from millrace.collect.threads.thread_kinds import agreed
+from millrace.errors import MillraceError, Unavailable
+
+VERSION = 1
+
+Edge = Literal["begin", "end"]
+Make = Callable[[Target], Observer]
+
+_FAILURES = (Unavailable, OSError, pymysql.MySQLError)
+
+# Sections, each called like its observer, whose amounts are counted from its first look on.
+_COUNTED = frozenset({"threads", "states", "host", "disk", "status", "waits", "profile"})
+
+
+@dataclass(frozen=True)
+class Window:
+    """The measured part by the load generator's events: that of a drive phase, by its marks, or
+    from the begin of the phase ``first`` to the end of ``last``."""
+
+    first: str
+    last: str
+    drives: bool
+
+    def edge(self, event: Mapping[str, Any]) -> Edge | None:
+        """Whether an event begins or ends the measured part."""
+        match event["type"], event.get("mark"):
+            case "mark", "measure_started":
+                return "begin"
+            case "mark", "measure_ended":
+                return "end"
+            case "mark", "phase_started" if not self.drives and event["phase"] == self.first:
+                return "begin"
+            case "phase", _ if not self.drives and event["name"] == self.last:
+                return "end"
+        return None
+
+
+class Collector:
+    """Has observers look at the edges of the measured part.
+
+    They look one after the other, at its begin in the order in which they were opened and at its
+    end in reverse: what one sees holds least of what the others do. ``missing`` tells what could
+    not be observed, each with ``observer``, ``what`` and ``remedy``.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self.missing: list[dict[str, Any]] = []
+        self._window = window
+        self._observers: dict[str, Observer] = {}
+        self._began: float | None = None
+        self._window_s: float | None = None
+        self._late_s: dict[str, float] = {}
+        self._looking_again: tuple[str, ...] = ()
+
+    def open(self, name: str, make: Make, target: Target, opened: ExitStack) -> None:
+        """Have an observer take part; it is closed with ``opened``."""
+        try:
+            observer = make(target)
+        except _FAILURES as problem:
+            self._miss(name, problem)
+        else:
+            opened.callback(observer.close)
+            self._observers[name] = observer
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the load generator."""
+        if self._window.drives and event.get("mark") == "connected":
+            early = {
+                name: each for name, each in self._observers.items() if isinstance(each, Early)
+            }
+            self._each(lambda name, _: early[name].connected(), of=early)
+        edge = self._window.edge(event)
+        if edge == "begin" and self._began is None:
+            self._began = time.monotonic()
+            self._each(self._begin)
+        elif edge == "end" and self._began is not None and self._window_s is None:
+            self._window_s = time.monotonic() - self._began
+            self._each(lambda _, observer: observer.end(), in_reverse=True)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the measured part is over, and some observer saw too little of it."""
+        return self._window_s is not None and bool(self._unsated())
+
+    def see_again(self, event: Mapping[str, Any]) -> None:
+        """Take an event of a repetition of the measured part, at which only those look who saw too
+        little: all others keep what they saw the first time."""
+        edge = self._window.edge(event)
+        if edge == "begin":
+            self._looking_again = self._unsated()
+            self._each(lambda _, observer: observer.begin(), of=self._looking_again)
+        elif edge == "end":
+            self._each(lambda _, observer: observer.end(), of=self._looking_again, in_reverse=True)
+
+    def document(self) -> dict[str, Any]:
+        """What was observed, empty where the measured part had no end. ``late_s`` of a section is
+        how long after the begin its observer first looked."""
+        if self._window_s is None:
+            return {}
+        sections: dict[str, Any] = {}
+        for name, found in self._each(lambda _, observer: observer.told()).items():
+            told = dict(found)
+            for part in told.pop("missing", ()):
+                self.missing.append({"observer": name, **part})
+            if name in _COUNTED:
+                told[name] = {**told[name], "late_s": self._late_s[name]}
+            sections |= told
+        return {
+            "version": VERSION,
+            "window_s": self._window_s,
+            "observers": list(self._observers),
+            "missing": self.missing,
+            **agreed(sections),
+        }
+
+    def _begin(self, name: str, observer: Observer) -> None:
+        assert self._began is not None
+        before = time.monotonic()
+        observer.begin()
+        # It reads for a while: the middle of that is when.
+        self._late_s[name] = (before + time.monotonic()) / 2 - self._began
+
+    def _unsated(self) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name, observer in self._observers.items()
+            if isinstance(observer, Repeatable) and observer.wants_more
+        )
+
+    def _each(
+        self,
+        ask: Callable[[str, Observer], Any],
+        *,
+        of: Collection[str] | None = None,
+        in_reverse: bool = False,
+    ) -> dict[str, Any]:
+        """Ask every observer (``of``: of these); one that cannot answer is left out from then on,
+        and closed when all were asked, so that nothing of it works on."""
+        answers = {}
+        failed = []
+        names = [name for name in self._observers if of is None or name in of]
+        for name in reversed(names) if in_reverse else names:
+            try:
+                answers[name] = ask(name, self._observers[name])
+            except _FAILURES as problem:
+                failed.append(self._observers.pop(name))
+                self._miss(name, problem)
+        for observer in failed:
+            observer.close()
+        return answers
+
+    def _miss(self, name: str, problem: Exception) -> None:
+        what = problem.message if isinstance(problem, MillraceError) else _text(problem)
+        remedy = problem.remedy if isinstance(problem, MillraceError) else None
+        self.missing.append({"observer": name, "what": what, "remedy": remedy})
+
+
+@contextlib.contextmanager
+def collecting(
+    makers: Mapping[str, Make], names: Sequence[str], target: Target, window: Window
+) -> Iterator[Collector]:
+    """The observers called ``names``, opened in the order of ``makers``, and closed at the end of
+    the block."""
+    with ExitStack() as opened:
+        collector = Collector(window)
+        for name in sorted(names, key=list(makers).index):
+            collector.open(name, makers[name], target, opened)
+        yield collector
+
+
+def _text(problem: Exception) -> str:
+    if isinstance(problem, OSError):
+        where = f"{problem.filename}: " if problem.filename else ""
+        return f"{where}{problem.strerror or problem}"
+    return str(problem.args[-1]) if problem.args else type(problem).__name__

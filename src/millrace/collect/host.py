@@ -1,0 +1,318 @@
+"""What the host did beside the server, and whether that disturbed the measurement.
+
+Files of /proc and /sys are read where the measured part begins and where it ends. Processes that
+are neither the server's nor millrace's own (this process and all below it: the load generator, what
+keeps CPUs awake, observers) are others. Threads of the kernel are nobody's: what they do, they
+mostly do for the server.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.collect.model import Missing, Target
+from millrace.errors import Unavailable
+from millrace.host import cpu_limits, procfs
+from millrace.host import parsers as text
+from millrace.host.files import read
+
+NAME = "host"
+COST = (
+    "one small file for each process of the host and some more, where the measured part begins and "
+    "where it ends: some milliseconds each; nothing in between"
+)
+
+# More than this much of the host's CPU time disturbs.
+STEAL_SHARE = 0.01
+OTHERS_SHARE = 0.02
+# So does a frequency that differs by more than this much between the two marks.
+FREQUENCY_SHARE = 0.05
+# And a control group that was not let run for more than this much of the time.
+THROTTLED_SHARE = 0.01
+
+_SHOWN_OTHERS = 5
+_DATABASE_SERVERS = frozenset({"mysqld", "mariadbd"})
+_PRESSURES = {"cpu": ("some",), "io": ("some", "full"), "memory": ("some", "full")}
+_FREQUENCIES = "sys/devices/system/cpu"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The host's files at a mark, None where there is none. ``pressure`` is by resource,
+    ``frequencies_mhz`` by CPU, ``processes`` holds the stat file of each."""
+
+    stat: str | None
+    vmstat: str | None
+    meminfo: str | None
+    group_cpu: str | None
+    pressure: Mapping[str, str]
+    frequencies_mhz: tuple[float, ...]
+    processes: Mapping[int, bytes]
+
+
+@dataclass(frozen=True)
+class Other:
+    """A process, and the CPU time that it and its children that have ended used, in ticks."""
+
+    name: str
+    pid: int
+    ticks: int
+
+
+class Host:
+    """Reads the host's files at both marks."""
+
+    def __init__(self, own_pid: int, server_pid: int | None, root: Path) -> None:
+        self._own_pid = own_pid
+        self._server_pid = server_pid
+        self._root = root
+        self._readings: list[Reading] = []
+
+    def begin(self) -> None:
+        self._readings.append(take(self._root))
+
+    def end(self) -> None:
+        self._readings.append(take(self._root))
+
+    def told(self) -> Mapping[str, Any]:
+        if len(self._readings) != 2:
+            raise Unavailable("the host's files were not read at both marks")
+        before, after = self._readings
+        found = section(before, after, own_pid=self._own_pid, server_pid=self._server_pid)
+        found["server_limits"] = self._server_limits()
+        return {NAME: found, "missing": missing(after)}
+
+    def _server_limits(self) -> dict[str, float | None]:
+        """How many CPUs the server may use; None what is not limited, or cannot be seen."""
+        pid = self._server_pid
+        return {
+            "cpus": None if pid is None else cpu_limits.allowed_cpus(pid),
+            "quota_cpus": None if pid is None else cpu_limits.quota_cpus(str(pid), self._root),
+        }
+
+    def close(self) -> None:
+        pass
+
+
+def observer(target: Target, root: Path = Path("/")) -> Host:
+    """Raises Unavailable where the host does not tell of its CPUs."""
+    if text.cpu_ticks(read(root, "proc/stat")) is None:
+        raise Unavailable("this host does not tell what its CPUs do (/proc/stat)")
+    return Host(target.own_pid, target.pid, root)
+
+
+def take(root: Path) -> Reading:
+    """Read the host's files now."""
+    group = root / "sys/fs/cgroup" / text.control_groups(read(root, "proc/self/cgroup")).get("", "")
+    pressure = {
+        resource: found
+        for resource in _PRESSURES
+        if (found := read(root, f"proc/pressure/{resource}") or read(group, f"{resource}.pressure"))
+    }
+    frequencies = (root / _FREQUENCIES).glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
+    khz = [read(file.parent, file.name) or "" for file in frequencies]
+    return Reading(
+        stat=read(root, "proc/stat"),
+        vmstat=read(root, "proc/vmstat"),
+        meminfo=read(root, "proc/meminfo"),
+        group_cpu=read(group, "cpu.stat"),
+        pressure=pressure,
+        frequencies_mhz=tuple(int(value) / 1000 for value in khz if value.isdigit()),
+        processes={
+            int(name): stat
+            for name in os.listdir(root / "proc")  # noqa: PTH208 - quick, at a mark
+            if name.isdigit()
+            and (stat := procfs.read_or_none(f"{root}/proc/{name}/stat")) is not None
+        },
+    )
+
+
+def section(
+    before: Reading, after: Reading, *, own_pid: int, server_pid: int | None
+) -> dict[str, Any]:
+    """The section of the document."""
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    cpu_s = {f"{name}_s": n * tick_s for name, n in _cpu_ticks(before, after).items()}
+    found = others(
+        _parsed(before.processes), _parsed(after.processes), own_pid=own_pid, server_pid=server_pid
+    )
+    sizes = text.sizes(after.meminfo)
+    swap, swap_free = sizes.get("SwapTotal"), sizes.get("SwapFree")
+    return {
+        "cpu": cpu_s,
+        "cpus": text.cpu_count(after.stat),
+        "pressure": _pressure(before, after),
+        "frequency_mhz": _frequency([*before.frequencies_mhz, *after.frequencies_mhz]),
+        "memory": {
+            "available_bytes": sizes.get("MemAvailable"),
+            "swap_used_bytes": None if swap is None or swap_free is None else swap - swap_free,
+        },
+        "other_cpu_s": sum(other.ticks for other in found) * tick_s,
+        "others": [
+            {"name": other.name, "pid": other.pid, "cpu_s": other.ticks * tick_s}
+            for other in found[:_SHOWN_OTHERS]
+        ],
+        "disturbed": disturbed(before, after, found),
+    }
+
+
+def missing(reading: Reading) -> Missing:
+    """What the host does not tell, and what to do about it."""
+    found: Missing = []
+    if len(reading.pressure) < len(_PRESSURES):
+        found.append(
+            {
+                "what": "how long work waited for CPUs, disks and memory (/proc/pressure)",
+                "remedy": "use a kernel with CONFIG_PSI, and boot it with psi=1",
+            }
+        )
+    if 1 not in reading.processes:
+        found.append(
+            {
+                "what": "other users' processes",
+                "remedy": "run millrace as root, or mount /proc without hidepid",
+            }
+        )
+    return found
+
+
+def disturbed(before: Reading, after: Reading, found: Sequence[Other]) -> list[str]:
+    """What is likely to have changed the measurement, a clause each."""
+    clauses: list[str] = []
+    ticks = _cpu_ticks(before, after)
+    total = sum(ticks.values())
+    if total:
+        steal = ticks["steal"] / total
+        if steal > STEAL_SHARE:
+            clauses.append(f"the hypervisor gave {steal:.1%} of the CPU time to others")
+        share = sum(other.ticks for other in found) / total
+        if share > OTHERS_SHARE:
+            most = f"{found[0].name} (pid {found[0].pid})"
+            clauses.append(f"other processes used {share:.1%} of the CPU time, {most} the most")
+        throttled_us = _grown(before.group_cpu, after.group_cpu, "throttled_usec")
+        window_s = total / max(1, text.cpu_count(after.stat)) / os.sysconf("SC_CLK_TCK")
+        if throttled_us / 1e6 > THROTTLED_SHARE * window_s:
+            clauses.append(
+                f"the control group's CPU limit stopped it for {throttled_us / 1e6:.1f} s"
+            )
+    swapped_in = _grown(before.vmstat, after.vmstat, "pswpin")
+    if swapped_in > 0:
+        clauses.append(f"{swapped_in:,} pages were swapped in")
+    was, became = _mean(before.frequencies_mhz), _mean(after.frequencies_mhz)
+    if was and became and abs(became / was - 1) > FREQUENCY_SHARE:
+        clauses.append(f"the CPUs' frequency went from {was:,.0f} to {became:,.0f} MHz")
+    return clauses
+
+
+def others(
+    before: Mapping[int, procfs.Stat],
+    after: Mapping[int, procfs.Stat],
+    *,
+    own_pid: int,
+    server_pid: int | None,
+) -> list[Other]:
+    """The other processes that used CPU time between two readings, the largest first.
+
+    What a process did that began and ended in between is in the time of its parent's children, if
+    that waited for it, and so is what a process did that was there before: that is taken off again.
+    Where the server's process is not known, every database server is taken for it.
+    """
+    ours = _descendants({own_pid}, [before, after])
+    if server_pid is not None:
+        ours |= {server_pid}
+
+    def is_other(pid: int, stat: procfs.Stat) -> bool:
+        is_server = server_pid is None and stat.name in _DATABASE_SERVERS
+        return pid not in ours and not stat.is_kernel_thread and not is_server
+
+    used: dict[int, int] = {}
+    for pid, stat in after.items():
+        if is_other(pid, stat):
+            known = _same(pid, stat, before)
+            used[pid] = _ticks(stat) - (0 if known is None else _ticks(known))
+    for pid, stat in before.items():
+        if is_other(pid, stat) and _same(pid, stat, after) is None:
+            heir = _heir(stat, before, after)
+            if heir in used:
+                used[heir] -= _ticks(stat)
+    found = [Other(after[pid].name, pid, ticks) for pid, ticks in used.items() if ticks > 0]
+    return sorted(found, key=lambda other: (-other.ticks, other.pid))
+
+
+def _heir(
+    ended: procfs.Stat, before: Mapping[int, procfs.Stat], after: Mapping[int, procfs.Stat]
+) -> int | None:
+    """Whose children's time has that of a process that ended: its parent's, or the next's above
+    that has not ended too."""
+    pid = ended.parent
+    while pid in before:
+        if _same(pid, before[pid], after) is not None:
+            return pid
+        pid = before[pid].parent
+    return None
+
+
+def _same(pid: int, stat: procfs.Stat, readings: Mapping[int, procfs.Stat]) -> procfs.Stat | None:
+    """A process as another reading has it; None where it is not there, and its number at most."""
+    found = readings.get(pid)
+    return found if found is not None and found.started_ticks == stat.started_ticks else None
+
+
+def _descendants(above: Collection[int], readings: Iterable[Mapping[int, procfs.Stat]]) -> set[int]:
+    """Processes and all that are below them at any of the readings."""
+    found = set(above)
+    for reading in readings:
+        children: dict[int, list[int]] = {}
+        for pid, stat in reading.items():
+            children.setdefault(stat.parent, []).append(pid)
+        todo = list(found)
+        while todo:
+            new = [pid for pid in children.get(todo.pop(), ()) if pid not in found]
+            found.update(new)
+            todo += new
+    return found
+
+
+def _ticks(stat: procfs.Stat) -> int:
+    return stat.user_ticks + stat.system_ticks + stat.children_ticks
+
+
+def _parsed(processes: Mapping[int, bytes]) -> dict[int, procfs.Stat]:
+    return {pid: procfs.stat(raw) for pid, raw in processes.items()}
+
+
+def _cpu_ticks(before: Reading, after: Reading) -> dict[str, int]:
+    was, is_now = text.cpu_ticks(before.stat) or {}, text.cpu_ticks(after.stat) or {}
+    # The kernel may take a tick of idle time back.
+    return {name: max(0, ticks - was.get(name, 0)) for name, ticks in is_now.items()}
+
+
+def _pressure(before: Reading, after: Reading) -> dict[str, float | None] | None:
+    if not after.pressure:
+        return None
+    found: dict[str, float | None] = {}
+    for resource, kinds in _PRESSURES.items():
+        was = text.pressure_s(before.pressure.get(resource))
+        is_now = text.pressure_s(after.pressure.get(resource))
+        for kind in kinds:
+            known = kind in was and kind in is_now
+            found[f"{resource}_{kind}_s"] = is_now[kind] - was[kind] if known else None
+    return found
+
+
+def _frequency(mhz: Sequence[float]) -> dict[str, float] | None:
+    mean = _mean(mhz)
+    return None if mean is None else {"min": min(mhz), "mean": mean, "max": max(mhz)}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _grown(before: str | None, after: str | None, name: str) -> int:
+    """By how much a counter in a file of names and numbers grew; 0 where there is none."""
+    return text.numbers(after).get(name, 0) - text.numbers(before).get(name, 0)

@@ -1,0 +1,191 @@
+"""The CPU profile: what the server's threads did while they were on a CPU, with their calls.
+
+Two ways lead from a function to its callers. By DWARF, from copies of the stack that are unwound
+afterwards, it succeeds for nearly every sample. By frame pointers it is cheaper, but the C library
+seldom keeps them: a third to more than half of the samples of short queries lose their callers
+there. Frame pointers are for a perf that cannot unwind, and a build that keeps them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from millrace.collect.model import Target
+from millrace.collect.profiling import folding, frame_pointers
+from millrace.collect.profiling.folding import Folded
+from millrace.collect.profiling.recording import Granted, Recording, Settings
+from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.host import perf
+from millrace.host.perf import Perf
+
+NAME = "profile"
+COST = (
+    "samples each CPU 199 times a second, more seldom where there are many, each time with 32 KiB "
+    "of stack: 1 to 2 % of the server's CPU time; its trials are of their own and enter no verdict"
+)
+
+# Of all CPUs together, whatever runs there: what is recorded lies in memory, and is to be read.
+_STACK_BYTES = 32 * 1024
+_DWARF_PER_S = 500
+_FP_PER_S = 20_000
+
+# Frequencies that nothing else is likely to run at, the highest that is afforded first.
+_DWARF_HZ = (199, 149, 97, 61, 43, 31, 23, 17, 11, 7, 3, 1)
+_FP_HZ = (997, 499, 251, 127, 61)
+
+_NOTICEABLE_SHARE = 0.02
+
+# What is shorter is to be seen again, until it was recorded for so long: of 0.1 s there are at most
+# twenty samples of each CPU.
+ENOUGH_S = 2.0
+MOST_RUNS = 20
+
+
+def observer(target: Target) -> Profile:
+    """A profile of the target's process, made ready. Raises Unavailable where perf cannot sample
+    the process."""
+    pid = needs_process(target)
+    by = perf.find()
+    settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, pid))
+    watch = ThreadWatch(target)
+    try:
+        return Profile(Recording(by, pid, settings), settings, watch)
+    except BaseException:
+        watch.close()
+        raise
+
+
+def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> Settings:
+    """How to sample with this perf on so many CPUs."""
+    if by.unwinds:
+        return Settings(_afforded(_DWARF_HZ, _DWARF_PER_S / n_cpus), "dwarf", _STACK_BYTES)
+    frequency_hz = _afforded(_FP_HZ, _FP_PER_S / n_cpus)
+    return Settings(frequency_hz, "fp" if keeps_frame_pointers() else "none")
+
+
+class Profile:
+    """See observe.model.Observer."""
+
+    def __init__(self, recording: Recording, settings: Settings, watch: ThreadWatch) -> None:
+        self._recording = recording
+        self._settings = settings
+        self._watch = watch
+        self._runs = 0
+
+    @property
+    def wants_more(self) -> bool:
+        """See observe.model.Repeatable."""
+        recording = self._recording
+        return self._runs < MOST_RUNS and recording.seconds < ENOUGH_S and recording.may_resume
+
+    def begin(self) -> None:
+        self._watch.look()
+        self._recording.begin()
+        self._runs += 1
+
+    def end(self) -> None:
+        self._recording.end()
+        self._watch.look()
+
+    def told(self) -> Mapping[str, Any]:
+        granted = self._recording.granted()
+        folded = folding.fold(
+            folding.parse(self._recording.lines()), self._watch.kinds(), self._watch.serving
+        )
+        lacks = list(missing(granted, folded, self._settings))
+        if self._recording.was_cut:
+            lacks.append(
+                _lack(
+                    f"the end of the profile: perf's memory was full after "
+                    f"{self._recording.seconds:.0f} s",
+                    "measure for a shorter time",
+                )
+            )
+        return {
+            NAME: {
+                "event": granted.event,
+                "with_kernel": granted.with_kernel,
+                "frequency_hz": granted.frequency_hz,
+                "call_graph": self._settings.call_graph,
+                "samples": folded.samples,
+                "lost": folded.lost,
+                "seconds": self._recording.seconds,
+                "runs": self._runs,
+                "stacks": dict(folded.stacks),
+            },
+            "missing": lacks,
+        }
+
+    def close(self) -> None:
+        with contextlib.closing(self._watch):
+            self._recording.close()
+
+
+def missing(
+    granted: Granted, folded: Folded, settings: Settings
+) -> Iterator[dict[str, str | None]]:
+    """What a profile lacks, and what would mend it."""
+    if not granted.whole_cpus:
+        yield _lack(
+            "permission to sample whole CPUs: following threads can take a fifth of the throughput",
+            perf.rights(perf.FOR_WHOLE_CPUS),
+        )
+    if not granted.with_kernel:
+        yield _lack("what the kernel does for the server", perf.rights(perf.FOR_KERNEL))
+    elif folded.unnamed_kernel > folded.kernel / 2:
+        restriction = perf.setting("kptr_restrict")
+        yield _lack(
+            "the names of the kernel's functions",
+            f"run millrace as root, or set kernel.kptr_restrict ({restriction} now) to 0",
+        )
+    if folded.lost > _NOTICEABLE_SHARE * folded.samples:
+        yield _lack(
+            f"{_percent(folded.lost, folded.lost + folded.samples)} of samples, which were lost",
+            "leave some CPU time to perf: drive fewer clients",
+        )
+    if settings.call_graph != "dwarf":
+        yield _lack(
+            f"the callers of {_percent(folded.samples - folded.rooted, folded.samples)} of samples",
+            "install a perf that unwinds by DWARF (libdw or libunwind)",
+        )
+    for module, count in folded.unnamed.items():
+        if count > _NOTICEABLE_SHARE * folded.samples:
+            yield _lack(
+                f"names of functions of {module}, in {_percent(count, folded.samples)} of samples",
+                "install its debug symbols, or profile a build with a symbol table",
+            )
+
+
+def _lack(what: str, remedy: str | None) -> dict[str, str | None]:
+    return {"what": what, "remedy": remedy}
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def _afforded(frequencies_hz: Sequence[int], most_hz: float) -> int:
+    return next((each for each in frequencies_hz if each <= most_hz), frequencies_hz[-1])
+
+
+def _keeps_frame_pointers(pid: int) -> bool:
+    program = _program(pid)
+    return program is not None and frame_pointers.are_kept(program) is True
+
+
+def _program(pid: int) -> Path | None:
+    """The file of the server: of all that is mapped to be executed the largest, since the process
+    may have been started by a loader."""
+    sizes: Counter[str] = Counter()
+    for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+        span, rights, *_, path = line.split(maxsplit=5)
+        if "x" in rights and path.startswith("/"):
+            start, _, end = span.partition("-")
+            sizes[path] += int(end, 16) - int(start, 16)
+    return Path(max(sizes, key=lambda path: sizes[path])) if sizes else None

@@ -1,0 +1,1 @@
+"""CPU profiles: recordings by perf, decoded to call paths."""

@@ -1,0 +1,295 @@
+"""How long the threads that serve clients were blocked: by the scheduler's own events, in short
+windows.
+
+Looks at random moments (``states``) tell what threads wait for; on a host of few CPUs they take a
+CPU from somebody, or wait for one that sleeps, and so find a thread blocked that would not be. The
+events tell how long waits are that last some microseconds, and who ended them: a thread of the
+server, somebody outside of it, or the kernel.
+
+Where clients show their statements on a board, that is looked at in the windows: by the events,
+each look finds threads on a CPU, or ready without one, which looks at the threads themselves cannot
+tell apart. The section's ``statements`` has these looks, by the ``statement`` that was under way:
+``on_cpu`` and ``ready``; it is null where nobody looked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.collect.model import Missing, Target
+from millrace.collect.threads import connection_map, sched_events
+from millrace.collect.threads.sched_events import EVENTS, Event, Waits, Window
+from millrace.collect.threads.thread_kinds import POOL
+from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.errors import Unavailable
+from millrace.host import procfs
+from millrace.host.tracing import Tracing
+from millrace.loadgen.statement_activity import Shown
+
+NAME = "switches"
+COST = (
+    "the kernel notes when one of up to 8 threads that serve clients leaves its CPU or is woken, "
+    "for a hundredth of a second, three times a second at first and more seldom later, or where "
+    "there are more threads than one; where a transaction has several statements, a look at which "
+    "is under way every half millisecond then"
+)
+
+_MOST_THREADS = 8  # a filter of the kernel's compares with each
+_WINDOW_S = 0.01
+# From one window to the next, random by half; the growing gap keeps them to some dozens. Windows of
+# many threads tell more each, and come where no CPU is idle to have them for nothing.
+_FIRST_GAP_S, _GROWTH = 0.3, 1.05
+_LOOK_S = 0.0005  # from one look at the board to the next, random by half
+_FIRST_LOOK_S = 0.1  # from one look for threads to the next, where there are none yet
+_SETTLED_S = 0.001  # CPUs are busy with being told, right after they were
+_HANDS_OUT = "ksoftirqd/"
+_NOTICEABLE_LOSS = 0.01
+
+
+@dataclass(frozen=True)
+class Look:
+    """What clients had under way at a moment, by the threads that serve them."""
+
+    at_s: float
+    statements: Mapping[int, str]
+
+
+class Switches:
+    """See observe.model.Observer and Early."""
+
+    def __init__(self, watch: ThreadWatch, tracing: Tracing, target: Target) -> None:
+        self._watch = watch
+        self._tracing = tracing
+        self._board = target.board
+        self._port = target.instance.port
+        self._connected = False
+        self._over = threading.Event()
+        self._windows: list[tuple[float, float]] = []
+        self._began_s = 0.0
+        self._own: frozenset[int] = frozenset()
+        self._tids: frozenset[int] = frozenset()
+        self._slots: Mapping[int, int] = {}
+        self._looks: list[Look] = []
+        self._looker = 0
+        self._trouble: OSError | None = None
+        self._listening: threading.Thread | None = None
+
+    def connected(self) -> None:
+        """See observe.model.Early: threads that wait for a client's first request are its own."""
+        self._connected = True
+        looks = self._watch.look()
+        # Where a client has one statement alone, all of its time is that one's anyway.
+        if self._board is not None and len(self._board.statements()) > 1:
+            self._slots = connection_map.of_threads(
+                looks, connection_map.seats(self._board, self._watch.pid, self._port)
+            )
+
+    def begin(self) -> None:
+        self._began_s = time.monotonic()
+        if self._connected:
+            self._choose()
+        else:
+            self._own |= frozenset(self._watch.look())
+        if self._tids or not self._connected:
+            self._listening = threading.Thread(target=self._listen, name=NAME, daemon=True)
+            self._listening.start()
+
+    def end(self) -> None:
+        self._stop_listening()
+        # Whoever was there at either mark; the threads of clients are gone soon.
+        self._own |= frozenset(self._watch.look())
+        if self._trouble is not None:
+            raise self._trouble
+
+    def told(self) -> Mapping[str, Any]:
+        if not self._tids:
+            if self._connected:
+                raise Unavailable("no thread that serves a client was known when it began")
+            return {}  # a load that was over before one was found
+        events = list(sched_events.parse(self._tracing.text().splitlines()))
+        windows = weighted(self._windows, self._began_s)
+        found = sched_events.waits(events, windows, self._tids, wakers(self._own))
+        return {
+            NAME: section(found, windows)
+            | {"statements": statements(events, windows, self._looks, self._looker)},
+            "missing": missing(found.values(), self._tracing.lost()),
+        }
+
+    def close(self) -> None:
+        self._stop_listening()
+        self._tracing.close()
+        self._watch.close()
+
+    def _choose(self) -> None:
+        """Choose of the threads that serve clients now."""
+        self._own |= frozenset(self._watch.look())
+        serving = self._watch.serving
+        tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
+        self._tids = frozenset(random.sample(tids, min(len(tids), _MOST_THREADS)))
+
+    def _stop_listening(self) -> None:
+        self._over.set()
+        if self._listening is not None:
+            self._listening.join()
+            self._listening = None
+
+    def _listen(self) -> None:
+        """Have events noted in windows, until the measured part is over."""
+        self._looker = threading.get_native_id()
+        try:
+            while not self._tids and not self._over.wait(_FIRST_LOOK_S):
+                # Who loads tables connects when it has begun; other sessions do nothing then.
+                self._choose()
+                self._began_s = time.monotonic()
+            if not self._tids:
+                return
+            gap_s = _FIRST_GAP_S * math.sqrt(len(self._tids))
+            slots = {tid: slot for tid, slot in self._slots.items() if tid in self._tids}
+            with contextlib.ExitStack() as opened:
+                shown = None
+                if self._board is not None and slots:
+                    shown = opened.enter_context(self._board.shown())
+                self._tracing.choose(filters(self._tids, both=shown is not None))
+                while not self._over.wait(_about(gap_s)):
+                    self._tracing.start()
+                    self._over.wait(_SETTLED_S)
+                    began_s = time.monotonic()
+                    if shown is None:
+                        self._over.wait(_WINDOW_S)
+                    else:
+                        self._look_at(shown, slots, began_s + _WINDOW_S)
+                    self._windows.append((began_s, time.monotonic()))
+                    self._tracing.stop()
+                    gap_s *= _GROWTH
+        except OSError as trouble:
+            self._trouble = trouble
+
+    def _look_at(self, shown: Shown, slots: Mapping[int, int], until_s: float) -> None:
+        """Look at the board until then."""
+        while not self._over.wait(_about(_LOOK_S)) and (now_s := time.monotonic()) < until_s:
+            under_way = {tid: shown.under_way(slot) for tid, slot in slots.items()}
+            known = {tid: name for tid, name in under_way.items() if name is not None}
+            self._looks.append(Look(now_s, known))
+
+
+def _about(seconds: float) -> float:
+    """So long, random by half."""
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311
+
+
+def observer(target: Target) -> Switches:
+    """Raises Unavailable where the scheduler's events may not be seen."""
+    with contextlib.ExitStack() as opened:
+        needs_process(target)
+        watch = ThreadWatch(target)
+        opened.callback(watch.close)
+        if watch.serving == POOL:
+            raise Unavailable("clients share a pool of threads, which wait for work too")
+        made = Switches(watch, Tracing(EVENTS), target)
+        opened.pop_all()
+        return made
+
+
+def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
+    """What lets through only events about these threads, by event; ``both`` their leaving a CPU and
+    their coming onto one, or the first alone."""
+    switched = ("prev_pid", "next_pid") if both else ("prev_pid",)
+    fields = {"sched_switch": switched, "sched_waking": ("pid",), "sched_wakeup": ("pid",)}
+    return {
+        event: "||".join(f"{name}=={tid}" for name in names for tid in sorted(tids))
+        for event, names in fields.items()
+    }
+
+
+def wakers(own: Collection[int]) -> Callable[[int], sched_events.Waker]:
+    """Tells what a thread is to a server with these threads of its own. The kernel's threads that
+    hand out what came over the network stand for those who sent it."""
+
+    def waker(tid: int) -> sched_events.Waker:
+        if tid in own:
+            return "own"
+        text = procfs.read_or_none(f"/proc/{tid}/stat")
+        if text is None or not (stat := procfs.stat(text)).is_kernel_thread:
+            return "other"
+        return "other" if stat.name.startswith(_HANDS_OUT) else "kernel"
+
+    known: dict[int, sched_events.Waker] = {0: "kernel"}
+    return lambda tid: known[tid] if tid in known else known.setdefault(tid, waker(tid))
+
+
+def weighted(windows: Sequence[tuple[float, float]], began_s: float) -> Sequence[Window]:
+    """Windows, from and to, in their order, that weigh what they stand for: the time since the one
+    before, or since the begin, by the mean of that."""
+    if not windows:
+        return ()
+    ends_s = [began_s, *(to_s for _, to_s in windows)]
+    mean_s = (ends_s[-1] - began_s) / len(windows)
+    return [
+        Window(from_s, to_s, (to_s - before_s) / mean_s)
+        for before_s, (from_s, to_s) in zip(ends_s, windows, strict=False)
+    ]
+
+
+def section(found: Mapping[int, Waits], windows: Collection[Window]) -> dict[str, Any]:
+    """The section of the document: by thread what it waited for, the longest in sum first."""
+    return {
+        "windows": len(windows),
+        "seconds": math.fsum(window.seconds for window in windows),
+        "threads": [
+            {
+                "tid": tid,
+                "blocked_s": waits.blocked_s,
+                "unknown_s": waits.unknown_s,
+                "windows": waits.windows,
+                "waits": [
+                    {"state": state, "woken_by": by, "count": each.count, "seconds": each.seconds}
+                    for (state, by), each in sorted(
+                        waits.sums.items(), key=lambda item: -item[1].seconds
+                    )
+                ],
+            }
+            for tid, waits in sorted(found.items())
+        ],
+    }
+
+
+def statements(
+    events: Iterable[Event],
+    windows: Iterable[Window],
+    looks: Sequence[Look],
+    looker: int,
+) -> list[dict[str, Any]] | None:
+    """By statement, how often its thread was found on a CPU, and ready without one, by the weight
+    of the windows; None where nobody looked."""
+    if not looks:
+        return None
+    on_cpu: defaultdict[str, float] = defaultdict(float)
+    ready: defaultdict[str, float] = defaultdict(float)
+    by_thread = sched_events.by_thread(events)
+    for window in windows:
+        inside = {tid: sched_events.inside(known, window) for tid, known in by_thread.items()}
+        for look in looks:
+            if window.from_s <= look.at_s <= window.to_s:
+                for tid, statement in look.statements.items():
+                    did = sched_events.doing(inside.get(tid, ()), look.at_s, looker)
+                    on_cpu[statement] += window.weight * (did == "on_cpu")
+                    ready[statement] += window.weight * (did == "ready")
+    return [
+        {"statement": name, "on_cpu": on_cpu[name], "ready": ready[name]} for name in sorted(on_cpu)
+    ]
+
+
+def missing(found: Collection[Waits], lost: int) -> Missing:
+    """What there was no room for."""
+    counted = sum(each.count for waits in found for each in waits.sums.values())
+    if lost <= _NOTICEABLE_LOSS * counted:
+        return []
+    return [{"what": f"{lost} switches of threads, which were lost", "remedy": None}]

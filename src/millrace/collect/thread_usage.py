@@ -1,0 +1,282 @@
+"""What each thread of the server did: CPU time, waits for a CPU, switches, faults, reads, writes.
+
+Files of /proc are read where the measured part begins and where it ends, and looked into
+afterwards. A thread that began in between counts from zero. What threads did that had ended by the
+end is what the process did beyond the others, and told as one thread of the kind ``ended``; their
+context switches and waits for a CPU are not known, nor are the process's then.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.collect.model import Missing, Target
+from millrace.collect.threads.thread_watch import NEEDS_PTRACE, Look, ThreadWatch, needs_process
+from millrace.errors import Unavailable
+from millrace.host import cpu_clock, procfs
+from millrace.host.cpu_clock import CpuTime, cpu_between
+
+NAME = "threads"
+COST = (
+    "five small files of /proc for each of the server's threads, and one question to the server, "
+    "where the measured part begins and where it ends: some milliseconds each; nothing in between"
+)
+
+_ENDED_TID = 0
+_ENDED_NAME = "ended"
+
+# Figures of a thread or a process, None where they cannot be read.
+Figures = Mapping[str, float | int | None]
+
+_COUNTED = (
+    "voluntary_switches",
+    "involuntary_switches",
+    "minor_faults",
+    "major_faults",
+    *procfs.IO,
+)
+_FIGURES = ("cpu_s", "runnable_s", "user_s", "system_s", *_COUNTED)
+# What the kernel tells of threads that are there, but not of a process.
+_OF_THREADS = ("runnable_s", "voluntary_switches", "involuntary_switches")
+
+
+@dataclass(frozen=True)
+class RawThread:
+    """A thread's files at a mark; None what cannot be read."""
+
+    stat: bytes
+    schedstat: bytes | None
+    status: bytes | None
+    io: bytes | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The server's files at a mark, which took ``took_s`` to read."""
+
+    stat: bytes
+    clock_ns: int
+    io: bytes | None
+    threads: Mapping[int, RawThread]
+    took_s: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a thread or a process did since it began; ``counted`` are the figures of _COUNTED."""
+
+    cpu: CpuTime
+    runnable_ns: int | None
+    counted: Mapping[str, int | None]
+
+
+_NOTHING = Counts(CpuTime(0.0, 0.0, 0), 0, dict.fromkeys(_COUNTED, 0))
+
+
+class Threads:
+    """Reads the threads' files at both marks."""
+
+    def __init__(self, target: Target) -> None:
+        self._pid = needs_process(target)
+        self._watch = ThreadWatch(target)
+        self._readings: list[Reading] = []
+
+    def begin(self) -> None:
+        self._read()
+
+    def end(self) -> None:
+        self._read()
+
+    def told(self) -> Mapping[str, Any]:
+        if len(self._readings) != 2:
+            raise Unavailable("the server's threads were not read at both marks")
+        before, after = self._readings
+        found = section(before, after, self._watch.kinds())
+        some_ended = any(thread["tid"] == _ENDED_TID for thread in found["threads"])
+        return {
+            NAME: found,
+            "missing": [*missing(after, some_ended=some_ended), *self._watch.missing()],
+        }
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def _read(self) -> None:
+        began_s = time.monotonic()
+        looks = self._watch.look()
+        self._readings.append(read(self._pid, looks, began_s))
+
+
+def observer(target: Target) -> Threads:
+    """Raises Unavailable where the server's process cannot be seen."""
+    return Threads(target)
+
+
+def read(pid: int, looks: Mapping[int, Look], began_s: float) -> Reading:
+    """Read a process's files and those of its threads, which were looked at since ``began_s``.
+    Raises OSError when it is gone."""
+    tasks = f"/proc/{pid}/task"
+    threads = {
+        tid: RawThread(
+            look.stat,
+            look.schedstat,
+            procfs.read_or_none(f"{tasks}/{tid}/status"),
+            procfs.read_or_none(f"{tasks}/{tid}/io"),
+        )
+        for tid, look in looks.items()
+    }
+    return Reading(
+        stat=procfs.read(f"/proc/{pid}/stat"),
+        clock_ns=cpu_clock.clock_ns(pid),
+        io=procfs.read_or_none(f"/proc/{pid}/io"),
+        threads=threads,
+        took_s=time.monotonic() - began_s,
+    )
+
+
+def section(before: Reading, after: Reading, kinds: Mapping[int, str]) -> dict[str, Any]:
+    """The section of the document: the process, and its threads, the busiest first."""
+    threads: list[dict[str, Any]] = []
+    for tid, raw in after.threads.items():
+        earlier = before.threads.get(tid)
+        if earlier is not None and _started(earlier) != _started(raw):
+            earlier = None  # another thread of that number
+        threads.append(
+            {
+                "tid": tid,
+                "name": procfs.stat(raw.stat).name,
+                "kind": kinds.get(tid, "background"),
+                **_figures(_NOTHING if earlier is None else _of_thread(earlier), _of_thread(raw)),
+            }
+        )
+    threads.sort(key=lambda thread: (-thread["cpu_s"], thread["tid"]))
+    process = _figures(_of_process(before), _of_process(after))
+    ended = _ended(before, after, process, threads)
+    for name in _OF_THREADS:
+        process[name] = None if ended else _sum(threads, name)
+    return {"process": process, "threads": [*threads, *ended]}
+
+
+def missing(reading: Reading, *, some_ended: bool) -> Missing:
+    """What could not be read, and what to do about it."""
+    threads = reading.threads.values()
+    found: Missing = []
+    if reading.io is None and all(thread.io is None for thread in threads):
+        found.append(
+            {
+                "what": "reads and writes of the server and its threads (/proc/PID/io)",
+                "remedy": NEEDS_PTRACE,
+            }
+        )
+    if not any(map(_has_schedstat, threads)):
+        found.append(
+            {
+                "what": "how long threads waited for a CPU (/proc/PID/task/TID/schedstat)",
+                "remedy": "use a kernel with CONFIG_SCHED_INFO",
+            }
+        )
+    if some_ended:
+        found.append(
+            {"what": "context switches of the server as a whole: threads ended", "remedy": None}
+        )
+    return found
+
+
+def _sum(threads: Sequence[Mapping[str, Any]], name: str) -> float | int | None:
+    known = [thread[name] for thread in threads if thread[name] is not None]
+    return sum(known) if known else None
+
+
+def _ended(
+    before: Reading,
+    after: Reading,
+    process: Figures,
+    threads: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """What the process did beyond its threads, if any ended or it is more than what they did while
+    they were read one after the other."""
+    sums = {name: sum(thread[name] or 0 for thread in threads) for name in _FIGURES}
+    beyond: dict[str, float | int | None] = dict.fromkeys(_FIGURES)
+    for name in set(_FIGURES) - set(_OF_THREADS):
+        total = process[name]
+        beyond[name] = None if total is None else max(0, total - sums[name])
+    blurred_s = (before.took_s + after.took_s) * (os.cpu_count() or 1)
+    some_ended = any(
+        tid not in after.threads or _started(after.threads[tid]) != _started(raw)
+        for tid, raw in before.threads.items()
+    )
+    if not some_ended and (beyond["cpu_s"] or 0.0) <= blurred_s:
+        return []
+    return [{"tid": _ENDED_TID, "name": _ENDED_NAME, "kind": "ended", **beyond}]
+
+
+def _figures(before: Counts, after: Counts) -> dict[str, float | int | None]:
+    """What was done between two readings."""
+    user_s, system_s = cpu_between(before.cpu, after.cpu)
+    waited_ns = after.runnable_ns
+    return {
+        "cpu_s": (after.cpu.total_ns - before.cpu.total_ns) / 1e9,
+        "runnable_s": None if waited_ns is None else (waited_ns - (before.runnable_ns or 0)) / 1e9,
+        "user_s": user_s,
+        "system_s": system_s,
+        **{
+            name: None if value is None else value - (before.counted[name] or 0)
+            for name, value in after.counted.items()
+        },
+    }
+
+
+def _of_thread(raw: RawThread) -> Counts:
+    stat = procfs.stat(raw.stat)
+    ran_ns, waited_ns = _scheduled(raw)
+    return Counts(
+        cpu=cpu_clock.with_ticks(_ticked_ns(stat) if ran_ns is None else ran_ns, stat),
+        runnable_ns=waited_ns,
+        counted=_counted(stat, raw.status, raw.io),
+    )
+
+
+def _of_process(reading: Reading) -> Counts:
+    stat = procfs.stat(reading.stat)
+    return Counts(
+        cpu=cpu_clock.with_ticks(reading.clock_ns, stat),
+        runnable_ns=None,
+        counted=_counted(stat, None, reading.io),
+    )
+
+
+def _counted(stat: procfs.Stat, status: bytes | None, io: bytes | None) -> Mapping[str, int | None]:
+    voluntary, involuntary = (None, None) if status is None else procfs.switches(status)
+    return {
+        "voluntary_switches": voluntary,
+        "involuntary_switches": involuntary,
+        "minor_faults": stat.minor_faults,
+        "major_faults": stat.major_faults,
+        **(dict.fromkeys(procfs.IO) if io is None else procfs.io(io)),
+    }
+
+
+def _scheduled(raw: RawThread) -> tuple[int, int] | tuple[None, None]:
+    """Nanoseconds that a thread ran and waited for a CPU; None where the kernel does not count."""
+    if raw.schedstat is None or not _has_schedstat(raw):
+        return None, None
+    return procfs.schedstat(raw.schedstat)
+
+
+def _has_schedstat(raw: RawThread) -> bool:
+    """Whether the kernel counts what a thread ran; where it does not it may say 0."""
+    if raw.schedstat is None:
+        return False
+    return procfs.schedstat(raw.schedstat)[0] > 0 or _ticked_ns(procfs.stat(raw.stat)) == 0
+
+
+def _ticked_ns(stat: procfs.Stat) -> int:
+    return (stat.user_ticks + stat.system_ticks) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def _started(raw: RawThread) -> int:
+    return procfs.stat(raw.stat).started_ticks

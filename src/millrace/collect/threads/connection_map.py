@@ -1,0 +1,54 @@
+"""Which of the server's sockets leads to which client on the load generator's board.
+
+The client knows its own end of a connection. Of a UNIX socket the kernel tells the other end
+(sock_diag); of TCP, the server's tables tell who is at the other end of which socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millrace.collect.threads.thread_watch import Look
+from millrace.host import procfs, sockets
+from millrace.loadgen.statement_activity import Board
+
+
+def seats(board: Board, pid: int, port: int | None) -> dict[int, int]:
+    """The slots of a board by the inodes of the server's sockets, as far as the kernel tells.
+
+    ``pid`` is the server's process, ``port`` where it listens. Raises OSError where the board is
+    gone.
+    """
+    ends = _ends(board, pid, port)
+    return {
+        ends[client.by, client.socket]: client.slot
+        for client in board.clients()
+        if (client.by, client.socket) in ends
+    }
+
+
+def of_threads(looks: Mapping[int, Look], slots: Mapping[int, int]) -> dict[int, int]:
+    """The slots of a board by the threads that wait for their clients where they are looked at;
+    ``slots`` are by the inodes of the server's sockets."""
+    inodes = {tid: sockets.inode_of(look.waits_on or "") for tid, look in looks.items()}
+    return {
+        tid: slots[inode] for tid, inode in inodes.items() if inode is not None and inode in slots
+    }
+
+
+def _ends(board: Board, pid: int, port: int | None) -> Mapping[tuple[str, int], int]:
+    """The server's ends by the clients' own."""
+    ways = {client.by for client in board.clients()}
+    found: dict[tuple[str, int], int] = {}
+    if "inode" in ways:
+        try:
+            peers = sockets.peers()
+        except OSError:
+            peers = {}
+        found |= {("inode", inode): other for inode, other in peers.items()}
+    if "port" in ways and port is not None:
+        for name in ("tcp", "tcp6"):
+            text = (procfs.read_or_none(f"/proc/{pid}/net/{name}") or b"").decode()
+            accepted = sockets.accepted_tcp(text, port)
+            found |= {("port", remote): inode for remote, inode in accepted.items()}
+    return found

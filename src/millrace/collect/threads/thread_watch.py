@@ -1,0 +1,313 @@
+"""Sees what each thread of a server is for, where the measured part begins and where it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from millrace.collect import query
+from millrace.collect.model import Missing, Target
+from millrace.collect.server_threads import Teller
+from millrace.collect.threads.thread_functions import functions_of
+from millrace.collect.threads.thread_kinds import (
+    BACKGROUND,
+    CONNECTION,
+    MAIN,
+    OBSERVER,
+    POOL,
+    Server,
+    Thread,
+    kind_of,
+)
+from millrace.errors import Unavailable
+from millrace.host import procfs, sockets, syscalls
+from millrace.host.sockets import Sockets
+from millrace.servers import families
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.model import InstalledServer
+
+# Calls whose first argument is the descriptor that is waited on, and those whose first argument
+# points to a list of them.
+_ON_DESCRIPTOR = frozenset({"read", "readv", "recvfrom", "recvmsg", "accept", "accept4"})
+_ON_LIST = frozenset({"poll", "ppoll"})
+FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
+_FOR_LOCKS = "futex"
+_WAITS_FOR_SIGNALS = "rt_sigtimedwait"
+_UNNAMED = frozenset(
+    {CONNECTION, POOL, OBSERVER, BACKGROUND, MAIN, "io"}
+)  # kinds that need no name
+NEEDS_PTRACE = (
+    "run millrace as root or as the server's user; in a container, with the capability SYS_PTRACE"
+)
+
+_DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
+
+
+@dataclass(frozen=True)
+class Look:
+    """One thread at one mark: its files as they were, the call it waits in, None where it runs or
+    that may not be seen, and what it waits on, as the link of its descriptor."""
+
+    stat: bytes
+    schedstat: bytes | None
+    call: str | None
+    waits_on: str | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of a thread from between the marks: the links of what it was seen waiting on,
+    and whether it waited for reads and writes it had begun before."""
+
+    name: str = ""
+    waited_on: Collection[str] = ()
+    waited_for_io: bool = False
+
+
+def needs_process(target: Target) -> int:
+    """The server's process. Raises Unavailable where it cannot be seen."""
+    if target.pid is None:
+        raise Unavailable(
+            "the server's process cannot be seen",
+            remedy="have millrace start the server itself, on this host",
+        )
+    return target.pid
+
+
+class ThreadWatch:
+    """Looks at a server's threads, twice, and then says of what kind each is.
+
+    It has a session of its own, opened when it is made; where the server gives none, it goes by
+    what else is seen.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.pid = needs_process(target)
+        self._written = _pid_file_written(target.instance)
+        self._listening = sockets.listening(self.pid)
+        self._own: frozenset[int] = frozenset()
+        self._looks: list[Mapping[int, Look]] = []
+        self._told: dict[int, str] = {}
+        self._tells_sessions = False
+        self._calls_seen = True
+        self._own_seen = True
+        self._has_pool = False
+        self._session: Connection[Any] | None = None
+        self._teller: Teller | None = None
+        with contextlib.suppress(Unavailable, pymysql.MySQLError):
+            self._session = query.session(target)
+            self._teller = Teller(self._session, families.get(target.instance.server.family))
+            self._has_pool = self._teller.has_pool
+        self._instance = target.instance
+        self._running = _kinds_by_function(self.pid, target.instance, of_pools=False)
+
+    def look(self) -> Mapping[int, Look]:
+        """Look at the threads now, at a mark."""
+        self._ask()
+        try:
+            self._own = self._own | sockets.own()
+        except OSError:
+            self._own_seen = False
+        looks = dict(self._each())
+        self._looks.append(looks)
+        return looks
+
+    def sockets(self) -> Sockets:
+        """The sockets that are not clients', as known until now."""
+        return Sockets(self._listening, self._own)
+
+    @property
+    def serving(self) -> str:
+        """The kind of the threads that serve clients."""
+        return POOL if self._has_pool else CONNECTION
+
+    def kinds(self, seen: Mapping[int, Seen] | None = None) -> Mapping[int, str]:
+        """The kind of each thread that was there at a mark or was seen in between. To be asked
+        while the threads are there: workers of a pool begin when they are needed."""
+        seen = seen or {}
+        if self._has_pool:
+            workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
+            self._running = {**self._running, **workers}
+        server = Server(self.pid, self._ready(), self._tells_sessions)
+        tids = {tid for looks in self._looks for tid in looks} | set(seen)
+        return {tid: kind_of(self._thread(tid, seen.get(tid, Seen())), server) for tid in tids}
+
+    def missing(self) -> Missing:
+        """What could not be seen, and what to do about it."""
+        found: Missing = []
+        if not self._calls_seen:
+            found.append(
+                {
+                    "what": "what the server's threads wait for, which tells those of clients",
+                    "remedy": NEEDS_PTRACE,
+                }
+            )
+        if not self._own_seen:
+            found.append(
+                {
+                    "what": "which of the server's threads work for millrace's own sessions",
+                    "remedy": "use a kernel with CONFIG_UNIX_DIAG",
+                }
+            )
+        if self._looks and _UNNAMED.issuperset(self.kinds().values()):
+            found.append(
+                {
+                    "what": "what the server's background threads are for",
+                    "remedy": "set performance_schema = 1 (MySQL from 5.7, MariaDB from 10.5)",
+                }
+            )
+        return found
+
+    def close(self) -> None:
+        if self._session is not None:
+            with contextlib.suppress(pymysql.MySQLError, OSError):
+                self._session.close()
+            self._session = None
+
+    def _ask(self) -> None:
+        """Have the server tell of its threads; it is not asked again when it refuses."""
+        if self._teller is None:
+            return
+        try:
+            told = self._teller.kinds()
+        except (Unavailable, pymysql.MySQLError):
+            self._teller = None
+            return
+        self._tells_sessions = self._teller.tells_sessions
+        # Whoever was a client at one mark was one, whatever is told at the other.
+        clients = {tid: kind for tid, kind in self._told.items() if kind in (CONNECTION, POOL)}
+        self._told |= told | clients
+
+    def _ready(self) -> tuple[int, int] | None:
+        """Start and number of the last thread from before the server took connections: that is the
+        one which waits for signals, and which writes the process's number down."""
+        return max(
+            (
+                (procfs.stat(look.stat).started_ticks, tid)
+                for look_of in self._looks
+                for tid, look in look_of.items()
+                if look.call == _WAITS_FOR_SIGNALS and tid != self.pid
+            ),
+            default=self._written,
+        )
+
+    def _each(self) -> Iterator[tuple[int, Look]]:
+        tasks = f"/proc/{self.pid}/task"
+        for name in os.listdir(tasks):  # noqa: PTH208 - quick, at a mark
+            stat = procfs.read_or_none(f"{tasks}/{name}/stat")
+            if stat is None:
+                continue  # it has just ended
+            schedstat = procfs.read_or_none(f"{tasks}/{name}/schedstat")
+            yield int(name), Look(stat, schedstat, *self._wait(f"{tasks}/{name}/syscall"))
+
+    def _wait(self, path: str) -> tuple[str | None, str | None]:
+        """The call that a thread waits in, and the link of what it waits on."""
+        try:
+            call = procfs.call(procfs.read(path))
+        except FileNotFoundError:
+            return None, None
+        except (OSError, ValueError):
+            self._calls_seen = False
+            return None, None
+        if call is None or call.number < 0:
+            return None, None
+        name = syscalls.names().get(call.number)
+        descriptor: int | None = None
+        if name in _ON_DESCRIPTOR:
+            descriptor = call.arguments[0]
+        elif name in _ON_LIST and call.arguments[1]:
+            # The first of several is what a server's thread waits on: others wake it up.
+            descriptor = self._first_of_list(call.arguments[0])
+        return name, None if descriptor is None else self._link(descriptor)
+
+    def _first_of_list(self, address: int) -> int | None:
+        try:
+            with Path(f"/proc/{self.pid}/mem").open("rb", buffering=0) as memory:
+                memory.seek(address)
+                return int.from_bytes(memory.read(_DESCRIPTOR_BYTES), "little")
+        except (OSError, ValueError, OverflowError):
+            return None
+
+    def _link(self, descriptor: int) -> str | None:
+        try:
+            return str(Path(f"/proc/{self.pid}/fd/{descriptor}").readlink())
+        except OSError:
+            return None
+
+    def _thread(self, tid: int, seen: Seen) -> Thread:
+        looks = [look_of[tid] for look_of in self._looks if tid in look_of]
+        links = {*seen.waited_on, *(look.waits_on for look in looks if look.waits_on is not None)}
+        uses = frozenset(use for use in map(self.sockets().use, links) if use is not None)
+        if not looks:  # it lived in between
+            told = self._told.get(tid)
+            return Thread(tid, seen.name, 0, True, told, uses, seen.waited_for_io)
+        first, last = procfs.stat(looks[0].stat), procfs.stat(looks[-1].stat)
+        runs = self._running.get((tid, last.started_ticks))
+        # A session is told under the worker of a pool that carried it out last.
+        told = POOL if runs == POOL else self._told.get(tid) or runs
+        seen_twice = len(looks) > 1 and first.started_ticks == last.started_ticks
+        return Thread(
+            tid=tid,
+            name=last.name,
+            started_ticks=last.started_ticks,
+            ran=not seen_twice or _ran(looks[0], looks[-1]),
+            told=told,
+            sockets=uses,
+            waited_for_io=seen.waited_for_io or any(look.call in FOR_IO for look in looks),
+            waited_for_locks=all(look.call == _FOR_LOCKS for look in looks),
+        )
+
+
+def _kinds_by_function(
+    pid: int, instance: Instance | AttachedInstance, *, of_pools: bool
+) -> Mapping[tuple[int, int], str]:
+    """The kinds of threads by the functions that they spend their lives in, by number and start:
+    of the workers of a pool, or of all others."""
+    server = instance.server
+    if not isinstance(server, InstalledServer):
+        return {}
+    known = families.get(server.family).observable.thread_functions
+    kinds = {name: kind for name, kind in known.items() if (kind == POOL) is of_pools}
+    try:
+        functions = functions_of(pid, server.program, kinds.keys())
+    except OSError:
+        return {}
+    stats = {tid: procfs.read_or_none(f"/proc/{pid}/task/{tid}/stat") for tid in functions}
+    return {
+        (tid, procfs.stat(stat).started_ticks): kinds[functions[tid]]
+        for tid, stat in stats.items()
+        if stat is not None
+    }
+
+
+def _pid_file_written(instance: Instance | AttachedInstance) -> tuple[int, int] | None:
+    """When a server wrote its number down, as the start of a thread that could not be later; None
+    where it did not."""
+    if not isinstance(instance, Instance):
+        return None
+    try:
+        written_s = instance.pid_file.lstat().st_mtime
+    except OSError:
+        return None
+    booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    ticks = (written_s - booted_s) * os.sysconf("SC_CLK_TCK")
+    # A file's time may be that of the kernel's tick before.
+    return int(ticks) + 1, sys.maxsize
+
+
+def _ran(first: Look, last: Look) -> bool:
+    if first.schedstat is not None and last.schedstat is not None:
+        return procfs.schedstat(first.schedstat) != procfs.schedstat(last.schedstat)
+    before, after = procfs.stat(first.stat), procfs.stat(last.stat)
+    ticks = (before.user_ticks + before.system_ticks, after.user_ticks + after.system_ticks)
+    return ticks[0] != ticks[1]

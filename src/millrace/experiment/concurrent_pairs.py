@@ -1,0 +1,116 @@
+"""Pairs that are measured side by side: base and candidate at the same time, each on its half of
+the CPUs.
+
+What disturbs the host then disturbs both at the same instant, and a block takes half the time; but
+the two share disk, memory bandwidth and caches, so that each may be what disturbs the other. What
+they share has to be shared alike: both are measured for the same time, from the same moment on. So
+clients must be driven for a time that is known beforehand; of two that work until they are done,
+the slower one would have the host to itself in the end, and look less slow than it is.
+
+In block b the pairs of a plan are sorted by the SHA-256 of ``"{seed}:{b}:{id}:pair"``, the id being
+that of the pair's base. Where b is even, the SHA-256 of ``"{seed}:{b // 2}:{id}:side"`` says which
+half the base has, and in the next block it has the other one: each is on both halves equally often,
+give or take one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from millrace.errors import InvalidInput, Mistake
+from millrace.experiment.model import Compare, Experiment, Treatment
+from millrace.experiment.ordering import drawn
+from millrace.levels import Level
+from millrace.workloads import checked
+
+_REMEDY = "docs/design.md says what side by side needs; --in-turns measures without"
+_TIMES = ("warmup_s", "time_s")
+
+Held = frozenset[tuple[str, Level]]
+
+
+def held(treatment: Treatment, factor: str) -> Held:
+    """The levels that the trials of a pair share: all but that of the compared factor."""
+    return frozenset((name, level) for name, level in treatment.levels.items() if name != factor)
+
+
+def block_order(
+    treatments: Iterable[Treatment], compare: Compare, seed: str, block: int
+) -> list[tuple[Treatment, int]]:
+    """The trials of a block, those of a pair next to each other, each with its half of the CPUs (0
+    or 1); the one on the first half comes first."""
+    pairs: dict[Held, list[Treatment]] = {}
+    for treatment in treatments:
+        pairs.setdefault(held(treatment, compare.factor), []).append(treatment)
+    keyed = [(_base(pair, compare), pair) for pair in pairs.values()]
+    keyed.sort(key=lambda each: drawn(f"{seed}:{block}:{each[0].id}:pair"))
+    ordered: list[tuple[Treatment, int]] = []
+    for base, pair in keyed:
+        first = (drawn(f"{seed}:{block // 2}:{base.id}:side")[0] + block) % 2
+        sides = [(each, first if each is base else 1 - first) for each in pair]
+        ordered += sorted(sides, key=lambda each: each[1])
+    return ordered
+
+
+def _base(pair: Iterable[Treatment], compare: Compare) -> Treatment:
+    return next(each for each in pair if each.levels[compare.factor] == compare.base)
+
+
+def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:
+    """Raise InvalidInput where the pairs of an experiment cannot be measured side by side;
+    ``values`` are what each treatment's clients are driven by (see ``plan.chosen``)."""
+    found = [*_compared(experiment), *_work(experiment, values)]
+    if found:
+        raise InvalidInput(experiment.source, found, remedy=_REMEDY)
+
+
+def _compared(experiment: Experiment) -> Iterator[Mistake]:
+    name = experiment.compare.factor
+    levels = next(factor.levels for factor in experiment.factors if factor.name == name)
+    if len(levels) != 2:
+        number = f"{len(levels)} levels" if len(levels) > 1 else "one level"
+        yield Mistake(
+            f"factors.{name}",
+            f"{number}: side by side, the base is measured beside one candidate",
+            "two levels; --candidate LEVEL takes one of several",
+        )
+
+
+def _work(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> Iterator[Mistake]:
+    workload = checked(experiment.workload)
+    if not workload.drives:
+        name = experiment.workload.get("name", "this workload")
+        yield Mistake(
+            "workload",
+            f"{name} measures until the work is done: the slower one of a pair would have the host "
+            "to itself in the end",
+            "a workload whose clients are driven for a time",
+        )
+        return
+    driven = [workload.values(each) for each in values]
+    if any(int(each["operations"]) for each in driven):
+        yield Mistake(
+            "parameters.operations",
+            "the one of a pair that has done its work first would leave the host to the other",
+            "time_s instead: both are measured for the same time",
+        )
+    if any(each["warmup"] == "steady" for each in driven):
+        yield Mistake(
+            "parameters.warmup",
+            "two that warm up until they are steady are not measured at the same time",
+            'warmup = "time", and warmup_s',
+        )
+    for name in _TIMES:
+        if len({float(each[name]) for each in driven}) > 1:
+            yield Mistake(
+                f"parameters.{name}",
+                "it is not the same for all tests: a pair is measured for the same time",
+                f"a {name} for all of them",
+            )
+    if any(each["client_cpus"] for each in driven):
+        yield Mistake(
+            "parameters.client_cpus",
+            "each side has half of the CPUs, and its clients are on these",
+            "leave it out",
+        )

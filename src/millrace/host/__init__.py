@@ -1,0 +1,1 @@
+"""Facts and facilities of the host: procfs, CPUs, tracing, perf, exclusive use."""

@@ -1,0 +1,226 @@
+"""Facts of the host that make results comparable or not: what it is, and how it is set.
+
+Plain readers of /proc, /sys and /etc below ``root``; what a host does not say is None.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from millrace.host import cpu_limits
+from millrace.host import parsers as text
+from millrace.host.files import block_device, mount_below, number, read, read_file
+
+_CPUS = "sys/devices/system/cpu"
+_NO_MEMORY_LIMIT = 1 << 62  # version 1 control groups write "no limit" as the largest page count
+
+
+def facts(work_dir: Path, *, root: Path = Path("/")) -> dict[str, Any]:
+    """Everything that is recorded about this host, as plain data for the store.
+
+    Keys: ``machine`` (a digest of the installation's id), ``cpu``, ``frequency``, ``kernel``,
+    ``distribution``, ``libc``, ``memory``, ``huge_pages``, ``virtualisation``, ``limits`` (of the
+    control group), ``filesystem`` (below ``work_dir``), ``load``, ``clock_source``, ``numa``,
+    ``aslr`` (0 to 2), ``mitigations``.
+    """
+    cpu = text.cpu_info(read(root, "proc/cpuinfo"))
+    return {
+        "machine": _machine(root),
+        "cpu": _cpu(root, cpu),
+        "frequency": _frequency(root),
+        "kernel": _kernel(root),
+        "distribution": text.os_release(
+            read(root, "etc/os-release") or read(root, "usr/lib/os-release")
+        ).get("PRETTY_NAME"),
+        "libc": _libc(),
+        "memory": _memory(root),
+        "huge_pages": _huge_pages(root),
+        "virtualisation": _virtualisation(root, cpu),
+        "limits": _limits(root),
+        "filesystem": _filesystem(root, work_dir),
+        "load": _load(root),
+        "clock_source": read(
+            root, "sys/devices/system/clocksource/clocksource0/current_clocksource"
+        ),
+        "numa": _numa(root),
+        "aslr": number(root, "proc/sys/kernel/randomize_va_space"),
+        "mitigations": {
+            file.name: read_file(file)
+            for file in sorted((root / _CPUS / "vulnerabilities").glob("*"))
+        },
+    }
+
+
+def host_id(known: Mapping[str, Any]) -> str:
+    """What tells this host from others: a digest of the hardware and of the installation, but of
+    nothing that a reboot, an update of the system or a setting changes. 12 hexadecimal digits."""
+    cpu = known["cpu"]
+    names = ("vendor", "model", "sockets", "cores", "threads")
+    identity = [known["machine"], known["kernel"]["architecture"], *(cpu[name] for name in names)]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
+
+
+def _machine(root: Path) -> str | None:
+    # The id itself must not be shown to others (man 5 machine-id), so only a digest leaves here.
+    for name in ("etc/machine-id", "var/lib/dbus/machine-id", "sys/class/dmi/id/product_uuid"):
+        identity = read(root, name)
+        if identity and identity != "uninitialized":
+            return hashlib.sha256(f"millrace {identity}".encode()).hexdigest()[:16]
+    return None
+
+
+def _cpu(root: Path, info: text.CpuInfo) -> dict[str, Any]:
+    cpus = [path for path in (root / _CPUS).glob("cpu[0-9]*") if (path / "topology").is_dir()]
+    packages = {read_file(path / "topology/physical_package_id") for path in cpus}
+    cores = {
+        (read_file(path / "topology/physical_package_id"), read_file(path / "topology/core_id"))
+        for path in cpus
+    }
+    return {
+        "model": info.model,
+        "vendor": info.vendor,
+        "microcode": info.microcode,
+        "sockets": len(packages) or None,
+        "cores": len(cores) or None,
+        "threads": info.threads or len(cpus) or None,
+    }
+
+
+def _frequency(root: Path) -> dict[str, Any]:
+    def all_of(name: str) -> str | None:
+        values = {read_file(file) for file in (root / _CPUS).glob(f"cpu[0-9]*/cpufreq/{name}")}
+        return ", ".join(sorted(value for value in values if value)) or None
+
+    no_turbo = number(root, f"{_CPUS}/intel_pstate/no_turbo")
+    boost = number(root, f"{_CPUS}/cpufreq/boost")
+    turbo = None if no_turbo is None else no_turbo == 0
+    return {
+        "driver": all_of("scaling_driver"),
+        "governor": all_of("scaling_governor"),
+        "preference": all_of("energy_performance_preference"),
+        "turbo": turbo if boost is None else boost == 1,
+        "idle_driver": read(root, f"{_CPUS}/cpuidle/current_driver"),
+    }
+
+
+def _kernel(root: Path) -> dict[str, Any]:
+    return {
+        "release": read(root, "proc/sys/kernel/osrelease"),
+        "version": read(root, "proc/sys/kernel/version"),
+        "architecture": read(root, "proc/sys/kernel/arch") or os.uname().machine,
+    }
+
+
+def _libc() -> str | None:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (ValueError, OSError):
+        return None  # not glibc
+
+
+def _memory(root: Path) -> dict[str, Any]:
+    sizes = text.sizes(read(root, "proc/meminfo"))
+    swap, swap_free = sizes.get("SwapTotal"), sizes.get("SwapFree")
+    return {
+        "total_bytes": sizes.get("MemTotal"),
+        "available_bytes": sizes.get("MemAvailable"),
+        "swap_bytes": swap,
+        "swap_used_bytes": None if swap is None or swap_free is None else swap - swap_free,
+        "swappiness": number(root, "proc/sys/vm/swappiness"),
+    }
+
+
+def _huge_pages(root: Path) -> dict[str, Any]:
+    base = "sys/kernel/mm/transparent_hugepage"
+    return {
+        "transparent": text.chosen(read(root, f"{base}/enabled")),
+        "defrag": text.chosen(read(root, f"{base}/defrag")),
+        "reserved": number(root, "proc/sys/vm/nr_hugepages"),
+    }
+
+
+def _virtualisation(root: Path, cpu: text.CpuInfo) -> dict[str, Any]:
+    release = (read(root, "proc/sys/kernel/osrelease") or "").lower()
+    dmi = [read(root, f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
+    product = " ".join(part for part in dmi if part) or None
+    kind = read(root, "sys/hypervisor/type")
+    is_virtual = "hypervisor" in cpu.flags or kind is not None or "microsoft" in release
+    # Arm has no flag for it; there the machine's own name is all there is to go by.
+    named = ("QEMU", "KVM", "VMware", "VirtualBox", "Virtual Machine", "Amazon EC2", "Google")
+    if not is_virtual and product and not product.endswith(".metal"):
+        is_virtual = any(name in product for name in named)
+    if kind is None and "microsoft" in release:
+        kind = "WSL"
+    return {
+        "virtual_machine": is_virtual,
+        "hypervisor": kind,
+        "product": product,
+        "container": _container(root),
+    }
+
+
+def _container(root: Path) -> str | None:
+    """The kind of container this runs in, None where none is seen."""
+    if (root / ".dockerenv").exists():
+        return "docker"
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    named = read(root, "run/systemd/container")
+    if named:
+        return named
+    groups = read(root, "proc/self/cgroup") or ""
+    return next((k for k in ("kubepods", "docker", "libpod", "lxc") if f"/{k}" in groups), None)
+
+
+def _limits(root: Path) -> dict[str, Any]:
+    """What the control group (either version) allows: CPUs, maybe a fraction of one, and memory."""
+    groups = text.control_groups(read(root, "proc/self/cgroup"))
+    unified = root / "sys/fs/cgroup" / groups.get("", "")
+    memory = number(unified, "memory.max")
+    if "memory" in groups:
+        memory = number(root / "sys/fs/cgroup/memory" / groups["memory"], "memory.limit_in_bytes")
+    if memory is not None and memory >= _NO_MEMORY_LIMIT:
+        memory = None
+    return {
+        "cpus": cpu_limits.quota_cpus("self", root),
+        "memory_bytes": memory,
+    }
+
+
+def _filesystem(root: Path, work_dir: Path) -> dict[str, Any]:
+    """The filesystem that holds ``work_dir`` (which need not exist yet), and its device."""
+    existing, mount = mount_below(root, work_dir)
+    device = block_device(root, mount) if mount else None
+    space = os.statvfs(existing)
+    rotational = read_file(device / "queue/rotational") if device else None
+    return {
+        "mount_point": mount.point if mount else None,
+        "type": mount.type if mount else None,
+        "options": list(mount.options) if mount else None,
+        "source": mount.source if mount else None,
+        "device": device.name if device else None,
+        "device_model": read_file(device / "device/model") if device else None,
+        "rotational": None if rotational is None else rotational == "1",
+        "scheduler": text.chosen(read_file(device / "queue/scheduler")) if device else None,
+        "total_bytes": space.f_blocks * space.f_frsize,
+        "free_bytes": space.f_bavail * space.f_frsize,
+    }
+
+
+def _load(root: Path) -> dict[str, Any]:
+    averages = (read(root, "proc/loadavg") or "").split()[:3]
+    names = ("average_1min", "average_5min", "average_15min")
+    if len(averages) < len(names):
+        return dict.fromkeys(names)
+    return dict(zip(names, map(float, averages), strict=True))
+
+
+def _numa(root: Path) -> dict[str, Any]:
+    nodes = len(list((root / "sys/devices/system/node").glob("node[0-9]*")))
+    balancing = number(root, "proc/sys/kernel/numa_balancing")
+    return {"nodes": nodes or None, "balancing": None if balancing is None else balancing != 0}

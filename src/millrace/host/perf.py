@@ -1,0 +1,133 @@
+"""The program perf: whether there is one, what it can do, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.errors import Unavailable
+
+RIGHTS = (
+    "run millrace as root, give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
+    "kernel.perf_event_paranoid ({paranoid} now) to {wanted}"
+)
+FOR_WHOLE_CPUS, FOR_KERNEL, FOR_OWN = 0, 1, 2
+
+_ASK_LIMIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Perf:
+    """A perf that runs here.
+
+    ``unwinds``: it follows calls by DWARF. ``is_told``: it can be started in advance and told when
+    to begin and to end. ``is_bounded``: it can be told how much to keep.
+    """
+
+    program: str
+    unwinds: bool
+    is_told: bool
+    is_bounded: bool
+
+
+def find() -> Perf:
+    """The perf on PATH. Raises Unavailable where there is none, or one of another kernel."""
+    program = shutil.which("perf")
+    if program is None:
+        raise Unavailable(
+            "the program perf is not installed",
+            remedy="install the package linux-perf (Debian), linux-tools-generic (Ubuntu) or perf",
+        )
+    status, built = _asked(program, "version", "--build-options")
+    if status != 0:
+        raise Unavailable(
+            f"{program} does not run on this kernel",
+            remedy=f"install the perf of Linux {os.uname().release}",
+        )
+    _, offered = _asked(program, "record", "-h")
+    return Perf(
+        program=program,
+        unwinds=re.search(r"(?mi)^\s*(libunwind|libdw\S*)\s*:\s*\[\s*on", built) is not None,
+        is_told="--control" in offered,
+        is_bounded="--max-size" in offered,
+    )
+
+
+def environment() -> dict[str, str]:
+    """That of every perf: no setting of the user changes what it records or where it seeks."""
+    path = os.environ.get("PATH", os.defpath)
+    return {"PATH": path, "LC_ALL": "C", "PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": ""}
+
+
+@contextlib.contextmanager
+def reading(perf: Perf, arguments: Sequence[str], memory: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A perf that prints what is in a descriptor; it is ended at the end of the block."""
+    process = subprocess.Popen(
+        [perf.program, *arguments, f"--input={path_of(memory)}"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=[memory],
+        env=environment(),
+        cwd="/",
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def path_of(memory: int) -> str:
+    """The name by which a child finds a descriptor that was passed to it."""
+    return f"/proc/self/fd/{memory}"
+
+
+def refused(said: str) -> Unavailable:
+    """Why perf could not record, from what it said on standard error."""
+    lines = [line.strip() for line in said.splitlines()]
+    telling = (line for line in lines if line not in ("", "Error:", "Events disabled"))
+    why = next(telling, "it ended without a word")
+    if re.search(r"(?i)permi|paranoi|limited", said):
+        return Unavailable(
+            f"perf is not permitted to sample the server: {why}",
+            remedy=rights(FOR_WHOLE_CPUS),
+        )
+    return Unavailable(f"perf cannot record: {why}")
+
+
+def rights(wanted: int) -> str:
+    """What to do to be permitted what needs ``kernel.perf_event_paranoid`` to be this or lower."""
+    return RIGHTS.format(paranoid=setting("perf_event_paranoid"), wanted=wanted)
+
+
+def setting(name: str) -> str:
+    """A setting of the kernel, ``unknown`` where it does not say."""
+    try:
+        return Path("/proc/sys/kernel", name).read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def _asked(program: str, *arguments: str) -> tuple[int, str]:
+    """The exit status of perf, and what it said on either output."""
+    try:
+        ran = subprocess.run(
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_ASK_LIMIT_S,
+            env=environment(),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return -1, ""
+    return ran.returncode, ran.stdout.decode(errors="replace")

@@ -1,0 +1,165 @@
+"""Whose the sockets are that a server's threads wait on.
+
+A connected socket belongs to a client, unless its other end is one of this process: a session by
+which millrace watches. A listening socket belongs to nobody yet. Sockets are known by their inode,
+which is in the link /proc/PID/fd/N too: ``socket:[inode]``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from millrace.host import procfs
+
+Use = Literal["client", "own", "listening"]
+
+_LINK = re.compile(r"socket:\[(\d+)\]")
+_LISTENING_TCP, _CONNECTED_TCP = "0A", "01"
+_ACCEPTS = 0x10000  # __SO_ACCEPTCON
+
+# sock_diag(7): constants of linux/netlink.h, linux/sock_diag.h and linux/unix_diag.h.
+_NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY = 20
+_REQUEST_DUMP = 0x1 | 0x300
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+_ALL_STATES, _NO_COOKIE = 0xFFFFFFFF, 0xFFFFFFFF
+_SHOW_PEER = 0x4
+_PEER = 2
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBHIIIII")
+_MESSAGE = struct.Struct("=BBBBIII")
+_ATTRIBUTE = struct.Struct("=HH")
+_INODE = struct.Struct("=I")
+_ANSWER_BYTES = 1 << 16
+_ANSWER_LIMIT_S = 1.0
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """Inodes of sockets: those that listen, and those whose other end is this process."""
+
+    listening: frozenset[int]
+    own: frozenset[int]
+
+    def use(self, link: str) -> Use | None:
+        """Whose a socket is, by its link; None where it is no socket."""
+        inode = inode_of(link)
+        if inode is None:
+            return None
+        if inode in self.listening:
+            return "listening"
+        return "own" if inode in self.own else "client"
+
+
+def inode_of(link: str) -> int | None:
+    match = _LINK.fullmatch(link)
+    return int(match[1]) if match else None
+
+
+def listening(pid: int) -> frozenset[int]:
+    """The listening sockets of the network that a process is in."""
+    net = f"/proc/{pid}/net"
+    found: set[int] = set()
+    for name in ("tcp", "tcp6"):
+        found |= listening_tcp((procfs.read_or_none(f"{net}/{name}") or b"").decode())
+    unix = (procfs.read_or_none(f"{net}/unix") or b"").decode(errors="replace")
+    return frozenset(found | listening_unix(unix))
+
+
+def listening_tcp(text: str) -> set[int]:
+    """/proc/net/tcp and tcp6."""
+    rows = (line.split() for line in text.splitlines()[1:])
+    return {int(row[9]) for row in rows if len(row) > 9 and row[3] == _LISTENING_TCP}
+
+
+def accepted_tcp(text: str, port: int) -> dict[int, int]:
+    """Of /proc/net/tcp or tcp6, the connected sockets of whoever listens at ``port``, by the port
+    at their other end."""
+    rows = [line.split() for line in text.splitlines()[1:]]
+    return {
+        int(row[2].rpartition(":")[2], 16): int(row[9])
+        for row in rows
+        if len(row) > 9 and row[3] == _CONNECTED_TCP
+        if int(row[1].rpartition(":")[2], 16) == port
+    }
+
+
+def listening_unix(text: str) -> set[int]:
+    """/proc/net/unix."""
+    rows = (line.split() for line in text.splitlines()[1:])
+    return {int(row[6]) for row in rows if len(row) > 6 and int(row[3], 16) & _ACCEPTS}
+
+
+def own() -> frozenset[int]:
+    """The other ends of this process's UNIX sockets, as of now. Raises OSError where the kernel
+    does not tell."""
+    ours = set()
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - quick, at a mark
+        try:
+            inode = inode_of(str(Path(f"/proc/self/fd/{name}").readlink()))
+        except OSError:
+            continue  # the directory's own descriptor, closed by now
+        if inode is not None:
+            ours.add(inode)
+    others = peers()
+    return frozenset(others[inode] for inode in ours if inode in others)
+
+
+def peers() -> Mapping[int, int]:
+    """Each connected UNIX socket's other end. Raises OSError where the kernel does not tell."""
+    found: dict[int, int] = {}
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked:
+        asked.settimeout(_ANSWER_LIMIT_S)
+        request = _REQUEST.pack(
+            socket.AF_UNIX, 0, 0, _ALL_STATES, 0, _SHOW_PEER, _NO_COOKIE, _NO_COOKIE
+        )
+        size = _HEADER.size + len(request)
+        asked.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + request)
+        while True:
+            for kind, body in messages(asked.recv(_ANSWER_BYTES)):
+                if kind == _NLMSG_DONE:
+                    return found
+                if kind == _NLMSG_ERROR:
+                    code = -int(struct.unpack_from("=i", body)[0])
+                    raise OSError(code, f"sock_diag: {os.strerror(code)}")
+                pair = peer(body)
+                if pair is not None:
+                    found[pair[0]] = pair[1]
+
+
+def messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
+    """The netlink messages of an answer: type and body."""
+    at = 0
+    while at + _HEADER.size <= len(answer):
+        size, kind, *_ = _HEADER.unpack_from(answer, at)
+        if size < _HEADER.size:
+            return
+        yield kind, answer[at + _HEADER.size : at + size]
+        at += _aligned(size)
+
+
+def peer(body: bytes) -> tuple[int, int] | None:
+    """A UNIX socket and its other end, from a message about it; None where it has none."""
+    if len(body) < _MESSAGE.size:
+        return None
+    inode = int(_MESSAGE.unpack_from(body)[4])
+    at = _MESSAGE.size
+    while at + _ATTRIBUTE.size <= len(body):
+        size, kind = _ATTRIBUTE.unpack_from(body, at)
+        if size < _ATTRIBUTE.size:
+            return None
+        if kind == _PEER and size >= _ATTRIBUTE.size + _INODE.size:
+            return inode, int(_INODE.unpack_from(body, at + _ATTRIBUTE.size)[0])
+        at += _aligned(size)
+    return None
+
+
+def _aligned(size: int) -> int:
+    return (size + 3) & ~3

@@ -1,0 +1,84 @@
+"""The kernel's tracing file system: where it is mounted, or a mount that nobody else sees.
+
+Distributions mount it with systemd; containers and small virtual machines do not. Root then
+attaches it to a descriptor instead of a directory (fsopen and fsmount, Linux 5.2). The mount ends
+with the last descriptor, so that a killed process leaves none behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from millrace.errors import Unavailable
+from millrace.system_calls import call
+
+_PLACES = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+_NAME = "tracefs"
+
+# One table for all architectures from Linux 5.1 on; the C library has names for them since 2.36.
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
+_FSCONFIG_CMD_CREATE = 6
+_NOSUID, _NODEV, _NOEXEC = 2, 4, 8
+
+_AS_ROOT = (
+    f"sudo mount -t {_NAME} {_NAME} {_PLACES[0]}; for a container, on its host, and start it with "
+    f"--volume {_PLACES[0]}:{_PLACES[0]}"
+)
+
+
+@contextmanager
+def opened() -> Iterator[Path]:
+    """Yield the directory of the tracing file system.
+
+    Raises Unavailable where this process may not use it.
+    """
+    writable = next((place for place in _PLACES if _may_use(place)), None)
+    if writable is not None:
+        yield writable
+        return
+    if not _kernel_knows():
+        raise Unavailable("this kernel traces no events")
+    if os.geteuid() != 0:
+        raise Unavailable("only root may trace the kernel's events here", remedy=_for_user())
+    try:
+        descriptor = _attached()
+    except OSError as error:
+        why = f"the kernel's tracing file system cannot be mounted: {error.strerror}"
+        raise Unavailable(why, remedy=_AS_ROOT) from error
+    try:
+        yield Path(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _may_use(place: Path) -> bool:
+    return os.access(place / "instances", os.W_OK | os.X_OK, effective_ids=True)
+
+
+def _kernel_knows() -> bool:
+    try:
+        return _NAME in Path("/proc/filesystems").read_text(encoding="ascii").split()
+    except OSError:
+        return False
+
+
+def _for_user() -> str:
+    """Return the command that gives the kernel's tracing to the current user."""
+    user = os.geteuid()
+    if os.path.ismount(_PLACES[0]):
+        return f"sudo mount -o remount,uid={user},mode=700 {_PLACES[0]}"
+    return f"sudo mount -t {_NAME} -o uid={user},mode=700 {_NAME} {_PLACES[0]}"
+
+
+def _attached() -> int:
+    """Mount the file system at no directory and return a descriptor of its root."""
+    context = call(_FSOPEN, _NAME.encode(), _FSOPEN_CLOEXEC)
+    try:
+        call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        return call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _NOSUID | _NODEV | _NOEXEC)
+    finally:
+        os.close(context)

@@ -1,0 +1,134 @@
+"""The kernel's own tracing of events, in an instance that nobody else uses.
+
+An instance is a directory of the tracing file system (``tracefs``). It has buffers of its own, and
+is gone with the directory. One that a killed process has left behind is removed by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from millrace.errors import Unavailable
+from millrace.host import tracefs
+
+_NAME = re.compile(r"millrace-(\d+)-\d+")
+_OVERRUN = re.compile(r"(?m)^(?:overrun|dropped events): (\d+)")
+_numbers = itertools.count()
+
+# Of all CPUs together: an event takes some 80 bytes.
+_BUFFERS_KB = 8 << 10
+_LEAST_BUFFER_KB = 256
+
+_RIGHTS = "run millrace as root, or let its user write to /sys/kernel/tracing"
+_HOST_NUMBERS = "let the container share the processes of its host: docker run --pid=host"
+_OF_THE_HOST = "pid:[4026531836]"  # the first namespace of processes, the same in every kernel
+
+
+class Tracing:
+    """Events of the scheduler, taken where they are told to. ``close`` forgets them."""
+
+    def __init__(self, events: Collection[str]) -> None:
+        """Nothing is taken before ``start``. Raises Unavailable where that is not allowed."""
+        self._events = events
+        with contextlib.ExitStack() as opened:
+            self._directory = _made(opened)
+            self._opened = opened.pop_all()
+        try:
+            self._write("trace_clock", "mono")
+            # Each event names its threads; to note names at every switch takes as much as all else.
+            self._write("trace_options", "norecord-cmd")
+            self._write("tracing_on", "0")
+            size_kb = max(_BUFFERS_KB // (os.cpu_count() or 1), _LEAST_BUFFER_KB)
+            self._write("buffer_size_kb", str(size_kb))
+        except OSError as error:
+            self.close()
+            raise Unavailable(f"the kernel cannot trace its scheduler: {error}") from error
+
+    def choose(self, filters: Mapping[str, str]) -> None:
+        """Take only events that these filters let through, by event."""
+        for event, text in filters.items():
+            self._write(f"events/sched/{event}/filter", text)
+
+    def start(self) -> None:
+        """To have an event told takes milliseconds; they are kept when all are."""
+        for event in self._events:
+            self._write(f"events/sched/{event}/enable", "1")
+        self._write("tracing_on", "1")
+
+    def stop(self) -> None:
+        self._write("tracing_on", "0")
+        for event in self._events:
+            self._write(f"events/sched/{event}/enable", "0")
+
+    def text(self) -> str:
+        """What was taken, an event a line; comments begin with #."""
+        return (self._directory / "trace").read_text(encoding="utf-8", errors="replace")
+
+    def lost(self) -> int:
+        """How many events there was no room for."""
+        stats = self._directory.glob("per_cpu/cpu*/stats")
+        return sum(int(number) for each in stats for number in _OVERRUN.findall(each.read_text()))
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def _write(self, name: str, text: str) -> None:
+        with (self._directory / name).open("w", encoding="ascii") as file:
+            file.write(text)
+
+
+def check() -> None:
+    """Raise Unavailable where the scheduler's events cannot be traced; changes nothing."""
+    with contextlib.ExitStack() as opened:
+        _instances(opened)
+
+
+def _made(opened: contextlib.ExitStack) -> Path:
+    """Make an instance, which is removed when ``opened`` is closed."""
+    instances = _instances(opened)
+    try:
+        _tidy(instances)
+        made = instances / f"millrace-{os.getpid()}-{next(_numbers)}"
+        made.mkdir()
+    except OSError as error:
+        refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        raise Unavailable(
+            f"the kernel cannot trace its scheduler: {error}", remedy=_RIGHTS if refused else None
+        ) from error
+    opened.callback(_removed, made)
+    return made
+
+
+def _instances(opened: contextlib.ExitStack) -> Path:
+    """Return the directory of all instances, usable until ``opened`` is closed."""
+    if not sees_the_host():
+        raise Unavailable("the kernel's events name processes otherwise here", remedy=_HOST_NUMBERS)
+    return opened.enter_context(tracefs.opened()) / "instances"
+
+
+def _removed(instance: Path) -> None:
+    with contextlib.suppress(OSError):
+        instance.rmdir()
+
+
+def sees_the_host() -> bool:
+    """Whether processes have the numbers here that the kernel's events give them."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == _OF_THE_HOST
+    except OSError:
+        return False
+
+
+def _tidy(instances: Path) -> None:
+    """Remove instances of processes that are gone."""
+    for left in instances.iterdir():
+        owner = _NAME.fullmatch(left.name)
+        if owner and not Path("/proc", owner[1]).exists():
+            with contextlib.suppress(OSError):
+                left.rmdir()

@@ -1,0 +1,90 @@
+"""The unit of foreign values and their better direction, as a file states or implies it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from millrace.importers.csv_reader import Sheet
+
+Direction = Literal["higher", "lower"]
+Basis = Literal["option", "file", "unit", "assumed"]
+
+COLUMNS = ("unit", "direction")
+_DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")
+_TIMES = re.compile(
+    "[nuµμm]?s|secs?|((nano|micro|milli)?second|minute|hour)s?|min|h"  # both signs of micro
+)
+_RATES = ("tps", "qps", "rps", "ops", "iops", "hz")
+
+
+@dataclass(frozen=True)
+class Better:
+    """The better ``direction`` of values, and its ``basis``: the user's option, the file's column
+    ``direction``, its ``unit``, or nothing at all."""
+
+    direction: Direction
+    basis: Basis
+    unit: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.direction} is better"
+        if self.basis == "assumed":
+            return f"{text} (assumed: the file does not say; --direction does)"
+        return f"{text} (unit {self.unit})" if self.unit else text
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The ``unit`` of values, empty where unknown, and their better ``direction``, if stated."""
+
+    unit: str = ""
+    direction: Direction | None = None
+
+    def better(self, asked: Direction | None = None) -> Better:
+        """Return the better direction: ``asked`` by the user, stated, implied by the unit, or
+        else higher, which is then only assumed."""
+        if asked is not None:
+            return Better(asked, "option", self.unit)
+        if self.direction is not None:
+            return Better(self.direction, "file", self.unit)
+        implied = _implied(self.unit)
+        return Better(implied or "higher", "unit" if implied else "assumed", self.unit)
+
+
+class Measures:
+    """Collect the columns ``unit`` and ``direction`` of a sheet, one value of each a series."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+        self._places = {name: sheet.column_if_any(name) for name in COLUMNS}
+        self._found: dict[tuple[str, str], str] = {}
+
+    def note(self, line: int, cells: Sequence[str], series: str = "") -> None:
+        """Note the unit and direction of a row; one unlike those above it is a mistake."""
+        for name, place in self._places.items():
+            if place is None:
+                continue
+            text, where = cells[place], f"column {name}"
+            first = self._found.setdefault((series, name), text)
+            if name == "direction" and text not in ("", *_DIRECTIONS):
+                self._sheet.mistake(line, where, f"{text!r} is no direction", "higher or lower")
+            elif text != first:
+                expected = f"one {name} in all rows" + (" of a series" if series else "")
+                self._sheet.mistake(line, where, f"is {text!r} after {first!r}", expected)
+
+    def of(self, series: str = "") -> Measure:
+        """Return the unit and the direction of a series."""
+        stated = self._found.get((series, "direction"))
+        direction = next((each for each in _DIRECTIONS if each == stated), None)
+        return Measure(self._found.get((series, "unit"), ""), direction)
+
+
+def _implied(unit: str) -> Direction | None:
+    """Return lower for times (``ms``, ``ns/op``), higher for rates (``MB/s``, ``tps``)."""
+    name = unit.strip().lower()
+    if name in _RATES or name.endswith(("/s", "/sec", "/second", " per second")):
+        return "higher"
+    return "lower" if _TIMES.fullmatch(name.split("/")[0].strip()) else None

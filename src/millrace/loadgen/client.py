@@ -1,0 +1,202 @@
+"""The contract with the load generator: a specification out, events and a result in.
+
+The program writes JSON lines: ``start``, a ``mark`` where a phase begins (``phase_started``) and
+where a part of a drive phase begins or ends, an ``interval`` a second, a ``phase`` at the end of
+each phase, and a ``summary``; or an ``error`` before the summary. Times are seconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from millrace import safe_json
+from millrace.errors import HostProblem, TrialFailed
+from millrace.loadgen import program
+from millrace.loadgen.datasets import DataChecksum, data_checksum, versions, write_data_file
+from millrace.loadgen.program import find_load_generator
+from millrace.loadgen.results import (
+    ClientUsage,
+    DriveResult,
+    Event,
+    HistogramResult,
+    LoadedTable,
+    LoadResult,
+    PhaseResult,
+    Record,
+    StatementResult,
+    TablesResult,
+    partial_result,
+    result_of,
+)
+from millrace.loadgen.spec import RunSpec
+from millrace.loadgen.statements import statements
+from millrace.shown_text import shown_line
+
+__all__ = [
+    "ClientUsage",
+    "DataChecksum",
+    "DriveResult",
+    "Event",
+    "HistogramResult",
+    "LoadFailed",
+    "LoadResult",
+    "LoadedTable",
+    "PhaseResult",
+    "Record",
+    "StatementResult",
+    "TablesResult",
+    "data_checksum",
+    "find_load_generator",
+    "run",
+    "statements",
+    "versions",
+    "write_data_file",
+]
+
+_SPEC_REFUSED = 2
+# A result of 16 MiB with each character escaped; one of 100 statements' histograms has 1 MiB.
+_OF_AN_EVENT = safe_json.Limits(size_bytes=128 << 20, values=4_000_000, text_chars=128 << 20)
+_GRACE_S = 0.7  # less than that of a trial's steps
+
+# What LOAD DATA LOCAL is answered where local_infile is off: by older servers of both families, by
+# newer ones of MySQL, by newer ones of MariaDB.
+_LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
+
+
+class LoadFailed(TrialFailed):
+    """A run that could not go on; ``result`` is what it yielded until then, None where it did not
+    even log in."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        step: str | None = None,
+        result: LoadResult | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy, step=step)
+        self.result = result
+
+
+def run(
+    spec: RunSpec, *, on_event: Callable[[Event], None] | None = None, limit_s: float
+) -> LoadResult:
+    """Run a specification and return what it yielded.
+
+    ``on_event`` gets every event as it comes; whatever it raises ends the run. Raises LoadFailed
+    with the server's code and message, or when ``limit_s`` is over; HostProblem when the program
+    itself cannot do its work. The program is gone when this returns or raises.
+    """
+    events: list[Event] = []
+    with tempfile.TemporaryFile() as stderr, _started(stderr) as process:
+        late = threading.Event()
+        # The program counts its own limits from its log-in on, and then tells what it has.
+        alarm = threading.Timer(limit_s + _GRACE_S, _end, (process, late))
+        alarm.daemon = True
+        alarm.start()
+        try:
+            _hand_over(process, spec)
+            for event in _events(process):
+                if event["type"] != "interval":
+                    events.append(event)
+                if on_event is not None:
+                    on_event(event)
+            returncode = process.wait()
+        finally:
+            alarm.cancel()
+        if late.is_set():
+            raise LoadFailed(
+                f"the load generator was ended after {limit_s:g} s, its time limit",
+                result=partial_result(events),
+            )
+        stderr.seek(0)
+        _raise_failure(events, returncode, stderr.read())
+    return result_of(events)
+
+
+@contextlib.contextmanager
+def _started(stderr: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """The program, ended at the end of the block however that comes."""
+    command = [str(program.find_load_generator()), "--die-with-parent", "run", "-"]
+    try:
+        # A session of its own: Ctrl-C reaches us alone, and we end it in order.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise HostProblem(f"cannot start {command[0]}: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def _end(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    process.kill()
+
+
+def _hand_over(process: subprocess.Popen[bytes], spec: RunSpec) -> None:
+    assert process.stdin is not None
+    # A program that ended before it read tells why on standard error.
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(spec.to_json().encode())
+        process.stdin.close()
+
+
+def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
+    assert process.stdout is not None
+    while line := process.stdout.readline(_OF_AN_EVENT.size_bytes + 1):
+        try:
+            event = safe_json.parse_object(line, _OF_AN_EVENT)
+        except safe_json.JsonRefused as error:
+            if len(line) <= _OF_AN_EVENT.size_bytes and not line.endswith(b"\n"):
+                return  # half a line of a killed program
+            raise LoadFailed(f"{program.NAME} reported what cannot be kept: {error}") from error
+        yield event
+
+
+def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:
+    for event in events:
+        if event["type"] == "error":
+            raise LoadFailed(
+                _describe(event),
+                remedy=_remedy(event),
+                step=event["phase"],
+                result=partial_result(events),
+            )
+    if returncode == _SPEC_REFUSED:
+        raise HostProblem(
+            f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
+            remedy="millrace and its load generator are of different versions: run `make setup`",
+        )
+    if returncode != 0 or not events or events[-1]["type"] != "summary":
+        raise HostProblem(f"{program.NAME}: {program.last_words(returncode, stderr)}")
+
+
+def _describe(error: Event) -> str:
+    text = f"{error['phase']}: {shown_line(error['message'])}"
+    if error["code"] is not None:
+        text += f" (error {error['code']}, SQLSTATE {error['sqlstate']})"
+    return text
+
+
+def _remedy(error: Event) -> str | None:
+    if error["code"] in _LOCAL_INFILE_OFF:
+        return "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
+    return None

@@ -1,0 +1,83 @@
+"""Data sets: which there are, what a table that holds one must give, and one as a file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from millrace import atomic_file, paths, safe_json
+from millrace.errors import UserError
+from millrace.loadgen import program
+
+
+@dataclass(frozen=True)
+class DataChecksum:
+    """What identifies a data set's content in any order.
+
+    ``bytes`` is its length as text; ``checksum`` the sum over its rows of the CRC-32 of the row
+    without its newline, which SQL computes as ``SUM(CRC32(CONCAT_WS('\\t', columns...)))``;
+    ``data_version`` names the definition of the set.
+    """
+
+    rows: int
+    bytes: int
+    checksum: int
+    data_version: str
+
+
+def versions() -> dict[str, str]:
+    """The versions of the load generator, of its data sets' definitions, and of how it makes the
+    rows of a workload's tables: keys ``load_generator``, ``data`` and ``tables``."""
+    answer = program.ask(["version"])
+    sets: dict[str, str] = answer["data"]
+    return {
+        "load_generator": answer["load_generator"],
+        "data": ", ".join(sets[name] for name in sorted(sets)),
+        "tables": answer["tables"],
+    }
+
+
+def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
+    """The checksum of a data set; computed once, then kept in the cache directory."""
+    version = _version_of(data_set)
+    known = paths.cache_dir() / "data-checksums" / f"{version}-{rows}-{seed}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return DataChecksum(**safe_json.read(known))
+    answer = program.ask(["data", data_set, *_size(rows, seed), "--checksum"])
+    checksum = DataChecksum(
+        rows=answer["rows"],
+        bytes=answer["bytes"],
+        checksum=int(answer["checksum"]),
+        data_version=answer["data_version"],
+    )
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
+        atomic_file.write_text(known, json.dumps(asdict(checksum)))
+    return checksum
+
+
+def write_data_file(path: Path, data_set: str, rows: int, seed: int) -> None:
+    """Write a data set to ``path``. On any failure no part of it is left.
+
+    Raises HostProblem when the file cannot be written.
+    """
+    try:
+        program.ask(["data", data_set, *_size(rows, seed), "--output", str(path)])
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _version_of(data_set: str) -> str:
+    sets: dict[str, str] = program.ask(["version"])["data"]
+    if data_set not in sets:
+        raise UserError(
+            f"the load generator has no data set {data_set!r}",
+            remedy="it has: " + ", ".join(sorted(sets)),
+        )
+    return sets[data_set]
+
+
+def _size(rows: int, seed: int) -> list[str]:
+    return [f"--rows={rows}", f"--seed={seed}"]

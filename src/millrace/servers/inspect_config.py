@@ -1,0 +1,70 @@
+"""What a server has under a configuration: start it on an empty data directory, ask, end it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from millrace.servers import configurations, families, options
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.instances import lifecycle
+from millrace.servers.model import AttachedServer, FittedOptions, Server
+
+_INITIALISE_LIMIT_S = 180.0
+_START_LIMIT_S = 120.0
+_STOP_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was asked of a server (``fitted``) and what it has: ``effective`` are its global
+    variables, ``host_variables`` the names and patterns of those that differ on every start."""
+
+    server: str
+    configuration: str
+    version_reported: str
+    fitted: FittedOptions
+    effective: Mapping[str, str]
+    host_variables: tuple[str, ...]
+
+
+def survey(
+    server: Server,
+    configuration: str,
+    *,
+    definitions: Mapping[str, Mapping[str, Any]],
+    data_bytes: int,
+) -> Survey:
+    """Ask ``server`` under ``configuration``, its sizes scaled to ``data_bytes`` and this host.
+
+    Raises UserError for options that the server does not know, TrialFailed when it does not start.
+    """
+    wanted = configurations.resolve(
+        configuration,
+        family=server.family,
+        version=None if isinstance(server, AttachedServer) else server.version,
+        definitions=definitions,
+        data_bytes=data_bytes,
+        host_memory_bytes=psutil.virtual_memory().total,
+    )
+    fitted = options.fit(server, wanted)
+    if isinstance(server, AttachedServer):
+        attached = AttachedInstance(server)
+        version, effective = attached.version(), attached.effective()
+    else:
+        with lifecycle.create(server, fitted) as instance:
+            instance.initialise(_INITIALISE_LIMIT_S)
+            instance.start(_START_LIMIT_S)
+            version, effective = instance.version(), instance.effective()
+            instance.stop(_STOP_LIMIT_S)
+    return Survey(
+        server=server.name,
+        configuration=configuration,
+        version_reported=version,
+        fitted=fitted,
+        effective=effective,
+        host_variables=families.get(server.family).host_variables,
+    )

@@ -1,0 +1,1 @@
+"""Running servers: their lifecycle, ownership, confinement and directories."""

@@ -1,0 +1,151 @@
+"""How a server program is run: as which user, in which environment, with which limits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import resource
+import shlex
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from millrace.errors import HostProblem
+from millrace.servers.instances import confinement
+from millrace.servers.instances.processes import ENVIRONMENT_VARIABLE
+from millrace.servers.model import InstalledServer
+
+# Old servers allocate memory for every descriptor they might have: with the thousand million that
+# some container runtimes allow, 5.5 to 5.7 take gigabytes or die.
+_OPEN_FILES_MAX = 1_048_576
+
+# Prints the first place that its user does not reach.
+_REACH_TEST = """
+for place; do
+    if test -d "$place"; then test -x "$place"; else test -r "$place"; fi && continue
+    printf %s "$place"
+    exit 1
+done
+"""
+
+BARE_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+_OWN_NAME = "millrace"  # of the users that exist in no list
+
+
+@dataclass(frozen=True)
+class RunsAs:
+    """The user a server runs under: by ``uid`` and ``gid`` where that is not who runs millrace;
+    ``argument`` is for the server's own ``--user``, which root needs."""
+
+    name: str
+    uid: int | None = None
+    gid: int | None = None
+    argument: str | None = None
+
+
+def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: int | None) -> RunsAs:
+    """Return who the server should run as: the user ``uid``, or who runs millrace where it is None.
+
+    Raises HostProblem where that user does not reach the program, its files and ``directories``.
+    """
+    if uid is None:
+        name = _name_of_this_user()
+        return RunsAs(name=name, argument=name if os.geteuid() == 0 else None)
+    places = [server.share_dir, *map(Path, server.argv), *directories]
+    places += map(Path, server.env.get("LD_LIBRARY_PATH", "").split(":"))
+    require_reach(server.name, uid, [place for place in places if place.is_absolute()])
+    return RunsAs(name=_OWN_NAME, uid=uid, gid=uid)
+
+
+def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
+    """Raise HostProblem, naming the first place that the user ``uid`` cannot reach.
+
+    That user is asked: modes of parents, access lists and mount options all have a say.
+    """
+    needed = dict.fromkeys(
+        each for place in places if place.exists() for each in (*reversed(place.parents), place)
+    )
+    finished = subprocess.run(
+        ["/bin/sh", "-c", _REACH_TEST, "sh", *map(str, needed)],
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        cwd="/",
+        env=BARE_ENVIRONMENT,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    if finished.returncode != 0:
+        place = Path(os.fsdecode(finished.stdout))
+        right = "x" if place.is_dir() else "r"
+        raise HostProblem(
+            f"{server}: {place} is closed to the unprivileged user that a server runs as",
+            remedy=f"open it with: chmod o+{right} {shlex.quote(str(place))}; or use another place "
+            "(MILLRACE_CACHE, MILLRACE_STATE, MILLRACE_WORK), or run millrace as an ordinary user",
+        )
+
+
+def give(path: Path, runs_as: RunsAs) -> None:
+    """Make the server's user the owner of a file or directory."""
+    if runs_as.uid is not None and runs_as.gid is not None:
+        os.chown(path, runs_as.uid, runs_as.gid, follow_symlinks=False)
+
+
+def spawn(
+    server: InstalledServer,
+    arguments: Sequence[str],
+    *,
+    instance_id: str,
+    directory: Path,
+    writable: Sequence[Path],
+    runs_as: RunsAs,
+    log: IO[bytes],
+    output: IO[bytes] | None = None,
+    stdin: int = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    """Start the server program in its own session (Ctrl-C of the terminal is not meant for it).
+
+    Where it has a user of its own, it writes in the directories ``writable`` alone. What it prints
+    goes to ``log``, or its standard output to ``output``. Its environment holds nothing of ours:
+    nothing that could change what is measured, and no secret.
+    """
+    environment = {
+        **BARE_ENVIRONMENT,
+        "HOME": str(directory),
+        **server.env,
+        ENVIRONMENT_VARIABLE: instance_id,
+    }
+    with _open_files_limit_raised():
+        return confinement.popen(
+            [*server.argv, *arguments],
+            uid=runs_as.uid,
+            writable=writable,
+            env=environment,
+            cwd=directory,
+            stdin=stdin,
+            stdout=output or log,
+            stderr=log,
+        )
+
+
+@contextlib.contextmanager
+def _open_files_limit_raised() -> Iterator[None]:
+    """A child started inside may open as many files as this process is allowed to allow."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_MAX)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _name_of_this_user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

@@ -1,0 +1,165 @@
+"""Users that servers run under: where millrace is root, each instance has a user id of its own.
+
+A server is not trusted, so its user must own nothing else and share nothing with another instance.
+``nobody`` and ``mysql`` do not fit: other services of the host run under them. An id is taken from
+a range that no distribution assigns, if no list of users names it and no process has it. The file
+``/run/millrace-users/ID`` is locked (flock) while the id is in use, so that two millraces never
+take the same one; the kernel frees the lock with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import grp
+import os
+import pwd
+import random
+import signal
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from millrace.errors import HostProblem
+from millrace.servers.instances import keyrings
+from millrace.system_calls import call, in_own_thread
+
+# https://systemd.io/UIDS-GIDS: between the ranges of systemd-homed and of its dynamic users.
+IDS = range(60_706, 61_184)
+_NOBODY = IDS.start - 1  # an id that nothing ever runs under
+
+_SETRESUID = 117 if os.uname().machine == "x86_64" else 147  # that of aarch64 and all newer ones
+
+_RESERVATIONS = Path("/run/millrace-users")
+
+
+@contextlib.contextmanager
+def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
+    """Keep a user id, which is a group id too, that nobody else has until the block ends.
+
+    ``spared`` are ids that are not to be taken. Yields None where this process cannot become
+    another user: it is not root, or root of a user namespace that has no other user.
+    """
+    ids = usable()
+    if not ids:
+        yield None
+        return
+    random.SystemRandom().shuffle(ids)
+    for uid in ids:
+        if uid in spared or _is_named(uid):
+            continue
+        with held(uid) as ours:
+            # What hides from a listing is no stranger's: these ids are for servers alone.
+            if ours and not pids_of(uid):
+                kill_all(uid)
+                _clear_keys(uid)
+                try:
+                    yield uid
+                finally:
+                    _clear_keys(uid)
+                return
+    raise HostProblem(
+        f"no user id between {IDS.start} and {IDS.stop - 1} is free for a server",
+        remedy="end processes that run under these ids; ps -eo uid,pid,args lists them",
+    )
+
+
+@contextlib.contextmanager
+def held(uid: int) -> Iterator[bool]:
+    """Whether the id is kept for this block; False where somebody keeps it already."""
+    try:
+        _RESERVATIONS.mkdir(mode=0o755, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(_RESERVATIONS / str(uid), flags, 0o600)
+    except OSError as error:
+        raise HostProblem(
+            f"{_RESERVATIONS / str(uid)}: a user id for a server cannot be reserved: "
+            f"{error.strerror}",
+            remedy=f"make {_RESERVATIONS.parent} writable for root, "
+            "or run millrace as an ordinary user",
+        ) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def kill_all(uid: int) -> None:
+    """Kill all that runs under the id at once.
+
+    The kernel sends the signal to all and holds forks off meanwhile; a process that forks and exits
+    as fast as it can is not found in ``/proc``. A thread of this process sends it with the id, and
+    with a real id that nothing has: so nobody may signal or trace it, and it reaches nobody else.
+    """
+
+    def kill() -> None:
+        call(_SETRESUID, _NOBODY, uid, 0)  # of this thread; the C library's would be of them all
+        try:
+            os.kill(-1, signal.SIGKILL)
+        finally:
+            call(_SETRESUID, 0, 0, 0)
+
+    with contextlib.suppress(ProcessLookupError):  # nothing runs
+        in_own_thread(kill)
+
+
+def _clear_keys(uid: int) -> None:
+    """Remove the keys that the kernel keeps for the id, under which nothing runs."""
+
+    def clear() -> None:
+        call(_SETRESUID, uid, uid, 0)
+        try:
+            keyrings.clear()
+        finally:
+            call(_SETRESUID, 0, 0, 0)
+
+    in_own_thread(clear)
+
+
+def pids_of(uid: int) -> list[int]:
+    """Return the processes that run under the id; those that have ended, but for their parent's
+    notice, are left out."""
+    pids = (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
+    return [pid for pid in pids if runs_under(pid, uid)]
+
+
+def runs_under(pid: int, uid: int) -> bool:
+    """Whether one of a process's ids is this one: real, effective, saved, or of files."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return False
+    status = {key: value for key, _, value in (line.partition(b":") for line in text.splitlines())}
+    # The first thread may have ended while others run on.
+    has_ended = status[b"State"].strip()[:1] in b"ZX" and int(status[b"Threads"]) <= 1
+    return not has_ended and uid in map(int, status[b"Uid"].split())
+
+
+def usable() -> list[int]:
+    """Return the ids of the range that this process can take on: none where it is not root."""
+    if os.geteuid() != 0:
+        return []
+    mapped = [_mapped(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid")]
+    ids = (_NOBODY, *IDS)
+    there = [uid for uid in ids if all(any(uid in each for each in every) for every in mapped)]
+    return there[1:] if there[:1] == [_NOBODY] else []
+
+
+def _mapped(file: Path) -> list[range]:
+    """The ids that exist in this user namespace."""
+    lines = [tuple(map(int, line.split())) for line in file.read_text("ascii").splitlines()]
+    return [range(first, first + count) for first, _, count in lines]
+
+
+def _is_named(uid: int) -> bool:
+    with contextlib.suppress(KeyError):
+        pwd.getpwuid(uid)
+        return True
+    with contextlib.suppress(KeyError):
+        grp.getgrgid(uid)
+        return True
+    return False

@@ -1,0 +1,309 @@
+"""Makes templates of instances, and data directories of templates.
+
+    tables = prepare(instance)           while the server runs: nothing is left for trials to do
+    instance.stop(...)
+    template = save(instance, key, ...)  the data directory moves, the instance's is empty after
+    instance.restore(template)           as every later trial does, so that all start alike
+
+Left out of a template are files that each start of a server makes by itself: its UUID
+(``auto.cnf``; so two servers of one template may replicate), process ids, sockets, error logs. The
+dump of the buffer pool is emptied, or newer servers would load pages in the background while a
+trial warms up, and older ones would not. Everything else stays as it was at the clean stop.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+
+from millrace import paths, sizes
+from millrace.errors import HostProblem
+from millrace.servers import families, option_names
+from millrace.servers.client import ASK_LIMIT_S, words_of
+from millrace.servers.families.model import version_key
+from millrace.servers.instances.closing import close_tree, give_tree
+from millrace.servers.model import FittedOptions
+from millrace.servers.snapshots import digests, manifest, page_cache, repository
+from millrace.servers.snapshots.copying import Owner, copy_tree
+from millrace.servers.snapshots.key import TemplateKey, leads_away
+from millrace.servers.snapshots.manifest import Template
+from millrace.servers.snapshots.tables import KeptTable, record_tables
+from millrace.utc import utc_now
+
+if TYPE_CHECKING:
+    from millrace.servers.instances.lifecycle import Instance
+
+_LEFT_OUT = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
+_POOL_DUMP = "ib_buffer_pool"
+_MOST_LEVELS = 100
+
+_LOST_AT_A_STOP = (
+    "SELECT table_schema, table_name FROM information_schema.tables "
+    "WHERE engine = 'MEMORY' AND table_schema NOT IN "
+    "('information_schema', 'performance_schema', 'mysql', 'sys')"
+)
+
+
+class NotKept(HostProblem):
+    """A data directory cannot be kept as a template; the trial that made it goes on with it."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """How a template came back: what that took in seconds, write-back and page cache included;
+    ``how`` is ``reflink`` or ``copy``; ``bytes`` are the files' sizes."""
+
+    seconds: float
+    how: str
+    bytes: int
+    page_cache: page_cache.State
+
+
+def prepare(instance: Instance, *, limit_s: float = ASK_LIMIT_S) -> tuple[KeptTable, ...]:
+    """Make a running server leave nothing behind for the trials to do, before it is stopped.
+
+    Its binary log is emptied, and the next stop will be a slow one: purged, change buffer merged.
+    Returns its tables, which restored ones are compared with; ``limit_s`` bounds each wait for an
+    answer. Raises NotKept where tables would not survive the stop or cannot be compared,
+    TrialFailed where the server refuses.
+    """
+    lost = instance.query(_LOST_AT_A_STOP, limit_s=ASK_LIMIT_S)
+    if lost:
+        named = ".".join(part or "" for part in lost[0])
+        raise NotKept(f"{named} is a MEMORY table, which is empty after the server was stopped")
+    effective = instance.effective()
+    if effective.get("log_bin") == "ON":
+        instance.query(_forget_binary_log(instance), limit_s=ASK_LIMIT_S)
+    if "innodb_fast_shutdown" in effective:
+        instance.query("SET GLOBAL innodb_fast_shutdown = 0", limit_s=ASK_LIMIT_S)
+    try:
+        return record_tables(instance, limit_s=limit_s)
+    except pymysql.MySQLError as error:
+        raise NotKept(f"its tables cannot be recorded: {words_of(error)}") from error
+    except ValueError as error:
+        raise NotKept(f"its tables cannot be recorded: {error}") from error
+
+
+def save(
+    instance: Instance,
+    key: TemplateKey,
+    facts: Mapping[str, Any],
+    *,
+    made_s: float,
+    tables: Sequence[KeptTable] = (),
+) -> Template:
+    """Keep the data directory of an instance that was stopped cleanly.
+
+    ``facts`` is plain data (JSON) for those who use the template; ``made_s`` is what initialising
+    and loading took; ``tables`` are those that ``prepare`` found, none where none were loaded.
+    Older templates are evicted to make room. The instance's data directory is empty afterwards:
+    restore the template into it. Raises NotKept, with the data directory where it was, when there
+    is no room or it cannot be kept as a whole.
+    """
+    if instance.pid is not None:
+        raise ValueError(f"{instance.id} runs: a template is made after a clean stop")
+    owner = instance.data_dir.stat()
+    try:
+        levels = close_tree(instance.data_dir)
+    except OSError as error:
+        raise HostProblem(
+            f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
+        ) from error
+    try:
+        _refuse_what_is_not_whole(instance, owner.st_uid, levels)
+        allocated = manifest.usage(instance.data_dir)[1]
+        _make_room(key, allocated)
+        with repository.draft(key) as draft:
+            template = _make(
+                instance, key, draft, facts=dict(facts), made_s=made_s, tables=tuple(tables)
+            )
+    except BaseException as reason:
+        give_tree(instance.data_dir, owner.st_uid, owner.st_gid)
+        if isinstance(reason, repository.Unusable):
+            raise NotKept(reason.message, remedy=reason.remedy) from reason
+        if isinstance(reason, OSError):
+            raise NotKept(
+                f"the data directory of {instance.server.name} cannot be kept as a template: "
+                f"{reason.strerror} ({reason.filename or paths.templates_dir()})",
+                remedy="free space there, or name another place with MILLRACE_TEMPLATES",
+            ) from reason
+        raise
+    try:
+        empty(instance.data_dir)  # of what was copied, not moved
+    except OSError as error:
+        raise HostProblem(
+            f"{instance.data_dir}, which is kept as a template, cannot be emptied: {error.strerror}"
+        ) from error
+    return template
+
+
+def restore_into(
+    template: Template, data_dir: Path, owner: Owner, state: page_cache.State
+) -> Restored:
+    """Copy a template's files into an empty data directory, and bring them into a state of the page
+    cache.
+
+    Raises keeping.Unusable, with the directory empty again, when the template is gone or was
+    changed, and HostProblem when the disk refuses.
+    """
+    if any(data_dir.iterdir()):
+        raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
+    began = time.monotonic()
+    try:
+        close_tree(data_dir)  # nobody else reaches the files before all of them are there
+        with repository.in_use(template):
+            copied = copy_tree(template.data_dir, data_dir, owner)
+        page_cache.bring(data_dir, state)
+        owner.take(data_dir)
+    except OSError as error:
+        _empty_for(owner, data_dir)
+        raise HostProblem(
+            f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
+            remedy="free space there, or name another place with MILLRACE_WORK",
+        ) from error
+    except BaseException:
+        _empty_for(owner, data_dir)
+        raise
+    return Restored(time.monotonic() - began, copied.how, copied.bytes, state)
+
+
+def empty(directory: Path) -> None:
+    """Remove everything in a directory, which stays."""
+    for entry in os.scandir(directory):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            Path(entry.path).unlink()
+
+
+def _empty_for(owner: Owner, directory: Path) -> None:
+    empty(directory)
+    owner.take(directory)
+
+
+def _make(
+    instance: Instance,
+    key: TemplateKey,
+    draft: Path,
+    *,
+    facts: dict[str, Any],
+    made_s: float,
+    tables: tuple[KeptTable, ...],
+) -> Template:
+    """Move the data directory into the draft, describe it, publish it; or put everything back.
+
+    Publishing comes last: what fails after it would find the data directory gone for good.
+    """
+    data_dir, kept = instance.data_dir, draft / manifest.DATA
+    try:
+        _move(data_dir, kept)
+        _leave_out(kept, instance.options)
+        page_cache.bring(kept, "cold")
+        # User ids of instances are used again, so a template belongs to none of them.
+        give_tree(kept, os.geteuid(), os.getegid())
+        apparent, allocated = manifest.usage(kept)
+        files = manifest.survey(kept)
+        template = Template(
+            key=key,
+            directory=draft,
+            password=instance.password,
+            facts=facts,
+            made_s=made_s,
+            made_utc=utc_now(),
+            bytes=apparent,
+            allocated_bytes=allocated,
+            files=files,
+            digests=digests.digests(kept, [file.path for file in files]),
+            tables=tables,
+        )
+        manifest.write(template)
+        page_cache.write_back(draft)
+        return repository.publish(draft, key)
+    except BaseException:
+        moved = not data_dir.exists() or not any(data_dir.iterdir())
+        if moved and kept.exists():
+            kept.rename(data_dir)
+        raise
+
+
+def _move(data_dir: Path, kept: Path) -> None:
+    """Move the directory and leave an empty one; or copy it where it is on another file system."""
+    if data_dir.stat().st_dev != kept.parent.stat().st_dev:
+        kept.mkdir(mode=0o700)
+        copy_tree(data_dir, kept, Owner())
+        return
+    data_dir.rename(kept)
+    data_dir.mkdir(mode=0o700)
+
+
+def _make_room(key: TemplateKey, needed_bytes: int) -> None:
+    """Evict what has to go for a new template, or raise NotKept."""
+    limit = repository.limit_bytes()
+    size = sizes.readable(needed_bytes)
+    if needed_bytes > limit:
+        raise NotKept(
+            f"a data directory of {size} is more than templates may take ({sizes.readable(limit)})",
+            remedy=f"allow more with {repository.LIMIT_VARIABLE}",
+        )
+    repository.evict(limit - needed_bytes, spared=[key.name])
+    for place in (paths.templates_dir(), paths.work_dir()):
+        if repository.free_bytes(place) < needed_bytes:
+            raise NotKept(
+                f"there is no room for a copy of {size} beside the template in {place}",
+                remedy="free space there",
+            )
+
+
+def _refuse_what_is_not_whole(instance: Instance, uid: int, levels: int) -> None:
+    """Raise NotKept where a part of the data lies outside of the data directory, is not of the user
+    ``uid``, or lies in more ``levels`` of directories than servers make."""
+    if levels > _MOST_LEVELS:
+        raise NotKept(f"the data directory has {levels} levels of directories")
+    outside = leads_away(instance.options.applied)
+    if outside is not None:
+        raise NotKept(
+            f"{outside.name} = {outside.value} leads out of the data directory, "
+            "and what lies there would not be in a template"
+        )
+    for path, status in manifest.walk(instance.data_dir):
+        name = path.relative_to(instance.data_dir)
+        if not str(name).isprintable():
+            raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
+        if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
+            raise NotKept(f"{name} leads out of the data directory")
+        if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
+            raise NotKept(f"{name} is a file of another place too, or of another user")
+
+
+def _leave_out(data_dir: Path, options: FittedOptions) -> None:
+    """Remove or empty what a template does not have; see the module's text."""
+    for path, status in manifest.walk(data_dir):
+        if not stat.S_ISREG(status.st_mode) or (
+            path.parent == data_dir and any(fnmatch(path.name, name) for name in _LEFT_OUT)
+        ):
+            path.unlink()
+    named = [
+        option.value
+        for option in options.applied
+        if "innodb_buffer_pool_filename" in option_names.forms(option.name) and option.value
+    ]
+    for name in named or [_POOL_DUMP]:
+        # Without the file newer servers write an error into their log.
+        if (dump := data_dir / name).is_file():
+            os.close(os.open(dump, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC))
+
+
+def _forget_binary_log(instance: Instance) -> str:
+    """The statement that empties the binary log of this version."""
+    family = families.get(instance.server.family)
+    version = version_key(instance.server.version)
+    return [sql for since, sql in family.forget_binary_log if version_key(since) <= version][-1]

@@ -1,0 +1,164 @@
+"""A template on the disk: its manifest (``template.json``) and its data directory (``data``).
+
+The manifest holds the password of the server's accounts, so only its owner may read it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from millrace import safe_json
+from millrace.servers.snapshots import digests as contents
+from millrace.servers.snapshots import tables
+from millrace.servers.snapshots.key import FORMAT, TemplateKey
+from millrace.servers.snapshots.tables import KeptTable
+
+FILE = "template.json"
+_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # of 100,000 tables
+DATA = "data"
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file of the data directory as it was kept; its path is relative to that."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Template:
+    """A loaded data directory that is kept.
+
+    ``facts`` is what its maker wants to know of it later; ``made_s`` is what initialising and
+    loading took, in seconds. ``bytes`` are the files' sizes, ``allocated_bytes`` what they take on
+    the disk (holes take nothing). ``digests`` are of the files' contents, by their paths
+    (``contents``); ``tables`` say what the loaded server found in its tables.
+    """
+
+    key: TemplateKey
+    directory: Path
+    password: str = field(repr=False)
+    facts: Mapping[str, Any]
+    made_s: float
+    made_utc: str
+    bytes: int
+    allocated_bytes: int
+    files: tuple[KeptFile, ...] = field(repr=False)
+    digests: Mapping[str, str] = field(repr=False)
+    tables: tuple[KeptTable, ...] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    @property
+    def data_dir(self) -> Path:
+        return self.directory / DATA
+
+    def damage(self) -> str | None:
+        """Why its files are not what was kept, by their names, sizes and times; None if they are.
+
+        A file that is written to after the template was made has another time. What changes
+        without that is found by ``content_damage``.
+        """
+        kept = {file.path: file for file in self.files}
+        there = {file.path: file for file in survey(self.data_dir)}
+        for path in sorted(kept.keys() | there.keys()):
+            if path not in there:
+                return f"{path} is missing"
+            if path not in kept:
+                return f"{path} was added"
+            if kept[path] != there[path]:
+                return f"{path} was changed"
+        return None
+
+    def content_damage(self) -> str | None:
+        """Return why its files' contents are not those kept; None if they are. Reads all of them.
+
+        Raises OSError.
+        """
+        if self.digests.keys() != {file.path for file in self.files}:
+            return "its manifest lacks digests"
+        return contents.damage(self.data_dir, self.digests)
+
+
+def survey(data_dir: Path) -> tuple[KeptFile, ...]:
+    """Every file below a directory, sorted by path."""
+    found = []
+    for file, status in walk(data_dir):
+        path = str(file.relative_to(data_dir))
+        found.append(KeptFile(path, status.st_size, status.st_mtime_ns))
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def walk(data_dir: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Everything below a directory that is not a directory itself, with its state.
+
+    No link is followed, and no depth ends the walk: a server may have made anything there.
+    """
+    waiting = [data_dir]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                else:
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)
+
+
+def usage(data_dir: Path) -> tuple[int, int]:
+    """The apparent bytes of all files below a directory, and the bytes they take on the disk."""
+    states = [status for _, status in walk(data_dir) if stat.S_ISREG(status.st_mode)]
+    return sum(s.st_size for s in states), sum(s.st_blocks * 512 for s in states)
+
+
+def write(template: Template) -> None:
+    """Write the manifest into the template's directory, for the owner's eyes only."""
+    document = {
+        "format": FORMAT,
+        "server": template.key.server,
+        "key": template.key.parts,
+        "password": template.password,
+        "facts": template.facts,
+        "made_s": template.made_s,
+        "made_utc": template.made_utc,
+        "bytes": template.bytes,
+        "allocated_bytes": template.allocated_bytes,
+        "files": [asdict(file) for file in template.files],
+        "digests": dict(template.digests),
+        "tables": [asdict(table) for table in template.tables],
+    }
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(template.directory / FILE, flags, 0o600), "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1, ensure_ascii=False)
+
+
+def read(directory: Path) -> Template | None:
+    """The template in a directory; None where there is none that this millrace can read."""
+    try:
+        document = safe_json.read(directory / FILE, _LIMITS)
+        if document["format"] != FORMAT:
+            return None
+        return Template(
+            key=TemplateKey(document["server"], document["key"]),
+            directory=directory,
+            password=document["password"],
+            facts=document["facts"],
+            made_s=float(document["made_s"]),
+            made_utc=document["made_utc"],
+            bytes=int(document["bytes"]),
+            allocated_bytes=int(document["allocated_bytes"]),
+            files=tuple(KeptFile(**file) for file in document["files"]),
+            digests={str(path): str(digest) for path, digest in document["digests"].items()},
+            tables=tuple(map(tables.of_data, document["tables"])),
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -1,0 +1,91 @@
+"""Brings files into a known state of the page cache.
+
+``cold``: written back and dropped. ``warm``: written back and read in. Servers that open their
+files with O_DIRECT do not see the difference; buffered ones do, and would otherwise depend on what
+the trial before left in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Literal
+
+from millrace.servers.snapshots import copying
+from millrace.system_calls import checked, libc
+
+State = Literal["cold", "warm"]
+
+_READ_BYTES = 1 << 22
+_READERS = 4
+
+
+def files_below(directory: Path) -> list[Path]:
+    """Every file in a directory and its directories, sorted."""
+    return sorted(Path(at) / name for at, _, names in os.walk(directory) for name in names)
+
+
+def bring(directory: Path, state: State) -> None:
+    """Write back the file system of ``directory``, and bring its files into ``state``.
+
+    Pages that a process has mapped cannot be dropped, so no server may use the files. When this
+    fails or is interrupted, its threads have ended.
+    """
+    write_back(directory)
+    act = _drop if state == "cold" else _read
+    stopped = threading.Event()
+    with ThreadPoolExecutor(_READERS) as threads:
+        try:
+            running = [threads.submit(act, file, stopped) for file in files_below(directory)]
+            for ended in wait(running, return_when=FIRST_EXCEPTION).done:
+                ended.result()
+        except BaseException:
+            stopped.set()
+            raise
+
+
+def write_back(directory: Path) -> None:
+    """Wait until everything dirty on the file system of ``directory`` is on the disk (syncfs)."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        checked(libc.syncfs(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _drop(file: Path, stopped: threading.Event) -> None:
+    if stopped.is_set():
+        return
+    descriptor = _opened(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def _read(file: Path, stopped: threading.Event) -> None:
+    """Read the data of a file; its holes, of which there may be terabytes, are on no disk."""
+    if stopped.is_set():
+        return
+    with (
+        open(file, "rb", buffering=0, opener=_opened) as opened,
+        memoryview(bytearray(_READ_BYTES)) as buffer,
+    ):
+        size = os.fstat(opened.fileno()).st_size
+        for start, end in copying.data_ranges(opened.fileno(), size):
+            offset = start
+            while offset < end and not stopped.is_set():
+                with buffer[: end - offset] as room:
+                    got = os.preadv(opened.fileno(), [room], offset)
+                if got == 0:  # the file became shorter
+                    break
+                offset += got
+            if stopped.is_set():
+                return
+
+
+def _opened(file: str | Path, flags: int) -> int:
+    """Open the file of this very name: what a server left there may lead anywhere."""
+    return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,271 @@
+"""Reading one portable file of runs (see ``portable`` for its format), which somebody else wrote.
+
+Runs are read and checked one after another, and forgotten; those that are added are read once more
+while they are written. So an import holds one run in memory, however many there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from millrace import safe_json
+from millrace.errors import HostProblem, UserError
+from millrace.store import checked, histograms, observations, series
+from millrace.store.archive_writer import FORMAT, MANIFEST, VERSION
+from millrace.store.artefacts import Staged
+from millrace.store.attempt_files import OF_A_FILE
+from millrace.store.checked import NotARecord, duplicates
+from millrace.store.history_records import HistoryPart
+from millrace.store.records import RunRecord, StoredRun
+from millrace.store.zip_reader import Archive, opened, wrong
+
+# It names the run's event file and its report, whose drafts have longer names than they, and it
+# stands among the options of commands.
+_RUN_ID = re.compile(r"[^-./\\\x00-\x1f][^/\\\x00-\x1f]*")
+_LONGEST_RUN_ID_BYTES = 200
+_NO_RUN_ID = "latest"  # the newest run, to every command
+_CLOCKS_DIFFER = timedelta(days=1)  # of the host that measured and this one, at most
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+# Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
+_OF_A_RUN = safe_json.Limits(size_bytes=128 << 20, values=8_000_000, depth=64, text_chars=8 << 20)
+_OF_THE_MANIFEST = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
+
+_Size = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class _ArtefactEntry:
+    sha256: str
+    size_bytes: _Size
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run of a bundle: its id, and the member that holds it."""
+
+    id: str
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _HistoryEntry:
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    format: str
+    version: int
+    runs: tuple[RunEntry, ...]
+    artefacts: tuple[_ArtefactEntry, ...]
+    history: _HistoryEntry | None = None
+
+
+@dataclass
+class _Met:
+    """What the runs of a bundle refer to, gathered while they are read."""
+
+    trials: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+
+
+class Bundle:
+    """A bundle whose runs and histories are checked; its files are checked when they are staged."""
+
+    def __init__(
+        self, archive: Archive, manifest: _Manifest, history: HistoryPart, met: _Met
+    ) -> None:
+        self.runs = manifest.runs
+        self.history = history
+        self.trials: Mapping[str, str] = met.trials
+        self._archive = archive
+        self._manifest = manifest
+        self._kinds = met.kinds
+
+    def run(self, entry: RunEntry) -> StoredRun:
+        """Read a run."""
+        return _run(self._archive, entry)
+
+    def stage(self, staged: Staged) -> None:
+        """Write all files of the bundle into a place of their own; UserError for a wrong one."""
+        path = self._archive.path
+        free_bytes = shutil.disk_usage(staged.directory).free
+        if self._archive.unpacked_bytes > free_bytes:
+            raise HostProblem(
+                f"{path}: unpacks to {self._archive.unpacked_bytes:,} bytes, and the disk of "
+                f"{staged.directory.parent} has {free_bytes:,}; nothing was imported",
+                remedy="free some space and give the same command again",
+            )
+        for entry in self._manifest.artefacts:
+            name = f"artefacts/{entry.sha256}"
+            with staged.writing(entry.sha256) as file:
+                found = self._archive.copy(name, entry.size_bytes, file)
+            if found != entry.sha256:
+                raise wrong(path, f"{name} was changed: its name is not its SHA-256")
+            kind = self._kinds.get(entry.sha256)
+            if kind is not None:
+                self._check(name, kind, staged.path(entry.sha256))
+
+    def _check(self, name: str, kind: str, file: Path) -> None:
+        try:
+            with file.open("rb") as content:
+                _CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
+        except ValueError as error:
+            raise wrong(self._archive.path, f"{name} holds no {kind} ({error})") from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Bundle]:
+    """Open a bundle and check its runs and histories; UserError says what is wrong with it."""
+    with opened(path) as archive:
+        manifest = _manifest(archive)
+        _check_names(archive, manifest)
+        met = _Met()
+        for problem in duplicates("run", [entry.id for entry in manifest.runs]):
+            raise wrong(path, problem)
+        for entry in manifest.runs:
+            _meet(path, _run(archive, entry), met)
+        held = {entry.sha256: entry.size_bytes for entry in manifest.artefacts}
+        for sha256, size_bytes in met.sizes.items():
+            if held.get(sha256) != size_bytes:
+                raise wrong(path, f"lacks the file {sha256} that a run refers to")
+        history = _history(archive, manifest)
+        yield Bundle(archive, manifest, history, met)
+
+
+def _manifest(archive: Archive) -> _Manifest:
+    path = archive.path
+    content = archive.read(MANIFEST, _OF_THE_MANIFEST.size_bytes)
+    try:
+        raw = safe_json.parse(content, _OF_THE_MANIFEST)
+    except ValueError as error:
+        raise wrong(path, f"its {MANIFEST} is not JSON ({error})") from error
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise wrong(path, "is not a results file of millrace")
+    version = raw.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise UserError(
+            f"{path}: is a results file of version {version}; this millrace reads up to {VERSION}",
+            remedy="import it with the millrace that wrote it, or a newer one",
+        )
+    try:
+        manifest = checked.from_json(_Manifest, content)
+    except NotARecord as error:
+        raise wrong(path, f"its {MANIFEST} is wrong: {error}") from error
+    for entry in manifest.artefacts:
+        if not _SHA256.fullmatch(entry.sha256):
+            raise wrong(path, f"its {MANIFEST} is wrong: {entry.sha256!r} is no SHA-256")
+    return manifest
+
+
+def _check_names(archive: Archive, manifest: _Manifest) -> None:
+    expected = Counter(
+        [
+            MANIFEST,
+            *(entry.file for entry in manifest.runs),
+            *(f"artefacts/{entry.sha256}" for entry in manifest.artefacts),
+            *([manifest.history.file] if manifest.history else []),
+        ]
+    )
+    found = Counter(archive.names)
+    if found != expected:
+        names = ", ".join(sorted(((found - expected) + (expected - found)).keys())[:3])
+        raise wrong(archive.path, f"holds other files than its {MANIFEST} names: {names}")
+
+
+def _run(archive: Archive, entry: RunEntry) -> StoredRun:
+    path = archive.path
+    content = _document(archive, entry.file, entry.sha256)
+    try:
+        run = checked.from_json(StoredRun, content)
+        if run.run.id != entry.id:
+            raise wrong(path, f"{entry.file} holds another run than its {MANIFEST} says")
+        _refuse_unusable_id(path, entry)
+        checked.run(run.run)
+        _refuse_future(run.run)
+        checked.stored_run(run)
+    except NotARecord as error:
+        raise wrong(path, f"{entry.file} is wrong: {error}") from error
+    return run
+
+
+def _refuse_future(run: RunRecord) -> None:
+    """Raise NotARecord for a run that would stay the newest one, and so `latest`, for long."""
+    if datetime.fromisoformat(run.created_utc) > datetime.now(UTC) + _CLOCKS_DIFFER:
+        raise NotARecord(f"run {run.id}: created_utc is in the future: {run.created_utc}")
+
+
+def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
+    is_name = _RUN_ID.fullmatch(entry.id) is not None and entry.id != _NO_RUN_ID
+    if is_name and len(entry.id.encode()) <= _LONGEST_RUN_ID_BYTES:
+        return
+    raise UserError(
+        f"{path}: {entry.file}: run.id: unusable id {entry.id[:80]!r}; expected at most "
+        f"{_LONGEST_RUN_ID_BYTES} bytes, no '/', '\\' or control character, neither '-' nor '.' in "
+        f"front, and not {_NO_RUN_ID!r}; nothing was imported",
+        remedy="`millrace results export` writes no such id: ask whoever made the file for an "
+        "export that was not changed",
+    )
+
+
+def _document(archive: Archive, name: str, sha256: str) -> bytes:
+    """Return the bytes of a JSON document that is within its limits and as the manifest has it."""
+    content = archive.read(name, _OF_A_RUN.size_bytes)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {MANIFEST}")
+    try:
+        safe_json.parse(content, _OF_A_RUN)
+    except ValueError as error:
+        raise wrong(archive.path, f"{name} is wrong: {error}") from error
+    return content
+
+
+def _meet(path: Path, stored: StoredRun, met: _Met) -> None:
+    """Note what a run refers to; UserError where that contradicts another run."""
+    for trial in stored.trials:
+        if trial.id in met.trials:
+            raise wrong(path, f"trial {trial.id} is there 2 times")
+        met.trials[trial.id] = stored.run.id
+    for attempt in stored.attempts:
+        for artefact in attempt.artefacts:
+            sha256, size_bytes = artefact.sha256, artefact.size_bytes
+            if met.sizes.setdefault(sha256, size_bytes) != size_bytes:
+                raise wrong(path, f"the file {sha256} has several sizes")
+            is_read = artefact.kind in _CHECKS
+            if is_read and met.kinds.setdefault(sha256, artefact.kind) != artefact.kind:
+                raise wrong(path, f"the file {sha256} is of several kinds")
+
+
+def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:
+    entry = manifest.history
+    if entry is None:
+        return HistoryPart()
+    content = _document(archive, entry.file, entry.sha256)
+    try:
+        part = checked.from_json(HistoryPart, content)
+        checked.history_part(part, {entry.id for entry in manifest.runs})
+    except NotARecord as error:
+        raise wrong(archive.path, f"{entry.file} is wrong: {error}") from error
+    return part
+
+
+_CHECKS: Mapping[str, Callable[[bytes], None]] = {
+    histograms.KIND: histograms.check,
+    observations.KIND: observations.check,
+    series.KIND: series.check,
+}

@@ -1,0 +1,226 @@
+"""Slows a trial's server down, as a calibration plants it, and measures by how much it did.
+
+*Stopped.* While it is measured, the server is stopped (SIGSTOP) and continued in turns of a tenth
+of a second, as a container's CPU limit does to it. How long it stood still is told by our own
+clock, and each turn stops it for what it owes until then, so that the share of the whole is met to
+within a hundredth of it, however late a turn was. It needs no rights but those over our own server.
+
+*fsync.* A library of a few lines is loaded before the server's own, and waits in its fsync and
+fdatasync. It needs a C compiler, once.
+
+An option is given to the server as any other that an experiment varies: see
+millrace.campaign.requested_options.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from millrace import paths
+from millrace.collect.collectors import Window
+from millrace.errors import HostProblem, UserError
+from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.configurations.check import about
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.model import FittedOptions, InstalledServer, Server
+from millrace.shared_directories import refuse_shared
+from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
+
+_TURN_S = 0.1
+_SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
+
+_COMPILERS = ("cc", "gcc", "clang")
+_COMPILE_LIMIT_S = 60.0
+_DELAY_VARIABLE = "MILLRACE_FSYNC_DELAY_US"
+_SLOW_FSYNC = f"""
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static void delay(void) {{
+  const char *said = getenv("{_DELAY_VARIABLE}");
+  long us = said ? atol(said) : 0;
+  struct timespec left = {{us / 1000000, us % 1000000 * 1000}};
+  while (us > 0 && nanosleep(&left, &left) != 0) {{}}
+}}
+
+int fsync(int fd) {{ delay(); return syscall(SYS_fsync, fd); }}
+int fdatasync(int fd) {{ delay(); return syscall(SYS_fdatasync, fd); }}
+"""
+
+
+class Slowing:
+    """What slows the server of one trial while it is measured."""
+
+    def __init__(self, pid: int, share: float, window: Window) -> None:
+        self._window = window
+        self._turns = _Turns(pid, share)
+        self._began = False
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the load generator."""
+        edge = self._window.edge(event)
+        if edge == "begin" and not self._began:
+            self._began = True
+            self._turns.start()
+        elif edge == "end":
+            self.end()
+
+    def end(self) -> None:
+        """Stop it no more; it goes on when this returns."""
+        if self._began:
+            self._turns.end()
+
+    def measurements(self) -> tuple[MeasurementRecord, ...]:
+        """How long it was stopped, and in how long a time."""
+        return (
+            MeasurementRecord(STOPPED_S, self._turns.stopped_s),
+            MeasurementRecord(SLOWED_S, self._turns.lasted_s),
+        )
+
+
+@contextlib.contextmanager
+def in_force(
+    slowdown: Slowdown | None, instance: Instance | AttachedInstance, window: Window
+) -> Iterator[Slowing | None]:
+    """Slow the server down over the part that is measured, where that is done from outside."""
+    if not isinstance(slowdown, Stopped):
+        yield None
+        return
+    assert isinstance(instance, Instance)  # see slowed_server
+    assert instance.pid is not None  # it runs
+    slowing = Slowing(instance.pid, slowdown.share, window)
+    try:
+        yield slowing
+    finally:
+        slowing.end()
+
+
+def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
+    """The server as it is started for a slowdown. Raises UserError where it is not ours, and
+    HostProblem where no compiler is here for what is needed."""
+    if slowdown is None:
+        return server
+    if not isinstance(server, InstalledServer):
+        raise UserError(
+            f"{server.name} is attached: millrace cannot slow it down",
+            remedy="calibrate with --slowdown none, or on a server that millrace starts",
+        )
+    if not isinstance(slowdown, SlowFsync):
+        return server
+    env = {
+        **server.env,
+        "LD_PRELOAD": str(slow_fsync_library()),
+        _DELAY_VARIABLE: str(slowdown.delay_us),
+    }
+    return replace(server, env=env)
+
+
+def refuse_left_out(server: Server, fitted: FittedOptions, slowdown: Slowdown | None) -> None:
+    """Raise UserError where the option that is to slow a server down is none that it has."""
+    if not isinstance(slowdown, OptionGiven):
+        return
+    for left in fitted.left_out:
+        if about(left.option.name) == about(slowdown.name):
+            raise UserError(
+                f"--slowdown {slowdown.level}: {left.reason}",
+                remedy=f"name an option that {server.name} has, or take --slowdown cpu",
+            )
+
+
+def slow_fsync_library() -> Path:
+    """The library that delays fsync, made if need be. Raises HostProblem without a compiler."""
+    place = paths.cache_dir() / "slow-fsync" / "slow_fsync.so"
+    if place.exists():
+        return place
+    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise HostProblem(
+            f"a delay of fsync needs a C compiler: none of {', '.join(_COMPILERS)} is here",
+            remedy="install one, or plant another slowdown: --slowdown cpu",
+        )
+    place.parent.mkdir(parents=True, exist_ok=True)
+    refuse_shared(place.parent, "MILLRACE_CACHE")
+    with tempfile.TemporaryDirectory(dir=place.parent) as directory:
+        made = Path(directory) / place.name
+        done = subprocess.run(
+            [compiler, "-shared", "-fPIC", "-O2", "-x", "c", "-", "-o", str(made)],
+            input=_SLOW_FSYNC,
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_LIMIT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise HostProblem(
+                f"{compiler} cannot make the library that delays fsync: {done.stderr.strip()}",
+                remedy="plant another slowdown: --slowdown cpu",
+            )
+        made.chmod(0o755)  # servers run as another user
+        made.replace(place)
+    return place
+
+
+class _Turns:
+    """Stops a process for a share of the time, in turns, in a thread of its own."""
+
+    def __init__(self, pid: int, share: float) -> None:
+        self.stopped_s = 0.0
+        self.lasted_s = 0.0
+        self._share = share
+        self._over = threading.Event()
+        self._pid = pid
+        self._thread = threading.Thread(target=self._take_turns, daemon=True)
+
+    def start(self) -> None:
+        # Not by number: whoever has that number later is not to be stopped.
+        self._process = os.pidfd_open(self._pid)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _take_turns(self) -> None:
+        began = time.monotonic()
+        turn = 0
+        try:
+            while not self._over.wait(max(began + (turn + 0.5) * _TURN_S - time.monotonic(), 0)):
+                turn += 1
+                self._stop(owed(self._share, turn, self.stopped_s))
+        except ProcessLookupError:
+            pass  # it has ended, which the trial notices by itself
+        finally:
+            self.lasted_s = time.monotonic() - began
+            os.close(self._process)
+
+    def _stop(self, owed_s: float) -> None:
+        if owed_s < _SHORTEST_S:
+            return
+        signal.pidfd_send_signal(self._process, signal.SIGSTOP)
+        since = time.monotonic()
+        try:
+            time.sleep(owed_s)
+        finally:
+            signal.pidfd_send_signal(self._process, signal.SIGCONT)
+            self.stopped_s += time.monotonic() - since
+
+
+def owed(share: float, turn: int, stopped_s: float) -> float:
+    """How long the process is to be stopped in turn number ``turn`` (from 1), after having been
+    stopped for ``stopped_s``: what is then its share of all turns to the end of this one."""
+    return share * turn * _TURN_S - stopped_s

@@ -1,0 +1,87 @@
+"""Record what the host's clocks and hypervisor did in the measured part of a trial.
+
+A machine that sleeps stops CLOCK_MONOTONIC, by which millrace measures, but not CLOCK_BOOTTIME. A
+virtual machine that its host suspends may notice neither; when it goes on, its wall clock is set
+forward. Steal is the time in which a virtual CPU wanted to run and the hypervisor ran something
+else; the kernel counts it in /proc/stat.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.collect.collectors import Window
+from millrace.host.files import read_file
+from millrace.host.parsers import cpu_steal
+
+# The name of the instance's fact.
+FACT = "host_time"
+
+_STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Clocks in seconds; steal and all time of the trial's CPUs in ticks, None where unknown."""
+
+    monotonic_s: float
+    boot_s: float
+    wall_s: float
+    steal: tuple[int, int] | None
+
+
+def moment(cpus: Collection[int], stat: Path = _STAT) -> Moment:
+    """Read the clocks and the steal of some CPUs."""
+    return Moment(
+        monotonic_s=time.clock_gettime(time.CLOCK_MONOTONIC),
+        boot_s=time.clock_gettime(time.CLOCK_BOOTTIME),
+        wall_s=time.clock_gettime(time.CLOCK_REALTIME),
+        steal=cpu_steal(read_file(stat), cpus),
+    )
+
+
+class HostTime:
+    """Reads the moments at which the measured part begins and ends."""
+
+    def __init__(self, window: Window, cpus: Collection[int] | None) -> None:
+        """``cpus`` are those of the trial, None where it may use all that this process may."""
+        self._window = window
+        self._cpus = os.sched_getaffinity(0) if cpus is None else cpus
+        self._at: dict[str, Moment] = {}
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the load generator."""
+        edge = self._window.edge(event)
+        if edge is not None and edge not in self._at:
+            self._at[edge] = moment(self._cpus)
+
+    def fact(self) -> dict[str, Any]:
+        """Return what the instance's record keeps; empty where an edge did not come."""
+        if self._at.keys() != {"begin", "end"}:
+            return {}
+        return {FACT: between(self._at["begin"], self._at["end"])}
+
+
+def between(begin: Moment, end: Moment) -> dict[str, float | None]:
+    """Return what passed between two moments.
+
+    ``suspended_s`` is what the machine slept; ``clock_step_s`` what the wall clock went further
+    than that (below 0: back); ``steal_share`` the share of the CPUs' time that was stolen.
+    """
+    measured_s, booted_s = end.monotonic_s - begin.monotonic_s, end.boot_s - begin.boot_s
+    share = None
+    if begin.steal is not None and end.steal is not None and end.steal[1] > begin.steal[1]:
+        # The kernel's counts may go back by a tick.
+        stolen = max(end.steal[0] - begin.steal[0], 0)
+        share = min(stolen / (end.steal[1] - begin.steal[1]), 1.0)
+    return {
+        "measured_s": measured_s,
+        "suspended_s": max(round(booted_s - measured_s, 6), 0.0),
+        "clock_step_s": round(end.wall_s - begin.wall_s - booted_s, 6),
+        "steal_share": share,
+    }

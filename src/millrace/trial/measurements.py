@@ -1,0 +1,213 @@
+"""What the load generator's phases yielded: steps, measurements, histograms; and whether a table
+holds what was made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from millrace.errors import TrialFailed
+from millrace.loadgen.client import (
+    DataChecksum,
+    DriveResult,
+    HistogramResult,
+    LoadResult,
+    PhaseResult,
+    Record,
+    TablesResult,
+)
+from millrace.model import measurements as measurement_names
+from millrace.servers.client import count_of
+from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
+from millrace.workloads.definition import Workload
+from millrace.workloads.sure_rows import Rows
+
+VERIFY_ROWS = "verify_rows"  # the step that fails where statements found no rows
+_FEWEST_STATEMENTS = 20
+
+
+def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
+    """The phases as steps, one after another from the load generator's first. A drive phase is
+    its connecting and warming up too."""
+    records = []
+    offset_s = 0.0
+    for position, phase in enumerate(result.phases):
+        took_s = phase.duration_s
+        if isinstance(phase, DriveResult):
+            took_s += phase.connect_s + phase.warmup_s
+        records.append(StepRecord(position, phase.name, offset_s, took_s, "finished"))
+        offset_s += took_s
+    return tuple(records)
+
+
+def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
+    """What phases that are measured yielded: durations, work done, the load generator's CPU time
+    (of the measured part where clients were driven)."""
+    found = [each for phase in result.phases for each in _of_phase(phase)]
+    usage = result.client
+    if usage is not None and result.driven() is None:
+        found += _client(
+            usage.user_s, usage.system_s, usage.voluntary_switches, usage.involuntary_switches
+        )
+    return tuple(found)
+
+
+def loading_facts(result: LoadResult) -> dict[str, str | None]:
+    """How tables were loaded, and why not as was asked for."""
+    for phase in result.phases:
+        if isinstance(phase, TablesResult) and phase.method is not None:
+            return {"load_method": phase.method, "load_method_reason": phase.method_reason}
+    return {}
+
+
+def data_measurements(expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
+    """How much a named data set holds."""
+    return (
+        MeasurementRecord("rows", expected.rows),
+        MeasurementRecord("data_bytes", expected.bytes),
+    )
+
+
+def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[MeasurementRecord]:
+    yield MeasurementRecord(measurement_names.duration_s(phase.name), phase.duration_s)
+    match phase:
+        case DriveResult():
+            yield from _driven(phase)
+        case TablesResult(tables=tables) if tables:
+            yield MeasurementRecord("rows", sum(table.rows for table in tables))
+            yield MeasurementRecord("data_bytes", sum(table.bytes for table in tables))
+            yield from _loaded(phase)
+        case PhaseResult(kind="load_data"):
+            yield from _loaded(phase)
+
+
+def _loaded(phase: PhaseResult | TablesResult) -> Iterator[MeasurementRecord]:
+    if phase.generator_wait_s is not None:
+        name = measurement_names.generator_wait_s(phase.name)
+        yield MeasurementRecord(name, phase.generator_wait_s)
+    yield MeasurementRecord(measurement_names.warnings(phase.name), phase.warnings)
+
+
+def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
+    """Errors and retries are of transactions; rows and bytes are of their statements."""
+    yield MeasurementRecord(f"{phase.name}_warmup_s", phase.warmup_s)
+    if (steady := phase.details.get("warmup_steady")) is not None:
+        yield MeasurementRecord("warmup_steady", int(steady))
+    yield MeasurementRecord(f"{phase.name}_connect_s", phase.connect_s)
+    if phase.partial:
+        yield MeasurementRecord("partial", 1)
+    transactions, statements = phase.transactions, phase.statements
+    yield MeasurementRecord("transactions", sum(each.count for each in transactions))
+    yield MeasurementRecord("statements", sum(each.count for each in statements))
+    yield MeasurementRecord("rows_read", sum(each.rows for each in statements))
+    yield MeasurementRecord("rows_affected", sum(each.affected_rows for each in statements))
+    errors = sum((Counter(each.errors) for each in transactions), Counter[int]())
+    yield MeasurementRecord("errors", errors.total())
+    for code, count in sorted(errors.items()):
+        yield MeasurementRecord(f"errors_{code}", count)
+    yield MeasurementRecord("retries", sum(each.retries for each in transactions))
+    yield MeasurementRecord("bytes_sent", sum(each.bytes_sent for each in statements))
+    yield MeasurementRecord("bytes_received", sum(each.bytes_received for each in statements))
+    pacing = phase.details["pacing"]
+    if pacing["kind"] == "open":
+        for name in ("scheduled", "late", "skipped"):
+            yield MeasurementRecord(name, pacing[name])
+    elif phase.details["mean_gap_s"] is not None:
+        yield MeasurementRecord("mean_gap_s", phase.details["mean_gap_s"])
+    usage = phase.details["client"]
+    yield from _client(
+        usage["user_s"],
+        usage["system_s"],
+        usage["voluntary_switches"],
+        usage["involuntary_switches"],
+    )
+
+
+def _client(
+    user_s: float, system_s: float, voluntary: int, involuntary: int
+) -> Iterator[MeasurementRecord]:
+    yield MeasurementRecord("load_generator_user_s", user_s)
+    yield MeasurementRecord("load_generator_system_s", system_s)
+    yield MeasurementRecord("load_generator_voluntary_switches", voluntary)
+    yield MeasurementRecord("load_generator_involuntary_switches", involuntary)
+
+
+def histograms(result: LoadResult) -> tuple[HistogramRecord, ...]:
+    """The latencies of every kind of transaction and statement of the drive phase."""
+    driven = result.driven()
+    return () if driven is None else tuple(_histograms(driven))
+
+
+def _histograms(driven: DriveResult) -> Iterator[HistogramRecord]:
+    for record in driven.transactions:
+        yield from _of_record(driven.name, "transaction", record)
+    for record in driven.statements:
+        yield from _of_record(driven.name, "statement", record)
+
+
+def _of_record(
+    phase: str, of: Literal["transaction", "statement"], record: Record
+) -> Iterator[HistogramRecord]:
+    found: dict[Literal["service", "response"], HistogramResult | None] = {
+        "service": record.service,
+        "response": record.response,
+    }
+    for kind, histogram in found.items():
+        if histogram is not None:
+            encoded, count, sum_s = histogram.encoded, histogram.count, histogram.sum_s
+            yield HistogramRecord(phase, of, record.name, kind, encoded, count, sum_s)
+
+
+def verify(workload: Workload, result: LoadResult, expected: DataChecksum) -> None:
+    """Raise TrialFailed unless the table holds exactly the rows that were generated."""
+    kinds = {phase.name: phase.kind for phase in workload.phases}
+    for phase in result.phases:
+        if not isinstance(phase, PhaseResult):
+            continue
+        kind = kinds[phase.name]
+        if kind == "count":
+            _expect(phase.name, "rows", _cell(phase.result, 0), expected.rows)
+        elif kind == "checksum":
+            _expect(phase.name, "rows", _cell(phase.result, 0), expected.rows)
+            _expect(phase.name, "checksum", _cell(phase.result, 1), expected.checksum)
+
+
+def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
+    """Raise TrialFailed where a statement that finds a row each time never found one.
+
+    ``rows`` are these statements (``workloads.sure_rows``). Statements that hardly succeeded say
+    nothing: their errors are judged with the transactions'.
+    """
+    driven = result.driven()
+    for record in () if driven is None else driven.statements:
+        did = rows.get(record.name)
+        met = record.rows if did == "read" else record.affected_rows
+        if did is not None and record.count >= _FEWEST_STATEMENTS and met == 0:
+            raise TrialFailed(
+                f"{record.name} {did} no row in {record.count:,} statements, though each one names "
+                f"a row that the tables were loaded with",
+                remedy="look at the tables and at the server's error log: rows were lost, or the "
+                "server answers without them",
+                step=VERIFY_ROWS,
+            )
+
+
+def _cell(rows: Sequence[Sequence[str | None]] | None, column: int) -> int:
+    """Return a count in the only row of an answer, 0 where it has none. Raises TrialFailed for what
+    is no count."""
+    try:
+        return count_of(rows[0][column] or 0) if rows else 0
+    except (IndexError, ValueError) as error:
+        raise TrialFailed(
+            f"cannot understand the answer that describes the table: {error}", step=VERIFY_ROWS
+        ) from error
+
+
+def _expect(phase: str, what: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise TrialFailed(
+            f"the table holds other data than was made: {what} {found:,}, expected {expected:,}",
+            remedy="look at the server's error log and warnings: rows were lost or changed",
+            step=phase,
+        )

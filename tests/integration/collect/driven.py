@@ -1,0 +1,162 @@
+"""Clients driven on a real server, with observers that look at the load generator's marks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from millrace.collect.model import Early, Observer, Target
+from millrace.collect.threads.thread_kinds import agreed
+from millrace.loadgen import client as load
+from millrace.loadgen import statement_activity as boards
+from millrace.loadgen.spec import Connection
+from millrace.loadgen.statement_activity import Board
+from millrace.servers.instances.lifecycle import Instance
+from millrace.trial import phase_spec
+from millrace.trial.resolved_workload import Work
+from tests.unit.workloads.small import driving
+
+LIMIT_S = 60.0
+DATABASE = "observed"
+
+Open = Callable[[Target], Observer]
+
+
+@dataclass
+class Observed:
+    """What the observers told, and what a test knows beside them: the server's threads where the
+    measured part ended and those that were left when the clients had gone, how long the longest
+    begin or end took, how long the measured part was, what the clients measured, and which
+    processes were the test's own."""
+
+    document: dict[str, Any]
+    threads: frozenset[int]
+    threads_left: frozenset[int]
+    longest_s: float
+    window_s: float
+    transactions: int
+    result: load.LoadResult
+    ours: frozenset[int]
+
+
+@dataclass
+class _Marks:
+    pid: int
+    observers: Sequence[Observer]
+    took_s: list[float] = field(default_factory=list)
+    at_s: list[float] = field(default_factory=list)
+    threads: frozenset[int] = frozenset()
+    ours: set[int] = field(default_factory=lambda: {os.getpid()})
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        if event.get("mark") == "connected":
+            for observer in self.observers:
+                if isinstance(observer, Early):
+                    observer.connected()
+        if event["type"] != "mark" or event["mark"] not in ("measure_started", "measure_ended"):
+            return
+        self.at_s.append(time.monotonic())
+        self.threads = threads_of(self.pid)
+        self.ours |= {child.pid for child in psutil.Process().children(recursive=True)}
+        for observer in self.observers:
+            began_s = time.monotonic()
+            if event["mark"] == "measure_started":
+                observer.begin()
+            else:
+                observer.end()
+            self.took_s.append(time.monotonic() - began_s)
+
+
+def threads_of(pid: int) -> frozenset[int]:
+    return frozenset(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
+
+
+def target_of(instance: Instance, board: Board | None = None) -> Target:
+    return Target(instance, instance.pid, instance.data_dir, DATABASE, {}, LIMIT_S, board)
+
+
+@contextlib.contextmanager
+def loaded(instance: Instance) -> Iterator[None]:
+    """The small workload's tables, loaded; once for an instance."""
+    instance.query(f"CREATE DATABASE {DATABASE}")
+    work = Work(driving(), {"table_size": 1_000})
+    load.run(phase_spec.spec(work.making, work, connection(instance)), limit_s=LIMIT_S)
+    yield
+
+
+def connection(instance: Instance, *, tcp: bool = False) -> Connection:
+    if tcp:
+        return Connection(
+            instance.user,
+            instance.password,
+            DATABASE,
+            host="127.0.0.1",
+            port=instance.port,
+            allow_unverified=True,
+        )
+    return Connection(instance.user, instance.password, DATABASE, socket=instance.socket)
+
+
+def observed(
+    instance: Instance, openers: Sequence[Open], *, clients: int, tcp: bool = False, **chosen: Any
+) -> Observed:
+    """Drive so many clients on the loaded tables while observers look."""
+    assert instance.pid is not None
+    work = Work(
+        driving(),
+        {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "clients": clients, **chosen},
+    )
+    with contextlib.ExitStack() as opened:
+        board = opened.enter_context(boards.made())
+        spec = phase_spec.spec(
+            work.measuring, work, connection(instance, tcp=tcp), board=board.path
+        )
+        observers = []
+        for opener in openers:
+            observers.append(opener(target_of(instance, board)))
+            opened.callback(observers[-1].close)
+        marks = _Marks(instance.pid, observers)
+        result = load.run(spec, on_event=marks.hear, limit_s=LIMIT_S)
+        left = _when_settled(instance.pid)
+        document: dict[str, Any] = {"missing": []}
+        for observer in observers:
+            told = dict(observer.told())
+            document["missing"] += told.pop("missing", [])
+            document |= told
+        # A thread that waits for a lock at both marks may be anybody's, but for samples.
+        document = agreed(document)
+        driven = result.driven()
+        assert driven is not None
+        begin_s, end_s = marks.at_s
+        return Observed(
+            document,
+            marks.threads,
+            left,
+            max(marks.took_s),
+            end_s - begin_s,
+            sum(record.count for record in driven.transactions),
+            result,
+            frozenset(marks.ours),
+        )
+
+
+def _when_settled(pid: int) -> frozenset[int]:
+    """The threads, once they have not changed for a while: those of clients end by and by."""
+    before, since_s = threads_of(pid), time.monotonic()
+    while time.monotonic() - since_s < 0.3:
+        time.sleep(0.02)
+        now = threads_of(pid)
+        if now != before:
+            before, since_s = now, time.monotonic()
+    return before
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0

@@ -1,0 +1,160 @@
+"""What clients of the load generator do is what observers see, as text and prepared."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from millrace.collect import status, waits
+from millrace.collect.model import Observer, Target
+from millrace.collect.waits import REST
+from millrace.servers.instances.lifecycle import Instance
+from tests.conftest import InstanceOf
+from tests.integration.loadgen import driving
+from tests.integration.loadgen.driving import by_socket, drive, specification
+
+pytestmark = pytest.mark.integration
+
+CLIENTS = 4
+DIGESTS = "performance_schema.events_statements_summary_by_digest"
+OF_A_TRANSACTION = {"SELECT": 3, "UPDATE": 1, "INSERT": 1}
+TELLS_PREPARED = ("mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4")
+
+
+class Observed:
+    """Observers that look when measuring begins and again while clients still work."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+        self._intervals = 0
+        self._began = False
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        if event["type"] == "mark" and event["mark"] == "measure_started":
+            self._began = True
+            for observer in self._observers:
+                observer.begin()
+        if event["type"] == "interval" and self._began:
+            self._intervals += 1
+            if self._intervals == 2:
+                for observer in self._observers:
+                    observer.end()
+
+    def told(self) -> dict[str, Any]:
+        sections: dict[str, Any] = {"missing": []}
+        for observer in self._observers:
+            found = dict(observer.told())
+            sections["missing"] += found.pop("missing")
+            sections |= found
+        return sections
+
+
+def observed(instance: Instance, protocol: str) -> dict[str, Any]:
+    """The sections of a run of transactions of three SELECT, an UPDATE and an INSERT."""
+    driving.fresh(instance)
+    target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
+    with ExitStack() as opened:
+        observers = [module.observer(target) for module in (status, waits)]
+        for observer in observers:
+            opened.callback(observer.close)
+        both = Observed(*observers)
+        settings = {"seconds": 3, "clients": CLIENTS, "protocol": protocol}
+        done = driving.run(
+            specification(by_socket(instance), drive("apart", **settings)),
+            lambda event, _pid: both.see(event),
+        )
+        assert done.status == 0, done.said
+        return both.told()
+
+
+def verbs(digests: list[Mapping[str, Any]]) -> dict[str, int]:
+    """How often each kind of statement was carried out."""
+    counts: dict[str, int] = {}
+    for row in digests:
+        verb = row["text"].removeprefix("EXECUTE ").split()[0]
+        counts[verb] = counts.get(verb, 0) + row["count"]
+    return counts
+
+
+def check_shares(counts: Mapping[str, float]) -> None:
+    """Transactions are seen whole, but for those at the edges and what observers ask."""
+    transactions = counts["INSERT"]
+    assert transactions > 50
+    for verb, times in OF_A_TRANSACTION.items():
+        assert counts[verb] == pytest.approx(times * transactions, rel=0.05, abs=20), verb
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize(
+    "name",
+    ["mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4", "mariadb-10.1.23",
+     "mariadb-11.8.9"],
+)  # fmt: skip
+@pytest.mark.parametrize("protocol", ["text", "prepared"])
+def test_statements_are_told(instance_of: InstanceOf, name: str, protocol: str) -> None:
+    with instance_of(name, performance_schema="ON") as instance:
+        told = observed(instance, protocol)
+    deltas = told["status"]["deltas"]
+    check_shares({verb: deltas[f"Com_{verb.lower()}"] for verb in OF_A_TRANSACTION})
+    rest = [row for row in told["digests"] if row["text"] == REST]
+    lost = [lack["what"] for lack in told["missing"] if "told apart" in lack["what"]]
+    assert len(rest) == len(lost)
+    if protocol == "text" or name in TELLS_PREPARED:
+        check_shares(verbs(told["digests"]))
+        assert rest == []
+    else:
+        (row,) = rest
+        assert row["count"] > 300
+        assert row["rows_affected"] > 100
+        counted = name == "mariadb-11.8.9"
+        assert (row["rows_sent"] is not None) is counted
+    # A statement takes milliseconds, not microseconds or minutes of its client's time.
+    seconds = sum(row["wait_s"] for row in told["digests"])
+    assert 0.1 < seconds < CLIENTS * 20
+
+
+def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> None:
+    """MySQL 5.6 begins several rows for a statement that is new to several sessions at once."""
+    told: list[Mapping[str, Any]] = []
+    counted: Counter[str] = Counter()
+
+    def see(event: Mapping[str, Any], pid: int) -> None:
+        if event["type"] == "interval" and not told:
+            counted.update(when_one_has_two_rows(instance))
+            observer.end()
+            told.extend(observer.told()["digests"])
+            driving.interrupt(pid)
+
+    with instance_of("mysql-5.6.24", performance_schema="ON") as instance:
+        driving.fresh(instance)
+        target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
+        with closing(waits.observer(target)) as observer:
+            observer.begin()
+            settings = {"seconds": 60, "clients": 2 * CLIENTS, "protocol": "text"}
+            driving.run(specification(by_socket(instance), drive("apart", **settings)), see)
+    counts = {row["text"]: row["count"] for row in told}
+    assert len(counts) == len(told) >= 4  # SELECT, UPDATE, INSERT, and BEGIN or COMMIT
+    for text, count in counted.items():
+        assert counts[text] >= count, text  # they went on for a moment
+
+
+def when_one_has_two_rows(instance: Instance) -> Counter[str]:
+    """Empty the digests until there are two rows of one that clients' sessions began; how often
+    each statement was counted then."""
+    deadline = time.monotonic() + 50
+    with driving.session(instance) as connection, connection.cursor() as cursor:
+        while time.monotonic() < deadline:
+            cursor.execute(f"TRUNCATE {DIGESTS}")
+            time.sleep(0.02)
+            cursor.execute(
+                f"SELECT digest_text, count_star FROM {DIGESTS} WHERE schema_name = DATABASE()"
+            )
+            rows = cursor.fetchall()
+            if len(rows) > len(dict(rows)):
+                return sum((Counter({text.strip(): count}) for text, count in rows), Counter())
+    pytest.fail("no statement ever had two rows")

@@ -1,0 +1,294 @@
+"""CPU profiles of real servers at work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.collect import profile
+from millrace.collect.model import Target
+from millrace.collect.profiling import frame_pointers, recording
+from millrace.collect.profiling.recording import Recording, Settings
+from millrace.errors import Unavailable
+from millrace.host import perf
+from millrace.loadgen.program import find_load_generator
+from millrace.servers.instances.lifecycle import Instance
+from tests.conftest import InstanceOf, ServerOf
+
+pytestmark = pytest.mark.integration
+
+OLD, NEW, OWN_LOADER = "mysql-5.6.24", "mysql-8.0.33", "mysql-9.7.4"
+WITHOUT_FRAME_POINTERS = "mysql-5.5.9"
+STRIPPED = "mariadb-10.11.19"
+
+BUFFER_POOL = {"innodb_buffer_pool_size": "64M"}
+
+
+@pytest.fixture(autouse=True)
+def some_perf() -> None:
+    try:
+        perf.find()
+    except Unavailable as why:
+        pytest.skip(f"{why}; {why.remedy}")
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A profile, with its samples by the function they are in, and by those that are above.
+
+    ``took_s`` is the time from before its begin until after its end.
+    """
+
+    told: Mapping[str, Any]
+    took_s: float
+    own: Counter[str]
+    total: Counter[str]
+
+    @property
+    def samples(self) -> int:
+        return int(self.told["samples"])
+
+
+def target(instance: Instance) -> Target:
+    return Target(instance, instance.pid, instance.data_dir, "sbtest", {}, limit_s=10)
+
+
+def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profiled:
+    """What the server does while clients read single rows, each statement as text."""
+    with contextlib.ExitStack() as opened:
+        observer = profile.observer(target(instance))
+        opened.callback(observer.close)
+        if clients:
+            opened.enter_context(driven(instance, seconds + 2, clients))
+            time.sleep(1)
+        began_s = time.monotonic()
+        observer.begin()
+        time.sleep(seconds)
+        observer.end()
+        took_s = time.monotonic() - began_s
+        found = observer.told()
+    told = {**found[profile.NAME], "missing": found["missing"]}
+    own: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for stack, count in told["stacks"].items():
+        frames = stack.split(";")
+        own[frames[-1]] += count
+        total.update(dict.fromkeys(frames, count))
+    assert sum(own.values()) == told["samples"]
+    return Profiled(told, took_s, own, total)
+
+
+@contextlib.contextmanager
+def driven(instance: Instance, seconds: float, clients: int) -> Iterator[None]:
+    process = subprocess.Popen(
+        command(instance, "run", f"--time={seconds:.0f}", f"--threads={clients}"),
+        env={**os.environ, "MYSQL_PWD": instance.password},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def prepare(instance: Instance) -> None:
+    instance.query("CREATE DATABASE sbtest")
+    subprocess.run(
+        command(instance, "prepare"),
+        env={**os.environ, "MYSQL_PWD": instance.password},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def command(instance: Instance, *options: str) -> list[str]:
+    return [
+        str(find_load_generator()), "bench", *options, "--workload=oltp_point_select",
+        "--table-size=2000", "--db-ps-mode=disable", f"--socket={instance.socket}",
+        f"--user={instance.user}",
+    ]  # fmt: skip
+
+
+def is_whole(told: Mapping[str, Any]) -> bool:
+    """Whether all is permitted here that a good profile needs."""
+    return not any("permission" in each["what"] for each in told["missing"])
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "parser"),
+    [
+        (OLD, "mysqld", "MYSQLparse"),
+        (NEW, "mysqld", "MYSQLparse"),
+        (OWN_LOADER, "mysqld", "my_sql_parser_parse"),
+        (STRIPPED, "mariadbd", "parse_sql"),
+        (WITHOUT_FRAME_POINTERS, "mysqld", "MYSQLparse"),
+    ],
+)
+def test_a_profile_shows_functions_with_their_callers(
+    instance_of: InstanceOf, name: str, program: str, parser: str
+) -> None:
+    with instance_of(name, **BUFFER_POOL) as instance:
+        prepare(instance)
+        seen = profiled(instance, 3, clients=2)
+        modifier = "" if seen.told["with_kernel"] else ":u"
+        assert seen.told["event"] in (f"cycles{modifier}", f"cpu-clock{modifier}")
+        assert seen.told["call_graph"] in ("dwarf", "fp", "none")
+        assert 3 <= seen.told["seconds"] <= seen.took_s
+        assert seen.samples > 20
+        assert seen.total[f"{program}`{parser}"] > 0
+        if seen.told["call_graph"] == "dwarf":
+            assert seen.total["libc.so`start_thread"] > 0.9 * seen.samples
+        assert not any("ld-linux" in frame for frame in seen.own)
+        if is_whole(seen.told):
+            assert seen.total["[kernel]`do_syscall_64"] + seen.total["[kernel]`el0_svc"] > 0
+
+
+def test_an_idle_server_has_nearly_no_samples(instance_of: InstanceOf) -> None:
+    with instance_of(OLD, **BUFFER_POOL) as instance:
+        time.sleep(1)
+        seen = profiled(instance, 3)
+        assert seen.samples < 0.05 * 3 * seen.told["frequency_hz"]
+
+
+def test_stacks_are_under_the_kinds_of_their_threads(instance_of: InstanceOf) -> None:
+    with instance_of(OLD, **BUFFER_POOL) as instance:
+        prepare(instance)
+        seen = profiled(instance, 2, clients=1)
+        assert seen.total["connection"] > 0.9 * seen.samples
+
+
+def test_a_stripped_build_says_what_has_no_name(instance_of: InstanceOf) -> None:
+    with instance_of(STRIPPED, **BUFFER_POOL) as instance:
+        prepare(instance)
+        seen = profiled(instance, 3, clients=2)
+        lacking = [each for each in seen.told["missing"] if "mariadbd" in each["what"]]
+        assert len(lacking) == 1
+        assert "names of functions" in lacking[0]["what"]
+        assert "debug symbols" in lacking[0]["remedy"]
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings(199, "dwarf", 32768), Settings(499, "fp"), Settings(499, "none")]
+)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, is_told: bool) -> None:
+    """Also by a perf that cannot be told when to begin and to end."""
+    by = perf.find()
+    if is_told and not by.is_told:
+        pytest.skip("this perf cannot be told")
+    by = perf.Perf(by.program, by.unwinds, is_told, by.is_bounded)
+    with instance_of(OLD, **BUFFER_POOL) as instance:
+        prepare(instance)
+        assert instance.pid is not None
+        with contextlib.closing(Recording(by, instance.pid, settings)) as recorded:
+            with driven(instance, 10, 2):
+                time.sleep(0.5)
+                recorded.begin()
+                time.sleep(2 if is_told else 6)  # it takes long to start on a busy host
+                recorded.end()
+            assert recorded.granted().frequency_hz == settings.frequency_hz
+            assert not recorded.was_cut
+            lines = list(recorded.lines())
+        assert sum("mysqld" in line for line in lines) > 20
+
+
+def test_a_profile_that_grows_too_large_ends_early(
+    instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "_LARGEST_BYTES", 4 << 20)
+    with instance_of(OLD, **BUFFER_POOL) as instance:
+        prepare(instance)
+        seen = profiled(instance, 6, clients=2)
+        assert seen.told["seconds"] < seen.took_s
+        assert "the end of the profile" in str(seen.told["missing"])
+        assert seen.samples > 0
+
+
+def test_frame_pointers_of_real_builds(server_of: ServerOf) -> None:
+    kept = {name: frame_pointers.are_kept(server_of(name).program) for name in (
+        OLD, NEW, OWN_LOADER, STRIPPED, WITHOUT_FRAME_POINTERS,
+    )}  # fmt: skip
+    assert kept == {
+        OLD: True, NEW: True, OWN_LOADER: True, STRIPPED: True, WITHOUT_FRAME_POINTERS: False,
+    }  # fmt: skip
+
+
+def test_threads_are_followed_where_whole_cpus_are_not_to_be_sampled(
+    instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "_ALL_CPUS", "--refused")
+    with instance_of(OLD, **BUFFER_POOL) as instance:
+        prepare(instance)
+        seen = profiled(instance, 2, clients=2)
+        assert seen.samples > 20
+        assert not is_whole(seen.told)
+
+
+def test_a_perf_that_is_permitted_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, descriptors = children(), len(list(Path("/proc/self/fd").iterdir()))
+    settings = Settings(97, "dwarf", 1 << 20)  # more of a stack than any kernel copies
+    with pytest.raises(Unavailable, match="perf cannot record"):
+        Recording(perf.find(), os.getpid(), settings)
+    assert children() == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+
+
+def test_nothing_is_left_of_a_profile_that_was_not_ended(instance_of: InstanceOf) -> None:
+    with instance_of(OLD, **BUFFER_POOL) as instance:
+        before, descriptors = children(), len(list(Path("/proc/self/fd").iterdir()))
+        observer = profile.observer(target(instance))
+        assert children() - before != set()
+        observer.begin()
+        observer.close()
+        assert children() == before
+        assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+        observer.close()
+
+
+KILLED = """
+import sys, time
+from millrace.collect import perf
+from millrace.collect.profiling.recording import Recording, Settings
+recorded = Recording(perf.find(), int(sys.argv[1]), Settings(199, "none"))
+recorded.begin()
+print("recording", flush=True)
+time.sleep(60)
+"""
+
+
+def test_perf_ends_when_we_are_killed(
+    instance_of: InstanceOf, child_environment: dict[str, str]
+) -> None:
+    with instance_of(OLD, **BUFFER_POOL) as instance:
+        child = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(instance.pid)],
+            stdout=subprocess.PIPE,
+            env=child_environment,
+        )
+        with child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"recording\n"
+            (recorder,) = children(child.pid)
+            child.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{recorder}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{recorder}").exists()
+
+
+def children(pid: int | None = None) -> set[int]:
+    """The living children of a process, ours unless said."""
+    said = Path(f"/proc/{pid or os.getpid()}/task").glob("*/children")
+    return {int(each) for file in said for each in file.read_text(encoding="ascii").split()}

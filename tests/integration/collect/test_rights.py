@@ -1,0 +1,74 @@
+"""What is left to see of a server that belongs to somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from millrace.collect import thread_states, thread_usage
+from millrace.collect.model import Observer, Target
+from millrace.errors import Unavailable
+from tests.conftest import InstanceOf
+from tests.integration.collect.driven import is_root, loaded, observed, target_of
+from tests.unit.ordinary_user import as_ordinary_user
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not is_root(), reason="only root has rights to do without"),
+]
+
+
+class Unprivileged:
+    """An observer that looks as an ordinary user."""
+
+    def __init__(self, target: Target) -> None:
+        with as_ordinary_user():
+            self._observer: Observer = thread_usage.observer(target)
+
+    def begin(self) -> None:
+        with as_ordinary_user():
+            self._observer.begin()
+
+    def end(self) -> None:
+        with as_ordinary_user():
+            self._observer.end()
+
+    def told(self) -> Mapping[str, Any]:
+        return self._observer.told()
+
+    def close(self) -> None:
+        self._observer.close()
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def test_threads_without_rights(instance_of: InstanceOf, name: str) -> None:
+    with instance_of(name, thread_cache_size="0") as instance, loaded(instance):
+        # As where distributions have the socket and the file with the process's number.
+        for directory in (instance.directory, instance.pid_file.parent):
+            directory.chmod(0o755)
+        seen = observed(instance, (Unprivileged,), clients=4)
+    section = seen.document["threads"]
+    of_clients = [each for each in section["threads"] if each["kind"] == "connection"]
+    assert {each["tid"] for each in of_clients} == seen.threads - seen.threads_left
+    assert all(each["cpu_s"] > 0 and each["voluntary_switches"] > 0 for each in of_clients)
+    assert all(each["read_bytes"] is None for each in section["threads"])
+    assert section["process"]["read_calls"] is None
+    assert section["process"]["cpu_s"] > 0
+    what = [lack["what"] for lack in seen.document["missing"]]
+    assert any("/proc/PID/io" in each for each in what)
+    assert any("what the server's threads wait for" in each for each in what)
+    assert all(
+        lack["remedy"] or "threads ended" in lack["what"] for lack in seen.document["missing"]
+    )
+
+
+def test_states_need_rights(instance_of: InstanceOf) -> None:
+    with (
+        instance_of("mysql-5.6.24") as instance,
+        as_ordinary_user(),
+        pytest.raises(Unavailable, match=r"threads cannot be sampled: .*may not be looked at"),
+    ):
+        thread_states.observer(target_of(instance))

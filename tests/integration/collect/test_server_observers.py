@@ -1,0 +1,351 @@
+"""Real servers of all ages tell what they count, wait for and plan, as far as they can and may."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from millrace.collect import plans, status, waits
+from millrace.collect.model import Observer, Target
+from millrace.collect.server_threads import Teller
+from millrace.errors import Unavailable
+from millrace.servers import families
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.families.model import version_key
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.model import AttachedServer, InstalledServer
+from tests.conftest import InstanceOf
+
+pytestmark = pytest.mark.integration
+
+SERVERS = [
+    "mysql-5.5.9", "mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4",
+    "mariadb-10.1.23", "mariadb-10.11.19", "mariadb-11.8.9",
+]  # fmt: skip
+STATEMENTS = {
+    "one": "SELECT k FROM t WHERE id = 1",
+    "change": "UPDATE t SET k = k + 1 WHERE id = 2",
+    "commit": "COMMIT",
+    "wrong": "SELECT nothing FROM t",
+}
+TIMES = 50
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a test needs to know of a server's version."""
+
+    family: str
+    version: tuple[int, ...]
+
+    def has(self, mysql: str | None, mariadb: str | None) -> bool:
+        """Whether it is at least so new; None is never."""
+        since = mysql if self.family == "mysql" else mariadb
+        return since is not None and self.version >= version_key(since)
+
+
+def server_of(instance: Instance | AttachedInstance) -> Server:
+    assert isinstance(instance.server, InstalledServer)
+    return Server(instance.server.family, version_key(instance.server.version))
+
+
+def make_table(instance: Instance) -> None:
+    instance.query("CREATE DATABASE d")
+    instance.query("CREATE TABLE d.t (id int PRIMARY KEY, k int, KEY (k)) ENGINE=InnoDB")
+    instance.query("INSERT INTO d.t VALUES (1, 1), (2, 2), (3, 3)")
+
+
+def target_of(instance: Instance | AttachedInstance) -> Target:
+    ours = instance if isinstance(instance, Instance) else None
+    return Target(
+        instance=instance,
+        pid=None if ours is None else ours.pid,
+        data_dir=None if ours is None else ours.data_dir,
+        database="d",
+        statements=STATEMENTS,
+        limit_s=60,
+    )
+
+
+@contextmanager
+def opened(*makes: Any, target: Target) -> Iterator[list[Observer]]:
+    observers: list[Observer] = []
+    try:
+        for make in makes:
+            observers.append(make(target))  # noqa: PERF401 - those that are open are closed
+        yield observers
+    finally:
+        for observer in observers:
+            observer.close()
+
+
+def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) -> dict[str, Any]:
+    """The sections of all observers while a client works in d, TIMES of each statement."""
+    told: dict[str, Any] = {"missing": []}
+    makes = (status.observer, waits.observer, plans.observer)
+    with (
+        opened(*makes, target=target_of(instance)) as observers,
+        contextlib.closing(instance.connect("d")) as client,
+        client.cursor() as cursor,
+    ):
+        for observer in observers:
+            observer.begin()
+        for _ in range(TIMES):
+            cursor.execute(STATEMENTS["one"])
+            cursor.execute(STATEMENTS["change"])
+        time.sleep(window_s)
+        for observer in observers:
+            observer.end()
+        for observer in observers:
+            sections = dict(observer.told())
+            told["missing"] += sections.pop("missing", [])
+            told |= sections
+    assert json.loads(json.dumps(told)) == told
+    return told
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_section_comes_as_it_is_delivered(instance_of: InstanceOf, name: str) -> None:
+    with instance_of(name) as instance:
+        make_table(instance)
+        told = observed(instance, window_s=1.2)
+        check_counts(told, server_of(instance))
+        check_engine_and_process_list(told)
+        check_plans(told["plans"], server_of(instance))
+        on = server_of(instance).has("5.6", None)  # as it is delivered
+        assert told["waits"]["enabled"] is on
+        if not on:
+            assert told["waits"]["why"] == "the Performance Schema is off"
+            assert told["waits"]["events"] == told["digests"] == told["stages"] == []
+            assert any("performance_schema = ON" in (m["remedy"] or "") for m in told["missing"])
+        assert gone(instance)
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize("name", SERVERS)
+def test_what_the_performance_schema_tells_with_everything_on(
+    instance_of: InstanceOf, name: str
+) -> None:
+    every = {"performance_schema_instrument": "%=ON"} if "-5.5" not in name else {}
+    with instance_of(name, performance_schema="ON", **every) as instance:
+        make_table(instance)
+        told = observed(instance)
+        server = server_of(instance)
+        check_counts(told, server)
+        check_waits(told["waits"])
+        check_digests(told, server)
+        if server.has("5.6", "10.0"):
+            stages = told["stages"]
+            assert any(stage["name"].startswith("stage/sql/") for stage in stages)
+            assert stages == sorted(stages, key=lambda stage: -stage["wait_s"])
+            assert told["missing"] == []
+        with contextlib.closing(instance.connect()) as session:
+            check_kinds(Teller(session, families.get(server.family)).kinds(), instance)
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"])
+def test_without_the_performance_schema(instance_of: InstanceOf, name: str) -> None:
+    with instance_of(name, performance_schema="OFF") as instance:
+        make_table(instance)
+        told = observed(instance)
+        check_counts(told, server_of(instance))
+        assert not told["waits"]["enabled"]
+        with contextlib.closing(instance.connect()) as session:
+            assert Teller(session, families.get("mysql")).kinds() == {}
+
+
+def check_counts(told: Mapping[str, Any], server: Server) -> None:
+    deltas, gauges = told["status"]["deltas"], told["status"]["gauges"]
+    assert deltas["Com_update"] == TIMES
+    # Other observers ask too, a few times; none changes anything.
+    assert TIMES <= deltas["Com_select"] <= TIMES + 10
+    assert 2 * TIMES <= deltas["Questions"] <= 2 * TIMES + 10
+    assert deltas["Handler_update"] == TIMES
+    assert all(delta > 0 for delta in deltas.values())
+    assert gauges["Innodb_page_size"] == 16384
+    assert gauges["Threads_connected"] >= 4
+    assert not deltas.keys() & gauges.keys()
+    assert "Innodb_buffer_pool_pages_dirty" in gauges
+    has_metrics = server.has("5.6", "10.0")
+    assert bool(told["status"]["metrics"]) is has_metrics
+    if has_metrics:
+        assert told["status"]["metrics"]["buffer_pool_read_requests"] >= TIMES
+        assert "trx_rseg_history_len" in told["status"]["metric_gauges"]
+
+
+def check_engine_and_process_list(told: Mapping[str, Any]) -> None:
+    first, last = told["engine_status"]
+    assert first["t_s"] == 0
+    assert last["t_s"] > 1
+    assert "LOG" in first["text"]
+    assert "Log sequence number" in last["text"]
+    (look, *_) = told["processlist"]
+    assert look["t_s"] >= 1
+    client = [row for row in look["rows"] if row["db"] == "d"]
+    assert [row["command"] for row in client] == ["Sleep"]
+
+
+def check_plans(told: Mapping[str, Any], server: Server) -> None:
+    assert list(told) == list(STATEMENTS)
+    (row,) = told["one"]["rows"]
+    assert (row["table"], row["key"], row["rows"]) == ("t", "PRIMARY", 1)
+    assert told["one"]["error"] is None
+    if server.has("5.6", "10.0"):
+        assert told["change"]["error"] is None
+        assert told["change"]["rows"][0]["key"] == "PRIMARY"
+    else:
+        assert told["change"] == {
+            "sql": STATEMENTS["change"],
+            "rows": [],
+            "error": "this version explains SELECT only",
+        }
+    assert told["commit"]["rows"] == []
+    assert "explains" in told["commit"]["error"]
+    assert "Unknown column" in told["wrong"]["error"]
+
+
+def check_waits(told: Mapping[str, Any]) -> None:
+    events = told["events"]
+    assert told["enabled"]
+    assert told["not_instrumented"] == []
+    assert 0 < len(events) <= 200
+    # MariaDB from 10.5 does not tell the writes of its log, so there need be none for files.
+    assert any(event["name"].startswith("wait/io/") for event in events)
+    assert any(event["name"].startswith("wait/synch/") for event in events)
+    assert "idle" not in {event["name"] for event in events}
+    assert all(event["count"] > 0 for event in events)
+    waits_s = [event["wait_s"] for event in events]
+    assert waits_s == sorted(waits_s, reverse=True)
+    # Picoseconds, as they are meant: no condition was waited for longer than the window, with all
+    # background threads together.
+    assert 0 < waits_s[0] < 1000
+
+
+def check_digests(told: Mapping[str, Any], server: Server) -> None:
+    if not server.has("5.6", "10.0"):
+        assert told["digests"] == []
+        assert any("does not have it" in lack["what"] for lack in told["missing"])
+        return
+    by_verb = {row["text"].split()[0]: row for row in told["digests"]}
+    assert set(by_verb) == {"SELECT", "UPDATE"}  # and nothing of the observers'
+    select, update = by_verb["SELECT"], by_verb["UPDATE"]
+    assert (select["count"], update["count"]) == (TIMES, TIMES)
+    assert (select["rows_sent"], update["rows_affected"]) == (TIMES, TIMES)
+    assert 0 < select["wait_s"] < 60
+    assert (select["errors"], select["tmp_tables"]) == (0, 0)
+    assert select["cpu_s"] is None
+
+
+def check_kinds(kinds: Mapping[int, str], instance: Instance) -> None:
+    if not server_of(instance).has("5.7", "10.5"):
+        assert kinds == {}
+        return
+    assert instance.pid is not None
+    assert kinds[instance.pid] == "main"
+    assert {"page_cleaner", "background"} <= set(kinds.values())
+    assert "connection" not in kinds.values()  # all clients are gone
+
+
+def gone(instance: Instance) -> bool:
+    """Whether all sessions but the one that asks are gone, in a moment."""
+    for _ in range(100):
+        rows = instance.query("SHOW PROCESSLIST")
+        if sum(row[4] in ("Sleep", "Query") for row in rows) == 1:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_threads_of_clients_are_told_from_those_of_observers(instance_of: InstanceOf) -> None:
+    for name in ("mysql-8.0.33", "mariadb-10.11.19"):
+        with (
+            instance_of(name, performance_schema="ON") as instance,
+            contextlib.closing(instance.connect("mysql")),
+            contextlib.closing(instance.connect("mysql")),
+            contextlib.closing(instance.connect()) as session,
+        ):
+            kinds = Teller(session, families.get(instance.server.family)).kinds()
+            assert sum(kind == "connection" for kind in kinds.values()) == 2
+
+
+def test_cpu_time_of_statements_where_the_server_takes_it(instance_of: InstanceOf) -> None:
+    with instance_of("mysql-8.0.33", performance_schema_consumer_events_statements_cpu="ON") as one:
+        make_table(one)
+        (select, update) = sorted(observed(one)["digests"], key=lambda row: str(row["text"]))
+        assert 0 < select["cpu_s"] <= select["wait_s"] * 1.5
+        assert update["cpu_s"] > 0
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_limited_account_is_told_what_it_lacks(instance_of: InstanceOf, name: str) -> None:
+    with instance_of(name, performance_schema="ON") as instance:
+        make_table(instance)
+        instance.query("CREATE USER 'few'@'127.0.0.1' IDENTIFIED BY 'words'")
+        instance.query("GRANT ALL ON d.* TO 'few'@'127.0.0.1'")
+        dsn = f"mysql://few:words@127.0.0.1:{instance.port}/?allow-unverified=yes"
+        attached = AttachedInstance(AttachedServer("theirs", instance.server.family, dsn))
+        told = observed(attached, window_s=1.2)
+        lacks = {lack["what"].split(":")[0]: lack["remedy"] for lack in told["missing"]}
+        assert "GRANT PROCESS" in lacks["SHOW ENGINE INNODB STATUS"]
+        assert told["engine_status"] == []
+        if server_of(instance).has("5.6", "10.0"):
+            assert "GRANT PROCESS" in lacks["information_schema.INNODB_METRICS"]
+        assert told["status"]["deltas"]["Com_update"] == TIMES
+        assert any(row["db"] == "d" for row in told["processlist"][0]["rows"])
+        assert told["plans"]["one"]["rows"][0]["key"] == "PRIMARY"
+        if not told["waits"]["enabled"]:
+            assert "no right to read it" in told["waits"]["why"]
+            assert (
+                "GRANT SELECT ON performance_schema.*" in lacks[told["waits"]["why"].split(":")[0]]
+            )
+        with contextlib.closing(attached.connect()) as session:
+            Teller(session, families.get(instance.server.family)).kinds()
+
+
+def test_no_session_is_a_reason_not_a_failure(instance_of: InstanceOf) -> None:
+    with instance_of("mysql-5.7.22") as instance:
+        dsn = f"mysql://root:wrong@127.0.0.1:{instance.port}/"
+        attached = AttachedInstance(AttachedServer("theirs", "mysql", dsn))
+        for make in (status.observer, waits.observer):
+            with pytest.raises(Unavailable, match="denied"):
+                make(target_of(attached))
+        with pytest.raises(Unavailable, match="denied"):
+            plans.observer(target_of(attached))
+
+
+def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> None:
+    with instance_of("mysql-5.7.22") as instance:
+        make_table(instance)
+        with (
+            opened(waits.observer, target=target_of(instance)) as (observer,),
+            contextlib.closing(instance.connect("d")) as client,
+            client.cursor() as cursor,
+        ):
+            for _ in range(TIMES):
+                cursor.execute(STATEMENTS["one"])
+            observer.begin()
+            cursor.execute(STATEMENTS["one"])
+            instance.query("TRUNCATE performance_schema.events_statements_summary_by_digest")
+            cursor.execute(STATEMENTS["one"])
+            observer.end()
+            told = observer.told()
+        assert told["digests"] == []
+
+
+def test_a_server_that_dies_ends_the_watching(instance_of: InstanceOf) -> None:
+    with instance_of("mariadb-10.11.19") as instance:
+        make_table(instance)
+        before = threading.active_count()
+        with opened(status.observer, target=target_of(instance)) as (observer,):
+            observer.begin()
+            instance.kill()
+            time.sleep(1.2)
+        assert threading.active_count() == before

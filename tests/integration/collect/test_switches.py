@@ -1,0 +1,71 @@
+"""What the scheduler's events tell of threads that serve clients, on real servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from millrace.collect import sched_waits, thread_states, thread_usage
+from millrace.host import tracefs
+from millrace.host.tracing import Tracing
+from millrace.servers.instances.lifecycle import Instance
+from tests.conftest import InstanceOf
+from tests.integration.collect.driven import loaded, observed
+from tests.traced import needs_tracing
+
+pytestmark = [pytest.mark.integration, needs_tracing]
+
+# In the order of the registry.
+OBSERVERS = (thread_usage.observer, sched_waits.observer, thread_states.observer)
+
+
+@pytest.fixture(scope="module", params=["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Instance]:
+    with instance_of(request.param) as instance, loaded(instance):
+        yield instance
+
+
+@pytest.mark.quiet
+def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
+    """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere, if
+    nobody else has the CPUs in most of these few hundredths of a second."""
+    time_s = 6.0
+    told = observed(server, OBSERVERS, clients=4, test="pair", time_s=time_s).document
+    assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
+    found = told["switches"]
+    assert found["windows"] >= 3
+    assert found["seconds"] >= 0.01 * (found["windows"] - 1)  # the end may cut the last one short
+    assert len(found["threads"]) == 4
+    serving = {each["tid"]: each for each in told["threads"]["threads"]}
+    assert {each["tid"] for each in found["threads"]} <= serving.keys()
+    assert {serving[each["tid"]]["kind"] for each in found["threads"]} == {"connection"}
+    waits = [wait for thread in found["threads"] for wait in thread["waits"]]
+    counted = sum(wait["count"] for wait in waits)
+    left = sum(serving[each["tid"]]["voluntary_switches"] for each in found["threads"])
+    in_windows = left * found["seconds"] / time_s
+    assert 0.5 * in_windows < counted < 2 * in_windows
+    assert sum(wait["seconds"] for wait in waits) < 4 * found["seconds"]
+    assert "other" in {wait["woken_by"] for wait in waits}  # the clients
+
+
+def test_nothing_is_left_in_the_kernel(server: Instance) -> None:
+    told = observed(server, (sched_waits.observer,), clients=2, test="pair", time_s=2.0).document
+    assert told["switches"]["windows"] > 0
+    with tracefs.opened() as place:
+        left = [each.name for each in (place / "instances").iterdir()]
+    assert [name for name in left if name.startswith(f"millrace-{os.getpid()}-")] == []
+
+
+def test_events_of_the_kernel_are_read(server: Instance) -> None:
+    """With nobody chosen, everybody's are."""
+    tracing = Tracing(("sched_switch",))
+    try:
+        tracing.start()
+        server.query("SELECT 1")
+        tracing.stop()
+        assert "sched_switch: prev_comm=" in tracing.text()
+        assert tracing.lost() == 0
+    finally:
+        tracing.close()

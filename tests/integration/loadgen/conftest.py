@@ -1,0 +1,27 @@
+"""What the tests of the protocol share."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.loadgen import talk
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    """The example `talk`, built."""
+    return talk.build()
+
+
+@pytest.fixture(scope="session")
+def certificates() -> Iterator[talk.Certificates]:
+    """Certificates in a place that an unprivileged server can read."""
+    place = Path(tempfile.mkdtemp(prefix="mr-tls-", dir="/tmp"))
+    place.chmod(0o755)
+    yield talk.certificates(place)
+    shutil.rmtree(place)

@@ -1,0 +1,304 @@
+"""Specifications that drive clients, and what came of them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from millrace.loadgen.program import find_load_generator
+from millrace.servers.instances.lifecycle import Instance
+
+LIMIT_S = 120
+ROWS = 1_000
+DATABASE = "driven"
+
+Event = dict[str, Any]
+
+# Small rows, so that each server loads them in no time. `n` counts how often a row was updated.
+TABLE = {
+    "name": "t",
+    "rows": ROWS,
+    "create": (
+        "CREATE TABLE {table} (id INT NOT NULL PRIMARY KEY AUTO_INCREMENT,"
+        " n INT NOT NULL DEFAULT 0, c CHAR(20) NOT NULL DEFAULT '')"
+        " ENGINE=InnoDB DEFAULT CHARSET=latin1"
+    ),
+    "columns": [
+        {"name": "id", "kind": "sequence"},
+        {"name": "n", "kind": "constant", "value": 0},
+        {"name": "c", "kind": "text", "length": 20},
+    ],
+}
+DRAWS = {
+    "id": {"kind": "integer", "low": 1, "high": ROWS},
+    "own_id": {"kind": "integer", "low": 1, "high": ROWS, "segment": "client"},
+    "each_id": {"kind": "permutation", "low": 1, "high": ROWS},
+    "c": {"kind": "text", "length": 20},
+    "one": {"kind": "constant", "value": 1},
+    "two": {"kind": "constant", "value": 2},
+}
+STATEMENTS = {
+    "select": {"sql": "SELECT c FROM {table} WHERE id = ?", "parameters": ["id"]},
+    "update": {"sql": "UPDATE {table} SET n = n + 1 WHERE id = ?", "parameters": ["id"]},
+    "update_own": {"sql": "UPDATE {table} SET n = n + 1 WHERE id = ?", "parameters": ["own_id"]},
+    "insert": {"sql": "INSERT INTO {table} (n, c) VALUES (5, ?)", "parameters": ["c"]},
+    "delete": {"sql": "DELETE FROM {table} WHERE id = ?", "parameters": ["each_id"]},
+    "first": {"sql": "UPDATE {table} SET n = n + 1 WHERE id = ?", "parameters": ["one"]},
+    "second": {"sql": "UPDATE {table} SET n = n + 1 WHERE id = ?", "parameters": ["two"]},
+    "read": {
+        "sql": "HANDLER {table} READ `PRIMARY` = (?)",
+        "parameters": ["id"],
+        "protocol": "text",
+    },
+    "long": {"sql": "SELECT SUM(a.n + b.n + c.n + d.n) FROM t a, t b, t c, t d"},
+}
+TESTS = {
+    "select": {"title": "a row", "steps": [{"statements": ["select"]}]},
+    "insert": {"title": "an insert", "steps": [{"statements": ["insert"]}]},
+    "delete": {"title": "each row once", "steps": [{"statements": ["delete"]}]},
+    "mixed": {
+        "title": "all in a transaction",
+        "transaction": True,
+        "steps": [{"statements": ["select"], "times": 3}, {"statements": ["update", "insert"]}],
+    },
+    "apart": {
+        "title": "all in a transaction, and no row is updated by two clients",
+        "transaction": True,
+        "steps": [{"statements": ["select"], "times": 3}, {"statements": ["update_own", "insert"]}],
+    },
+    "loose": {
+        "title": "all by themselves",
+        "steps": [{"statements": ["select"], "times": 3}, {"statements": ["update", "insert"]}],
+    },
+    "handler": {
+        "title": "a row through HANDLER",
+        "client_setup": ["HANDLER {table} OPEN"],
+        "steps": [{"statements": ["read"]}],
+    },
+    "first": {"title": "the same row", "steps": [{"statements": ["first"]}]},
+    "crossed": {
+        "title": "two rows in two orders",
+        "mix": [
+            {
+                "name": name,
+                "weight": 1,
+                "transaction": True,
+                "steps": [{"statements": [one]}, {"statements": [other]}],
+            }
+            for name, one, other in (
+                ("forth", "first", "second"),
+                ("back", "second", "first"),
+            )
+        ],
+    },
+    "long": {"title": "it never ends", "steps": [{"statements": ["long"]}]},
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a run went: exit status, its events, what it said to people."""
+
+    status: int
+    events: tuple[Event, ...]
+    said: str
+
+    def of_type(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event["type"] == kind]
+
+    @property
+    def driven(self) -> Event:
+        """The result of the one phase that drove clients."""
+        (phase,) = [event for event in self.of_type("phase") if event["kind"] == "drive"]
+        return phase
+
+    @property
+    def error(self) -> Event:
+        (error,) = self.of_type("error")
+        return error
+
+
+def by_socket(instance: Instance, **changes: Any) -> dict[str, Any]:
+    return {
+        "socket": str(instance.socket),
+        "user": instance.user,
+        "password": instance.password,
+        "database": DATABASE,
+        "allow_unverified": True,
+        **changes,
+    }
+
+
+def by_tcp(instance: Instance, **changes: Any) -> dict[str, Any]:
+    return {
+        "host": "127.0.0.1",
+        "port": instance.port,
+        "user": instance.user,
+        "password": instance.password,
+        "database": DATABASE,
+        "allow_unverified": True,
+        **changes,
+    }
+
+
+def drive(test: str, **settings: Any) -> dict[str, Any]:
+    """A phase of 2 s or of so many ``transactions``; other settings as they are."""
+    transactions = settings.pop("transactions", None)
+    by_time = {"kind": "time", "seconds": settings.pop("seconds", 2)}
+    end = {"kind": "operations", "transactions": transactions} if transactions else by_time
+    return {
+        "kind": "drive",
+        "name": "measure",
+        "test": test,
+        "clients": 4,
+        "end": end,
+        "limit_s": LIMIT_S,
+        **settings,
+    }
+
+
+def specification(
+    connection: Mapping[str, Any],
+    *phases: Mapping[str, Any],
+    session: Sequence[str] = (),
+    seed: int = 1,
+) -> dict[str, Any]:
+    return {
+        "version": 2,
+        "connection": connection,
+        "session": session,
+        "workload": {
+            "tables": {"t": TABLE},
+            "draws": DRAWS,
+            "statements": STATEMENTS,
+            "tests": TESTS,
+        },
+        "seed": seed,
+        "phases": phases,
+    }
+
+
+def run(
+    spec: Mapping[str, Any], on_event: Callable[[Event, int], None] = lambda _event, _pid: None
+) -> Done:
+    """Run to the end; ``on_event`` is called with each event as it comes and the process's id."""
+    process = subprocess.Popen(
+        [str(find_load_generator()), "run", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(json.dumps(spec))
+    events = []
+    for line in process.stdout:
+        events.append(json.loads(line))
+        on_event(events[-1], process.pid)
+    said = process.stderr.read()
+    return Done(process.wait(LIMIT_S), tuple(events), said)
+
+
+def fresh(instance: Instance) -> None:
+    """Make the database anew, with the table as it is generated."""
+    with session(instance, None) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+        cursor.execute(f"CREATE DATABASE {DATABASE}")
+    load = {"kind": "load_tables", "name": "load", "limit_s": LIMIT_S}
+    verify = {"kind": "verify_tables", "name": "verify", "limit_s": LIMIT_S}
+    done = run(specification(by_socket(instance), load, verify))
+    assert done.status == 0, done.said
+
+
+@contextlib.contextmanager
+def session(instance: Instance, database: str | None = DATABASE) -> Iterator[Connection[Any]]:
+    with instance.connect(database) as connection:
+        connection.autocommit(True)
+        yield connection
+
+
+def ask(instance: Instance, sql: str) -> tuple[tuple[Any, ...], ...]:
+    with session(instance) as connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        return tuple(cursor.fetchall())
+
+
+def ask_without_database(instance: Instance, sql: str) -> tuple[tuple[Any, ...], ...]:
+    with session(instance, None) as connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        return tuple(cursor.fetchall())
+
+
+def status(instance: Instance) -> dict[str, int]:
+    """The server's counters once all other clients have gone.
+
+    MySQL 5.7 counts a connection that is being closed twice for a moment: in the total of those
+    that have gone, and among those that are there.
+    """
+    deadline = time.monotonic() + LIMIT_S
+    while (clients := connected(instance)) > 1:
+        assert time.monotonic() < deadline, f"{clients} clients are still connected"
+        time.sleep(0.01)
+    rows = ask(instance, "SHOW GLOBAL STATUS")
+    return {name: int(value) for name, value in rows if str(value).isdigit()}
+
+
+def connected(instance: Instance) -> int:
+    """How many clients the server has, with the one that asks."""
+    ((_, clients),) = ask(instance, "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+    return int(clients)
+
+
+def record(driven: Event, of: str, name: str) -> dict[str, Any]:
+    """The record of a statement or a transaction."""
+    records: list[dict[str, Any]] = driven[of]
+    (found,) = [each for each in records if each["name"] == name]
+    return found
+
+
+def counted(histogram: Mapping[str, Any]) -> int:
+    """How many latencies an encoded histogram holds, found without the program's own library.
+
+    The format is HdrHistogram's V2: a header, then counts as ZigZag LEB128 numbers; a negative one
+    stands for so many zeros.
+    """
+    data = base64.b64decode(histogram["encoded"])
+    cookie, length = struct.unpack(">II", data[:8])
+    if cookie & ~0xF0 == 0x1C849304:
+        data = zlib.decompress(data[8 : 8 + length])
+        cookie, length = struct.unpack(">II", data[:8])
+    assert cookie & ~0xF0 == 0x1C849303
+    payload, total, position = data[40 : 40 + length], 0, 0
+    while position < len(payload):
+        value = shift = 0
+        while True:
+            byte = payload[position]
+            position += 1
+            # The ninth byte of a number has no flag: it is all value.
+            value |= (byte if shift == 56 else byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80 or shift == 63:
+                break
+        number = (value >> 1) ^ -(value & 1)
+        total += max(number, 0)
+    return total
+
+
+def interrupt(pid: int) -> None:
+    """What Ctrl-C does."""
+    os.kill(pid, signal.SIGINT)

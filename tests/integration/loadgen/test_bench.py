@@ -1,0 +1,177 @@
+"""`millrace-load bench`: a server that is already running, by sysbench's options."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.loadgen.program import find_load_generator
+from millrace.servers.instances.lifecycle import Instance
+from tests.conftest import InstanceOf
+from tests.integration.loadgen import driving
+
+pytestmark = pytest.mark.integration
+
+TABLES = ("--tables=2", "--table-size=500")
+
+
+@pytest.fixture(scope="module", params=["mysql-8.0.12", "mariadb-10.11.19"])
+def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Instance]:
+    with instance_of(request.param) as instance:
+        driving.ask_without_database(instance, "CREATE DATABASE sbtest")
+        yield instance
+
+
+def command(instance: Instance, *options: str) -> list[str]:
+    return [
+        str(find_load_generator()),
+        "bench",
+        f"--mysql-socket={instance.socket}",
+        f"--mysql-user={instance.user}",
+        *options,
+    ]
+
+
+def bench(
+    instance: Instance, *options: str, password: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run it; the password comes by the environment."""
+    return subprocess.run(
+        command(instance, *options),
+        env={**os.environ, "MYSQL_PWD": instance.password if password is None else password},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
+    test = "--workload=oltp_read_write"
+    missing = bench(instance, test, *TABLES)
+    assert missing.returncode == 1
+    assert "doesn't exist (error 1146" in missing.stderr
+    advice = "millrace-load bench prepare --workload oltp_read_write and the same --tables"
+    assert advice in missing.stderr
+    assert "--threads and --set" in missing.stderr
+
+    prepared = bench(instance, "prepare", test, *TABLES, "--threads=2")
+    assert prepared.returncode == 0, prepared.stderr
+    assert "2 tables, 1,000 rows" in prepared.stdout
+    assert "1,000 rows verified" in prepared.stdout
+    again = bench(instance, "prepare", test, *TABLES)
+    assert again.returncode == 1
+    assert "millrace-load bench cleanup --workload oltp_read_write" in again.stderr
+    assert "--tables and --threads" in again.stderr
+
+    file = tmp_path / "result.jsonl"
+    run = bench(
+        instance, test, *TABLES, "--threads=4", "--events=200", "--percentile=99.99",
+        "--histogram", f"--json={file}",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    for expected in ("4 clients, prepared statements", "p99.99", "oltp_read_write", "COMMIT",
+                     "Load generator: ", "****"):  # fmt: skip
+        assert expected in run.stdout
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    (driven,) = [event for event in events if event["type"] == "phase"]
+    assert driving.record(driven, "transactions", "oltp_read_write")["count"] == 200
+    merged = subprocess.run(
+        [str(find_load_generator()), "histogram", "--json", str(file), str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [json.loads(line) for line in merged.stdout.splitlines()]
+    (whole,) = [each for each in lines if each["of"] == "transaction"]
+    assert (whole["count"], driving.counted(whole)) == (400, 400)
+
+    cleaned = bench(instance, "cleanup", test, *TABLES)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not driving.ask_without_database(instance, "SHOW TABLES FROM sbtest")
+
+
+def test_a_rate_warm_up_and_intervals(instance: Instance) -> None:
+    test = "--workload=point-query"
+    assert bench(instance, "prepare", test).returncode == 0
+    try:
+        run = bench(
+            instance, test, "--rate=300", "--connections=8", "--time=2", "--warmup-time=1",
+            "--db-ps-mode=disable", "--json=-",
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        events = [json.loads(line) for line in run.stdout.splitlines()]
+        assert events[-2]["pacing"]["rate"] == 300
+        assert events[-2]["protocol"] == "text"
+        for expected in ("statements as text, 300 transactions a second together, warm-up 1 s",
+                         "warm-up clients: 8", "response", "arrivals at 300 a second"):  # fmt: skip
+            assert expected in run.stderr
+    finally:
+        assert bench(instance, "cleanup", test).returncode == 0
+
+
+def test_every_test_that_is_listed_runs(instance: Instance) -> None:
+    """With tables of a few rows: what each does is another test's matter."""
+    listed = subprocess.run(
+        [str(find_load_generator()), "tests", "--json"], capture_output=True, text=True, check=True
+    )
+    tests = json.loads(listed.stdout)
+    for workload in sorted({test["workload"] for test in tests}):
+        names = [test["name"] for test in tests if test["workload"] == workload]
+        tables = (f"--workload={workload}/{names[0]}", "--threads=2")
+        prepared = bench(instance, "prepare", *tables)
+        assert prepared.returncode == 0, prepared.stderr
+        for name in names:
+            run = bench(instance, f"--workload={workload}/{name}", "--events=4", "--threads=2")
+            assert run.returncode == 0, (name, run.stderr)
+            assert "\nErrors" not in run.stdout, (name, run.stdout)
+        cleaned = bench(instance, "cleanup", *tables)
+        assert cleaned.returncode == 0, cleaned.stderr
+
+
+def test_what_may_help_is_said(instance: Instance) -> None:
+    wrong = bench(instance, "--workload=point-query", password="wrong")
+    assert wrong.returncode == 1
+    assert "error 1045" in wrong.stderr
+    assert "MYSQL_PWD" in wrong.stderr
+    unknown = bench(instance, "--workload=point-query", "--mysql-db=nowhere")
+    assert unknown.returncode == 1
+    assert "CREATE DATABASE nowhere" in unknown.stderr
+    assert bench(instance, "prepare", "--workload=point-query").returncode == 0
+    try:
+        many = bench(instance, "--workload=point-query", "--connections=2000")
+    finally:
+        assert bench(instance, "cleanup", "--workload=point-query").returncode == 0
+    assert many.returncode == 1
+    assert "error 1040" in many.stderr
+    assert "max_connections" in many.stderr
+
+
+def test_the_file_gets_everything_when_nobody_reads_the_screen(
+    instance: Instance, tmp_path: Path
+) -> None:
+    test = "--workload=point-query"
+    prepared = bench(instance, "prepare", test, *TABLES)
+    assert prepared.returncode == 0, prepared.stderr
+    file = tmp_path / "result.jsonl"
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run(
+        command(instance, test, *TABLES, "--time=10", f"--json={file}"),
+        env={**os.environ, "MYSQL_PWD": instance.password},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    cleaned = bench(instance, "cleanup", test, *TABLES)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert run.returncode == 141, run.stderr  # it ends, since its results go nowhere
+    assert not run.stderr
+    kinds = [json.loads(line)["type"] for line in file.read_text().splitlines()]
+    assert kinds[0] == "start"
+    assert kinds[-1] == "summary"

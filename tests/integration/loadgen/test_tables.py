@@ -1,0 +1,295 @@
+"""Tables of a workload on real servers: loaded by every method, verified, read into memory."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from millrace.loadgen.program import find_load_generator
+from millrace.servers.instances.lifecycle import Instance
+from tests.conftest import InstanceOf
+
+pytestmark = pytest.mark.integration
+
+SERVERS = ["mysql-5.5.9", "mysql-5.7.22", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"]
+OLD, NEW = "mysql-5.7.22", "mariadb-11.8.9"
+ROWS = 3_000
+LIMIT_S = 120
+NO_LOCAL_FILE = (1148, 3948, 4166)
+
+SBTEST = {
+    "name": "sbtest{n}",
+    "count": "{tables}",
+    "rows": "{table_size}",
+    "create": (
+        "CREATE TABLE {table} (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER NOT NULL DEFAULT 0,"
+        " c CHAR(120) NOT NULL DEFAULT '', pad CHAR(60) NOT NULL DEFAULT '', PRIMARY KEY (id))"
+        " ENGINE={engine}"
+    ),
+    "after_load": ["CREATE INDEX k_{n} ON {table} (k)"],
+    "warm": [
+        "SELECT count(length(pad)) FROM {table}",
+        "SELECT count(k) FROM {table} FORCE INDEX (k_{n})",
+    ],
+    "columns": [
+        {"name": "id", "kind": "sequence", "first": 1},
+        {"name": "k", "kind": "integer", "low": 1, "high": "{table_size}"},
+        {"name": "c", "kind": "digits", "groups": 10, "length": 11},
+        {"name": "pad", "kind": "digits", "groups": 5, "length": 11},
+    ],
+}
+
+# Every kind of column, and names and character sets that could be handled wrongly.
+MIXED = {
+    "name": "mixed",
+    "rows": "{table_size}",
+    "create": (
+        "CREATE TABLE `{table}` (`order` BIGINT NOT NULL, `k` INT, `twice` BIGINT,"
+        " `price` DECIMAL(6,2), `we``ird` VARCHAR(20), `fixed` VARCHAR(20), PRIMARY KEY (`order`))"
+        " ENGINE={engine} CHARACTER SET utf8"
+    ),
+    "columns": [
+        {"name": "order", "kind": "sequence", "first": -7, "step": 3},
+        {"name": "k", "kind": "integer", "low": -9, "high": 9, "distribution": "normal"},
+        {"name": "twice", "kind": "derived", "from": "k", "times": 2, "plus": 1},
+        {"name": "price", "kind": "decimal", "low": -99.99, "high": 99.99, "scale": 2},
+        {"name": "we`ird", "kind": "text", "length": 1, "max_length": 20, "binary": True},
+        {"name": "fixed", "kind": "constant", "value": 'of {engine}, "so"'},
+    ],
+}
+
+LOAD = {"name": "load", "kind": "load_tables"}
+VERIFY = {"name": "verify", "kind": "verify_tables"}
+WARM = {"name": "warm", "kind": "warm_tables"}
+
+Phase = Mapping[str, Any]
+
+# What would be slow, and is of no interest here.
+UNSAFE = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Instance]:
+    with instance_of(request.param, **UNSAFE) as instance:
+        yield instance
+
+
+@pytest.fixture(scope="module")
+def new(instance_of: InstanceOf) -> Iterator[Instance]:
+    with instance_of(NEW, **UNSAFE) as instance:
+        yield instance
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run of the load generator."""
+
+    exit_status: int
+    events: tuple[dict[str, Any], ...]
+
+    def phase(self, name: str) -> dict[str, Any]:
+        [found] = [e for e in self.events if e["type"] == "phase" and e["name"] == name]
+        return found
+
+    def error(self) -> dict[str, Any]:
+        [found] = [event for event in self.events if event["type"] == "error"]
+        return found
+
+
+def command() -> list[str]:
+    return [str(find_load_generator()), "--die-with-parent", "run", "-"]
+
+
+def spec(
+    instance: Instance,
+    phases: Sequence[Phase],
+    *,
+    sets: Mapping[str, Any] | None = None,
+    **values: str | int,
+) -> bytes:
+    return json.dumps(
+        {
+            "version": 2,
+            "connection": {
+                "socket": str(instance.socket),
+                "user": instance.user,
+                "password": instance.password,
+                "database": "d",
+            },
+            "session": ["SET time_zone = '+00:00'"],
+            "workload": {"tables": sets or {"sbtest": SBTEST}},
+            "defaults": {"tables": 3, "table_size": ROWS, "engine": "InnoDB"},
+            "values": values,
+            "seed": 5,
+            "phases": [{"limit_s": LIMIT_S, **phase} for phase in phases],
+        }
+    ).encode()
+
+
+def run(
+    instance: Instance,
+    *phases: Phase,
+    sets: Mapping[str, Any] | None = None,
+    **values: str | int,
+) -> Ran:
+    done = subprocess.run(
+        command(),
+        input=spec(instance, phases, sets=sets, **values),
+        stdout=subprocess.PIPE,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    return Ran(done.returncode, tuple(json.loads(line) for line in done.stdout.splitlines()))
+
+
+def fresh_database(instance: Instance) -> None:
+    instance.query("DROP DATABASE IF EXISTS d")
+    instance.query("CREATE DATABASE d CHARACTER SET latin1")
+
+
+def number(instance: Instance, sql: str) -> int:
+    return int(instance.query(sql)[0][0] or 0)
+
+
+def test_every_method_loads_the_same_rows(instance: Instance) -> None:
+    methods: list[dict[str, Any]] = [
+        {"method": "auto"},
+        {"method": "auto", "threads": 3},
+        {"method": "multi_row", "threads": 2},
+        {"method": "multi_row", "lock_tables": True},
+        {"method": "single_row", "threads": 3},
+        {"method": "single_row", "threads": 3, "lock_tables": True},
+    ]
+    checksums = set()
+    for method in methods:
+        fresh_database(instance)
+        ran = run(instance, {**LOAD, **method}, VERIFY, WARM, table_size=500)
+        assert ran.exit_status == 0, ran.events
+        load = ran.phase("load")
+        assert load["method"] == method["method"].replace("auto", "local")
+        assert load["method_reason"] is None
+        assert [table["name"] for table in load["tables"]] == ["sbtest1", "sbtest2", "sbtest3"]
+        assert [table["rows"] for table in load["tables"]] == [500] * 3
+        assert load["rows_sent"] == 1_500
+        assert load["bytes_sent"] == sum(table["bytes"] for table in load["tables"])
+        assert load["warnings"] == 0
+        checksums.add(tuple(table["checksum"] for table in load["tables"]))
+        for n in (1, 2, 3):
+            table = f"d.sbtest{n}"
+            assert number(instance, f"SELECT count(*) FROM {table}") == 500
+            indexes = {row[2] for row in instance.query(f"SHOW INDEX FROM {table}")}
+            assert indexes == {"PRIMARY", f"k_{n}"}
+    assert len(checksums) == 1
+
+
+@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
+def test_every_kind_of_column_arrives(instance: Instance, engine: str) -> None:
+    for method in ("local", "multi_row"):
+        fresh_database(instance)
+        load = {**LOAD, "method": method}
+        ran = run(instance, load, VERIFY, sets={"mixed": MIXED}, engine=engine)
+        assert ran.exit_status == 0, ran.events
+        assert ran.phase("verify")["rows"] == ROWS
+
+
+def test_without_local_infile_rows_are_inserted_and_the_reason_is_told(instance: Instance) -> None:
+    instance.query("SET GLOBAL local_infile = 0")
+    try:
+        fresh_database(instance)
+        ran = run(instance, LOAD, VERIFY)
+        assert ran.exit_status == 0, ran.events
+        assert ran.phase("load")["method"] == "multi_row"
+        assert ran.phase("load")["method_reason"] == "the server's local_infile is off"
+        fresh_database(instance)
+        ran = run(instance, {**LOAD, "method": "local"})
+        assert ran.exit_status == 1
+        assert ran.error()["code"] in NO_LOCAL_FILE
+        assert ran.error()["message"].startswith("table sbtest")
+    finally:
+        instance.query("SET GLOBAL local_infile = 1")
+
+
+def test_statements_stay_below_max_allowed_packet(instance_of: InstanceOf) -> None:
+    with instance_of(OLD, max_allowed_packet="16384") as instance:
+        fresh_database(instance)
+        ran = run(instance, {**LOAD, "method": "multi_row"}, VERIFY, tables=1)
+        assert ran.exit_status == 0, ran.events
+        inserts = {
+            name: int(value or 0)
+            for name, value in instance.query("SHOW GLOBAL STATUS LIKE 'Com_insert'")
+        }
+        assert inserts["Com_insert"] >= ROWS * 190 // 16_384
+
+
+def test_a_changed_row_is_a_mismatch_that_names_table_found_and_expected(
+    instance_of: InstanceOf,
+) -> None:
+    with instance_of(OLD) as instance:
+        fresh_database(instance)
+        ran = run(instance, LOAD)
+        checksum = ran.phase("load")["tables"][1]["checksum"]
+        for change, rows in (
+            ("UPDATE d.sbtest2 SET k = k + 1 WHERE id = 7", ROWS),
+            ("DELETE FROM d.sbtest2 WHERE id = 7", ROWS - 1),
+            ("DELETE FROM d.sbtest2", 0),
+        ):
+            instance.query(change)
+            ran = run(instance, VERIFY)
+            assert ran.exit_status == 1
+            error = ran.error()
+            assert (error["phase"], error["kind"]) == ("verify", "mismatch")
+            assert f"table sbtest2: found {rows} rows" in error["message"]
+            assert f"expected {ROWS} rows with checksum {checksum}" in error["message"]
+
+
+def test_an_error_of_one_table_ends_all_with_its_words(new: Instance) -> None:
+    fresh_database(new)
+    new.query("CREATE TABLE d.sbtest2 (a INT)")
+    ran = run(new, {**LOAD, "threads": 2}, tables=8, table_size=200_000)
+    assert ran.exit_status == 1
+    error = ran.error()
+    assert (error["phase"], error["code"], error["sqlstate"]) == ("load", 1050, "42S01")
+    assert error["message"].startswith("table sbtest2: ")
+    # The load of the first table had begun or not; it did not end, and no other began.
+    others = {row[0] for row in new.query("SHOW TABLES FROM d")} - {"sbtest2"}
+    assert others <= {"sbtest1"}
+    for table in others:
+        assert number(new, f"SELECT count(*) FROM d.{table}") == 0
+
+
+def test_a_time_limit_ends_a_load(new: Instance) -> None:
+    fresh_database(new)
+    ran = run(new, {**LOAD, "limit_s": 0.5}, table_size=10**9)
+    assert ran.exit_status == 1
+    assert ran.error()["kind"] == "time_limit"
+
+
+@pytest.mark.parametrize("ends", ["interrupted", "server killed"])
+def test_a_load_that_ends_early_says_why(instance_of: InstanceOf, ends: str) -> None:
+    with instance_of(NEW) as instance:
+        fresh_database(instance)
+        with subprocess.Popen(command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(spec(instance, [LOAD], table_size=10**9))
+            process.stdin.close()
+            events = []
+            for line in process.stdout:
+                events.append(json.loads(line))
+                if events[-1]["type"] == "interval" and events[-1]["rows"] > 0:
+                    if ends == "interrupted":
+                        process.send_signal(signal.SIGINT)
+                    else:
+                        instance.kill()
+        ran = Ran(process.wait(), tuple(events))
+        kind = ran.error()["kind"]
+        if ends == "interrupted":
+            assert (ran.exit_status, kind) == (130, "interrupted")
+        else:
+            assert (ran.exit_status, kind) == (1, "connection")

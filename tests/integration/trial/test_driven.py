@@ -1,0 +1,378 @@
+"""Trials whose clients are driven, on real servers: templates, what is counted, what is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace import paths
+from millrace.servers import snapshots
+from millrace.servers.instances import instance_paths, lifecycle, processes
+from millrace.servers.model import AttachedServer, FittedOptions, Option
+from millrace.servers.snapshots import Template, manifest
+from millrace.servers.snapshots import digests as contents
+from millrace.store import observations
+from millrace.store.records import AttemptResult
+from millrace.trial import thread_placement
+from millrace.trial.cpu_idle import Control
+from millrace.trial.execute import carry_out_trial
+from millrace.trial.measure import Announce, TrialInput
+from millrace.trial.resolved_workload import Work
+from millrace.trial.transient import FailedForNow
+from tests.conftest import InstanceOf, ServerOf
+from tests.unit.workloads.small import driving
+
+pytestmark = pytest.mark.integration
+
+SERVERS = ["mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"]
+QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_templates(own_places: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates"))
+        yield
+
+
+def trial(
+    server_of: ServerOf,
+    name: str,
+    options: FittedOptions | None = None,
+    announce: Announce = lambda _event: None,
+    control: Control | None = None,
+    observers: tuple[str, ...] = (),
+    **chosen: Any,
+) -> AttemptResult:
+    given = TrialInput(
+        name="test/1",
+        server=server_of(name),
+        options=options or FittedOptions("default", ()),
+        work=Work(driving(), {**QUICK, **chosen}),
+        expected=None,
+        data_file=None,
+        control=control,
+        observers=observers,
+    )
+    return carry_out_trial(given, announce)
+
+
+def measured(result: AttemptResult) -> dict[str, float]:
+    return {each.name: each.value for each in result.measurements}
+
+
+def step_names(result: AttemptResult) -> list[str]:
+    return [step.name for step in result.steps]
+
+
+def series(result: AttemptResult) -> list[dict[str, Any]]:
+    [content] = [content for kind, _, content in result.artefacts if kind == "series"]
+    return [json.loads(line) for line in content.splitlines()]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) -> None:
+    first = trial(server_of, name, clients=2)
+    assert first.outcome == "finished", first.reason
+    driven = [
+        "restore", "start", "record", "check_tables", "warm", "fits", "settle", "measure", "stop",
+        "sizes",
+    ]  # fmt: skip
+    assert step_names(first) == [
+        "prepare", "initialise", "start", "database", "load", "verify", "analyse",
+        "keep", "stop", "save",
+        *driven,
+    ]  # fmt: skip
+    # Another test on the same data, over TCP.
+    again = trial(server_of, name, clients=2, test="pair", transport="tcp", protocol="text")
+    assert again.outcome == "finished", again.reason
+    assert step_names(again) == ["prepare", *driven]
+    assert measured(again)["template_saved_s"] > 0
+    assert "template_saved_s" not in measured(first)
+
+    # Nobody can take a port that the server does not need.
+    by_tcp = [result.instances[0].effective["skip_networking"] for result in (first, again)]
+    assert by_tcp == ["ON", "OFF"]
+
+    for result in (first, again):
+        found = measured(result)
+        [transactions] = [each for each in result.histograms if each.of == "transaction"]
+        assert found["transactions"] == transactions.count > 0
+        assert found["errors"] == 0
+        assert found["server_user_s"] + found["server_system_s"] > 0
+        assert found["buffer_pool_read_requests"] >= found["statements"] / 4
+        assert found["load_generator_user_s"] + found["load_generator_system_s"] > 0
+        assert found["mean_gap_s"] > 0
+        assert found["table_allocated_bytes"] > 0
+        marks = [event["mark"] for event in series(result) if event["type"] == "mark"]
+        assert marks == ["connected", "warmup_started", "measure_started", "measure_ended"]
+    # BEGIN, SELECT, UPDATE, COMMIT; one row each.
+    found = measured(again)
+    assert found["statements"] == 4 * found["transactions"]
+    assert found["rows_read"] == found["rows_affected"] == found["transactions"]
+
+
+def test_a_port_that_somebody_takes_is_no_failure_of_the_server(
+    server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        monkeypatch.setattr(instance_paths, "reserved_port", lambda: contextlib.nullcontext(port))
+        by_socket = trial(server_of, "mysql-5.6.24", clients=2)
+        by_tcp = trial(server_of, "mysql-5.6.24", clients=2, transport="tcp")
+    assert by_socket.outcome == "finished", by_socket.reason
+    assert isinstance(by_tcp, FailedForNow)
+    assert f"another process of this host listens at the port {port}" in (by_tcp.reason or "")
+
+
+@pytest.mark.quiet  # samples of a busy host may miss that a thread waits for its client
+def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf) -> None:
+    seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", observers=("states",))
+    assert seen.outcome == "finished", seen.reason
+    told = seen.observations["states"]["statements"]
+    assert told["threads"] == 2
+    assert observations.readable(seen.observations) == seen.observations
+    assert {state["statement"] for state in told["states"]} >= {"select", "update", "COMMIT"}
+    # Threads of a pool serve whoever asks.
+    options = (Option("thread_handling", "pool-of-threads", False, "pool"),)
+    pooled = trial(
+        server_of, "mariadb-10.11.19", FittedOptions("pool", options), clients=2, test="pair",
+        observers=("states",),
+    )  # fmt: skip
+    assert pooled.outcome == "finished", pooled.reason
+    assert pooled.observations["states"]["statements"] is None
+    lacks = [lack["what"] for lack in pooled.observations["missing"] if "statement" in lack["what"]]
+    assert len(lacks) == 1
+    assert "share a pool of threads" in lacks[0]
+
+
+@pytest.mark.parametrize("chosen", [{"engine": "MEMORY"}, {"template": "off"}])
+def test_what_cannot_be_kept_is_loaded_by_each_trial(
+    server_of: ServerOf, chosen: dict[str, Any]
+) -> None:
+    result = trial(server_of, "mysql-5.6.24", operations=500, clients=4, **chosen)
+    assert result.outcome == "finished", result.reason
+    steps = step_names(result)
+    assert steps[steps.index("start"):] == [
+        "start", "record", "database", "load", "verify", "analyse", "warm", "fits", "settle",
+        "measure", "stop", "sizes",
+    ]  # fmt: skip
+    assert measured(result)["transactions"] == 500
+    if "template" in chosen:
+        assert steps[:2] == ["prepare", "initialise"]
+        assert "template_restore_s" not in measured(result)
+
+
+def test_a_trial_whose_template_cannot_be_kept_goes_on_with_what_it_loaded(
+    server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "10K")
+    result = trial(server_of, "mysql-5.6.24", data_seed=2)
+    assert result.outcome == "finished", result.reason
+    assert {"save", "measure"} < set(step_names(result))
+    assert "restore" not in step_names(result)
+    [instance] = result.instances
+    assert instance.facts["template"] is None
+    assert "templates may take" in instance.facts["template_not_kept"]
+    assert measured(result)["transactions"] > 0
+
+
+def test_a_template_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
+    first = trial(server_of, "mysql-5.6.24", data_seed=3)
+    name = str(first.instances[0].facts["template"])
+    [data_file] = paths.templates_dir().glob(f"**/{name}/**/ibdata1")
+    with data_file.open("ab") as file:
+        file.write(b"x")
+    again = trial(server_of, "mysql-5.6.24", data_seed=3)
+    assert again.outcome == "finished", again.reason
+    assert {"load", "save", "restore", "measure"} < set(step_names(again))
+    assert again.instances[0].facts["template"] == name
+
+    # What only a server can see: its rows are not those that were loaded.
+    template = manifest.read(paths.templates_dir() / name)
+    assert template is not None
+    change(server_of, template, "DELETE FROM millrace.sbtest2 WHERE id = 617")
+    lost = trial(server_of, "mysql-5.6.24", data_seed=3)
+    assert (lost.outcome, lost.failed_step) == ("failed", "check_tables")
+    assert "the table millrace.sbtest2 that" in (lost.reason or "")
+    assert "found 999 rows, expected 1,000" in (lost.reason or "")
+    assert f"millrace templates remove {name}" in (lost.reason or "")
+    assert "transactions" not in measured(lost)
+    snapshots.remove(name)
+
+
+def change(server_of: ServerOf, template: Template, statement: str) -> None:
+    """Have a server change what a template holds, which is then whole by all its digests."""
+    server = server_of(template.key.server)
+    with lifecycle.create(server, FittedOptions("default", ())) as instance:
+        instance.restore(template)
+        instance.start(60)
+        instance.query(statement)
+        instance.stop(120)
+        shutil.rmtree(template.data_dir)
+        shutil.copytree(instance.data_dir, template.data_dir)
+    files = manifest.survey(template.data_dir)
+    digests = contents.digests(template.data_dir, [file.path for file in files])
+    (template.directory / manifest.FILE).unlink()
+    manifest.write(replace(template, files=files, digests=digests))
+    assert template.name in {each.name for each in snapshots.listing() if each.damage is None}
+
+
+@pytest.mark.quiet
+def test_an_open_loop_is_counted(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", rate=200, arrivals="constant", clients=2)
+    assert result.outcome == "finished", result.reason
+    found = measured(result)
+    assert found["scheduled"] == pytest.approx(200, abs=2)
+    assert {each.kind for each in result.histograms} == {"service", "response"}
+
+
+def test_a_run_that_is_to_be_io_bound_and_cannot_be_is_refused(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", fits="io_bound")
+    assert (result.outcome, result.failed_step) == ("failed", "fits")
+    assert "the run is to be I/O-bound, but the tables take" in (result.reason or "")
+    assert "set innodb_buffer_pool_size lower" in (result.reason or "")
+
+
+def test_a_run_that_is_to_be_cached_and_cannot_be_is_refused(server_of: ServerOf) -> None:
+    small = FittedOptions("small", (Option("innodb_buffer_pool_size", "5M", False, "small"),))
+    result = trial(server_of, "mysql-5.6.24", small, fits="cached", table_size=20_000)
+    assert (result.outcome, result.failed_step) == ("failed", "fits")
+    assert "set innodb_buffer_pool_size higher" in (result.reason or "")
+
+
+def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", fits="cached")
+    assert result.outcome == "finished", result.reason
+    [instance] = result.instances
+    assert instance.facts["residency"] == "cached"
+    assert instance.facts["unsettled"] == []
+    assert instance.facts["template_restored_by"] in ("reflink", "copy")
+    assert measured(result)["settled"] == 1
+    assert instance.facts["host_time"]["measured_s"] > 0
+
+
+def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
+    awake = Control(True, True, None, None, "they were told to", 50.0, 5.0)
+    for engine in ("InnoDB", "MEMORY"):
+        result = trial(server_of, "mysql-5.6.24", control=awake, engine=engine)
+        assert result.outcome == "finished", result.reason
+        fact = result.instances[0].facts["cpu_wakeup"]
+        assert fact["kept_awake_by"]["pollers"] == len(os.sched_getaffinity(0))
+        assert (fact["polled"], fact["on_cpus"], fact["reason"]) == (True, None, awake.reason)
+
+
+@pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing to share where one CPU is")
+def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
+    server_of: ServerOf, name: str
+) -> None:
+    *others, shared = sorted(os.sched_getaffinity(0))
+    control = Control(False, False, None, shared, "they were told to", 50.0, 15.0)
+    seen: list[list[set[int]]] = []
+
+    def look(event: Mapping[str, Any]) -> None:
+        if event["event"] == "interval":
+            [account] = processes.running()
+            [process] = account.live_processes()
+            tasks = Path(f"/proc/{process.pid}/task").iterdir()
+            seen.append([os.sched_getaffinity(int(task.name)) for task in tasks])
+
+    result = trial(server_of, name, announce=look, control=control, clients=1)
+    assert result.outcome == "finished", result.reason
+    assert result.instances[0].facts["cpu_wakeup"]["on_cpus"] == [shared]
+    assert seen
+    for affinities in seen:
+        assert affinities.count({shared}) == 1
+        assert affinities.count(set(others)) == len(affinities) - 1
+
+
+@pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing to share where one CPU is")
+def test_on_a_busy_host_the_thread_that_serves_is_seen_waiting(
+    server_of: ServerOf, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_placement, "serving_thread", lambda _before, _after: None)
+    shared = max(os.sched_getaffinity(0))
+    control = Control(False, False, None, shared, "they were told to", 50.0, 15.0)
+    result = trial(server_of, name, control=control, clients=1)
+    assert result.outcome == "finished", result.reason
+
+
+def test_errors_keep_their_codes_and_the_words_of_the_server(server_of: ServerOf) -> None:
+    result = trial(server_of, "mysql-5.6.24", test="repeat", clients=2)
+    assert result.outcome == "finished", result.reason
+    found = measured(result)
+    assert found["errors"] == found["errors_1062"] > 0
+    figures = series(result)[-1]
+    assert "Duplicate entry" in figures["error_messages"]["1062"]
+    [statement] = figures["statements"]
+    assert statement["errors"]["1062"] == found["errors_1062"]
+    assert "encoded" not in statement["service"]
+
+
+def test_what_clients_did_before_their_server_was_killed_is_kept(server_of: ServerOf) -> None:
+    seconds: list[float] = []
+
+    def kill(event: Mapping[str, Any]) -> None:
+        if event["event"] == "interval" and event.get("part") == "measure":
+            seconds.append(event["t_s"])
+            [account] = processes.running()
+            for process in account.live_processes():
+                os.kill(process.pid, signal.SIGKILL)
+
+    result = trial(server_of, "mysql-5.6.24", announce=kill, time_s=60.0)
+    assert seconds
+    assert (result.outcome, result.failed_step) == ("failed", "measure")
+    assert "SIGKILL" in (result.reason or "")
+    assert any(event["type"] == "interval" for event in series(result))
+    assert "partial" in measured(result)
+    assert any(each.count for each in result.histograms)
+
+
+@pytest.mark.parametrize("transport", ["socket", "tcp"])
+def test_encrypted_clients(server_of: ServerOf, transport: str) -> None:
+    result = trial(server_of, "mysql-9.7.4", tls=True, transport=transport)
+    assert result.outcome == "finished", result.reason
+    assert measured(result)["bytes_received"] > 0
+    plain = trial(server_of, "mysql-5.6.24", tls=True, transport=transport)
+    assert (plain.outcome, plain.failed_step) == ("failed", "connect")
+    assert "TLS" in (plain.reason or "")
+
+
+def test_an_attached_server_gets_its_database_and_loses_it(
+    server_of: ServerOf, instance_of: InstanceOf
+) -> None:
+    with instance_of("mariadb-10.11.19") as instance:
+        dsn = f"mysql://{instance.user}:{instance.password}@/?socket={instance.socket}"
+        attached = AttachedServer("theirs", "mariadb", dsn)
+        given = TrialInput(
+            name="test/1",
+            server=attached,
+            options=FittedOptions("default", ()),
+            work=Work(driving(), {**QUICK, "settle_s": 2}),
+            expected=None,
+            data_file=None,
+        )
+        result = carry_out_trial(given, lambda _event: None)
+        assert result.outcome == "finished", result.reason
+        assert step_names(result) == [
+            "prepare", "record", "database", "load", "verify", "analyse",
+        "warm", "fits", "settle",
+            "measure", "drop",
+        ]  # fmt: skip
+        found = measured(result)
+        assert found["transactions"] > 0
+        assert "server_user_s" not in found
+        assert "buffer_pool_read_requests" in found
+        assert not [row for row in instance.query("SHOW DATABASES") if "millrace" in str(row[0])]

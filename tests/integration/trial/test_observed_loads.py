@@ -1,0 +1,152 @@
+"""What is observed of loads, short ones too, on real servers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from millrace import workloads
+from millrace.collect import profile
+from millrace.errors import Unavailable
+from millrace.host import perf
+from millrace.loadgen.spec import Connection
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.model import FittedOptions
+from millrace.trial import measure
+from millrace.trial.resolved_workload import Work
+from tests.conftest import InstanceOf
+from tests.traced import needs_tracing
+
+pytestmark = pytest.mark.integration
+
+ROWS = 20_000
+DATABASE = "loaded"
+LIMIT_S = 400.0
+
+
+@pytest.fixture
+def some_perf() -> None:
+    try:
+        if not perf.find().is_told:
+            pytest.skip("this perf cannot be told when to begin and to end")
+    except Unavailable as why:
+        pytest.skip(f"{why}; {why.remedy}")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load yielded: what was observed, how many figures tell its time, its steps, and the
+    rows that are there afterwards."""
+
+    observed: dict[str, Any]
+    times: int
+    steps: list[str]
+    rows: int
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        section: dict[str, Any] = self.observed["profile"]
+        return section
+
+
+@contextlib.contextmanager
+def database(instance: Instance) -> Iterator[None]:
+    instance.query(f"CREATE DATABASE {DATABASE}")
+    yield
+    instance.query(f"DROP DATABASE {DATABASE}")
+
+
+def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
+    given = measure.TrialInput(
+        name="test/1",
+        server=instance.server,
+        options=FittedOptions("default", ()),
+        work=Work(workloads.load("insert-methods"), {"rows": ROWS, **given_to_work}),
+        expected=None,
+        data_file=None,
+        observers=observers,
+    )
+    found = measure.Found()
+    found.instances.append(measure.instance_record(given, instance.version(), {}, {}))
+    with database(instance):
+        steps = measure.measure(
+            given,
+            Connection(instance.user, instance.password, DATABASE, socket=instance.socket),
+            found,
+            instance=instance,
+            database=DATABASE,
+            listener=measure.Listener(lambda _event: None, instance.check_alive),
+            driving=None,
+            limit_s=LIMIT_S,
+        )
+        ((rows,),) = instance.query(f"SELECT count(*) FROM {DATABASE}.sales")
+    assert found.observations["observers"] == list(observers)
+    return Loaded(
+        dict(found.observations),
+        sum(each.name == "load_duration_s" for each in found.measurements),
+        [step.name for step in steps],
+        int(rows or 0),
+    )
+
+
+@pytest.mark.usefixtures("some_perf")
+def test_a_short_load_is_repeated_for_its_profile_alone(
+    instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with instance_of("mysql-8.0.33") as instance:
+        repeated = loaded(instance, "threads", "profile")
+        monkeypatch.setattr(profile, "ENOUGH_S", 0.0)
+        once = loaded(instance, "threads", "profile")
+    assert once.profile["runs"] == 1
+    assert 1 < repeated.profile["runs"] <= profile.MOST_RUNS
+    assert repeated.profile["samples"] > once.profile["samples"]
+    for each in (repeated, once):
+        assert each.rows == ROWS
+        assert each.times == 1
+        assert each.steps == ["load", "verify"]
+
+
+@pytest.mark.usefixtures("some_perf")
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def test_each_session_that_loads_is_a_connection(instance_of: InstanceOf, name: str) -> None:
+    """Whether its thread ends with it, or is kept for the next."""
+    with instance_of(name) as instance:
+        found = loaded(instance, "threads", "profile").profile
+    roots: Counter[str] = Counter()
+    for stack, count in found["stacks"].items():
+        roots[stack.partition(";")[0]] += count
+    assert roots["connection"] > 0.5 * found["samples"], roots
+    assert not {"mysqld", "mariadbd"} & roots.keys(), roots
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def test_threads_that_end_with_their_session_are_read_before(
+    instance_of: InstanceOf, name: str
+) -> None:
+    """How long a thread waited for a CPU is gone with it."""
+    with instance_of(name, thread_cache_size="0") as instance:
+        found = loaded(instance, "threads").observed["threads"]
+    by_kind: Counter[str] = Counter()
+    for thread in found["threads"]:
+        by_kind[thread["kind"]] += thread["cpu_s"]
+    assert by_kind["connection"] > by_kind["ended"], by_kind
+    connection = next(each for each in found["threads"] if each["kind"] == "connection")
+    assert connection["runnable_s"] is not None
+
+
+@needs_tracing
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
+def test_waits_of_a_session_that_begins_later_are_told(instance_of: InstanceOf, name: str) -> None:
+    """Who loads tables connects when the observers have begun."""
+    with instance_of(name) as instance:
+        found = loaded(instance, "threads", "switches", load_method="single_row").observed
+    serving = {each["tid"] for each in found["threads"]["threads"] if each["kind"] == "connection"}
+    told = found["switches"]
+    assert told["windows"] > 0
+    assert {each["tid"] for each in told["threads"]} <= serving
+    assert sum(wait["count"] for each in told["threads"] for wait in each["waits"]) > 0

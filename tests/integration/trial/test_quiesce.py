@@ -1,0 +1,101 @@
+"""Real servers come to rest, as they were; what they read from is told."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import pytest
+
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.model import AttachedServer
+from millrace.trial import buffer_pool, quiesce
+from tests.conftest import InstanceOf
+
+pytestmark = pytest.mark.integration
+
+NAMES = ["mysql-5.5.9", "mysql-5.7.22", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"]
+ROWS = 80_000
+
+
+def make_work(instance: Instance) -> None:
+    """Leave dirty pages and undo behind."""
+    instance.query("CREATE DATABASE d")
+    instance.query(
+        "CREATE TABLE d.t (id int PRIMARY KEY AUTO_INCREMENT, k int, c char(160), KEY (k)) "
+        "ENGINE=InnoDB DEFAULT CHARSET=latin1"
+    )
+    rows = ",".join(f"({i * 7919 % 10007}, '{i}')" for i in range(ROWS // 16))
+    instance.query(f"INSERT INTO d.t (k, c) VALUES {rows}")
+    for _ in range(4):
+        instance.query("INSERT INTO d.t (k, c) SELECT k + id * 31 % 100003, c FROM d.t")
+    instance.query("UPDATE d.t SET k = k + 1 WHERE id % 3 = 0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -> None:
+    # Strict, it refuses what else it would only mend.
+    with instance_of(name, sql_mode="STRICT_ALL_TABLES") as instance:
+        make_work(instance)
+        before = instance.effective()
+        result = quiesce.quiesce(instance, limit_s=120)
+        assert result.settled, result.unsettled
+        assert result.unsettled == ()
+        assert "innodb_max_dirty_pages_pct" in result.hurried
+        assert (result.first.dirty_pages or 0) > 100
+        assert (result.last.dirty_pages or 0) <= 16
+        # 5.5 stays behind by a transaction or two when nothing is left to purge.
+        assert result.last.purged or (result.last.history or 0) <= 16, result.last
+        after = instance.effective()
+        for variable in result.hurried:
+            assert after[variable] == before[variable]
+
+
+def test_the_limit_ends_the_waiting_and_says_what_goes_on(instance_of: InstanceOf) -> None:
+    with instance_of("mysql-5.5.9") as instance:
+        make_work(instance)
+        before = instance.effective()
+        result = quiesce.quiesce(instance, limit_s=0)
+        assert not result.settled
+        assert result.unsettled
+        assert instance.effective() == before
+
+
+def test_a_server_that_is_not_ours_is_only_watched(instance_of: InstanceOf) -> None:
+    with instance_of("mariadb-10.11.19") as instance:
+        dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/"
+        attached = AttachedInstance(AttachedServer("theirs", "mariadb", dsn))
+        result = quiesce.quiesce(attached, limit_s=60)
+        assert result.hurried == ()
+        assert result.settled, result.unsettled
+
+
+def read_rows(instance: Instance, statements: int) -> buffer_pool.PoolStatus:
+    draw = random.Random(1)
+    with contextlib.closing(instance.connect("d")) as session, session.cursor() as cursor:
+        for _ in range(statements):
+            cursor.execute(f"SELECT c FROM t WHERE id = {draw.randrange(1, ROWS)}")
+    return buffer_pool.pool_status(instance)
+
+
+@pytest.mark.parametrize("name", ["mysql-5.5.9", "mysql-9.7.4", "mariadb-11.8.9"])
+def test_what_a_test_reads_from_is_told(instance_of: InstanceOf, name: str) -> None:
+    verdicts = []
+    for pool_size in ("128M", "8M"):
+        with instance_of(name, innodb_buffer_pool_size=pool_size) as instance:
+            make_work(instance)
+            # Purge asks for pages too, of which few have to be fetched.
+            assert quiesce.quiesce(instance, limit_s=120).settled
+            instance.query("ANALYZE TABLE d.t")
+            instance.query("SELECT count(length(c)) FROM d.t FORCE INDEX (PRIMARY)")
+            tables = buffer_pool.table_sizes(instance, "d")
+            (table,) = tables
+            assert (table.name, table.engine.lower()) == ("t", "innodb")
+            assert 10e6 < table.data_bytes < 40e6
+            assert 0.5e6 < table.index_bytes < 8e6
+            before = buffer_pool.pool_status(instance)
+            held = buffer_pool.holding(tables, before)
+            found = buffer_pool.judge(tables, before, read_rows(instance, 1500))
+            verdicts.append((found.verdict, held.can, held.does))
+    assert verdicts == [("cached", True, True), ("io_bound", False, False)]

@@ -1,0 +1,54 @@
+"""Statements that should find rows and do not fail the trial, whatever the speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.servers.model import FittedOptions
+from millrace.store.records import AttemptResult
+from millrace.trial.execute import carry_out_trial
+from millrace.trial.measure import TrialInput
+from millrace.trial.resolved_workload import Work
+from tests.conftest import ServerOf
+from tests.unit.workloads.small import driving
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_templates(own_places: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates"))
+        yield
+
+
+def trial(server_of: ServerOf, test: str, *, after_load: list[str]) -> AttemptResult:
+    """One second of a test, with nothing that looks at the rows after they were loaded."""
+    definition = driving()
+    tables: dict[str, Any] = {
+        "sbtest": {**definition["tables"]["sbtest"], "after_load": after_load}
+    }
+    phases = [each for each in definition["phases"] if each["kind"] != "verify_tables"]
+    quick = {"test": test, "table_size": 2_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 1}
+    given = TrialInput(
+        name="test/1",
+        server=server_of("mariadb-10.11.19"),
+        options=FittedOptions("default", ()),
+        work=Work(driving(tables=tables, phases=phases), quick),
+        expected=None,
+        data_file=None,
+    )
+    return carry_out_trial(given, lambda _event: None)
+
+
+@pytest.mark.parametrize("test", ["point", "pair"])
+def test_a_table_that_lost_its_rows_fails_the_trial(server_of: ServerOf, test: str) -> None:
+    whole = trial(server_of, test, after_load=[])
+    assert whole.outcome == "finished", whole.reason
+    lost = trial(server_of, test, after_load=["DELETE FROM {table}"])
+    assert (lost.outcome, lost.failed_step) == ("failed", "verify_rows")
+    assert "no row" in (lost.reason or "")

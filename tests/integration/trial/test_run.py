@@ -1,0 +1,135 @@
+"""``millrace run`` on real servers: what it carries out, keeps and refuses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from millrace.servers.instances import processes
+from tests.conftest import InstanceOf
+from tests.integration.trial.command import Place, experiment
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
+
+
+def test_a_run_is_kept_reported_and_never_repeated(place: Place) -> None:
+    file = experiment(place.directory, servers=("mysql-5.6.24", "mariadb-10.11.19"), blocks=3)
+    first = place.millrace("run", file)
+    assert first.returncode == 0, first.stderr
+    stored = place.latest()
+    assert [attempt.outcome for attempt in stored.attempts] == ["finished"] * 6
+    of = {attempt.trial_id: attempt for attempt in stored.attempts}
+    for trial in stored.trials:
+        attempt = of[trial.id]
+        names = [step.name for step in attempt.steps]
+        ended = ["stop", "sizes"] if trial.block == 0 else ["kill"]
+        assert names == [
+            "prepare", *(["initialise", "save"] if trial.block == 0 else []), "restore", "start",
+            "record", "database", "settle", "create", "load", "finish", "count", "verify", *ended,
+        ]  # fmt: skip
+        found = {each.name: each.value for each in attempt.measurements}
+        assert found["rows"] == 5_000
+        if trial.block == 0:
+            assert 0 < found["table_apparent_bytes"] <= found["data_dir_apparent_bytes"]
+        [instance] = attempt.instances
+        assert instance.server.version_reported.startswith(instance.server.version)
+        assert instance.effective["innodb_buffer_pool_size"] == str(128 << 20)
+    assert "mariadb-10.11.19" in first.stdout
+    report = place.directory / "reports" / f"{stored.run.id}.html"
+    assert str(report) in first.stdout
+    assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+    again = place.millrace("run", file)
+    assert again.returncode == 0
+    assert "all 6 trials have a result" in again.stderr
+    assert place.latest().attempts == stored.attempts
+
+    more = place.millrace("run", file, "--blocks", "4")
+    assert more.returncode == 0
+    assert "2 of 8 trials to go" in more.stderr
+    assert place.latest().run.blocks == 4
+
+    fresh = place.millrace("run", file, "--new", "--blocks", "1")
+    assert fresh.returncode == 0
+    assert place.latest().run.id != stored.run.id
+
+
+def test_engines_and_load_modes(place: Place) -> None:
+    factors = {"engine": ["InnoDB", "MyISAM"], "load_mode": ["local", "server_file"]}
+    ran = place.millrace("run", experiment(place.directory, factors=factors))
+    assert ran.returncode == 0, ran.stderr
+    stored = place.latest()
+    assert len(stored.attempts) == 4
+    assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
+
+
+def test_a_server_that_does_not_start_is_a_result_and_the_plan_goes_on(place: Place) -> None:
+    more = '[configurations.broken]\noptions.innodb_data_file_path = "nonsense"\n'
+    factors = {"configuration": ["broken", "default"]}
+    ran = place.millrace("run", experiment(place.directory, factors=factors, more=more))
+    assert ran.returncode == 3, ran.stderr
+    outcomes = {attempt.outcome for attempt in place.latest().attempts}
+    assert outcomes == {"failed", "finished"}
+    [failed] = [each for each in place.latest().attempts if each.outcome == "failed"]
+    assert failed.failed_step in ("initialise", "start")
+    assert "innodb" in str(failed.log_tail).lower()
+
+
+def test_an_option_the_server_does_not_know_is_refused_before_anything_runs(place: Place) -> None:
+    more = '[configurations.new]\noptions.innodb_redo_log_capacity = "100M"\n'
+    file = experiment(place.directory, factors={"configuration": ["new"]}, more=more)
+    ran = place.millrace("run", file)
+    assert ran.returncode == 2
+    assert "innodb_redo_log_capacity" in ran.stderr
+    assert "optional" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_two_runs_at_once_would_disturb_each_other(place: Place) -> None:
+    with processes.host_lock("a test of the host lock"):
+        ran = place.millrace("run", experiment(place.directory))
+    assert ran.returncode == 2
+    assert str(os.getpid()) in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("by", ["tcp", "socket"])
+def test_an_attached_server_is_measured_and_left_as_it_was(
+    place: Place, instance_of: InstanceOf, by: str
+) -> None:
+    with instance_of("mysql-5.7.22") as ours:
+        before = ours.query("SHOW DATABASES")
+        dsn = f"mysql://{ours.user}:{ours.password}@" + (
+            f"127.0.0.1:{ours.port}/" if by == "tcp" else f"/?socket={ours.socket}"
+        )
+        added = place.millrace("servers", "add", "theirs", "--family", "mysql", "--attach", dsn)
+        assert added.returncode == 0, added.stderr
+        try:
+            ran = place.millrace("run", experiment(place.directory, servers=("theirs",)))
+        finally:
+            place.millrace("servers", "remove", "theirs")
+        assert ran.returncode == 0, ran.stderr
+        ours.check_alive()
+        assert ours.query("SHOW DATABASES") == before
+    [attempt] = place.latest().attempts
+    assert attempt.instances[0].server.build["attached"]
+    assert attempt.instances[0].facts["limits"]
+    assert ours.password not in place.store.read_bytes().decode("latin-1")
+
+
+def test_the_shipped_study_runs_at_smoke_scale(place: Place) -> None:
+    study = Path(__file__).parents[3] / "experiments" / "load-data.toml"
+    ran = place.millrace("run", study, "--scale", "smoke", "--blocks", "1")
+    assert ran.returncode == 0, ran.stderr
+    stored = place.latest()
+    treatments = {tuple(each.levels.values())[:2] for each in stored.treatments}
+    assert len(treatments) == 18
+    assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
+    assert "at least 3 are wanted" in ran.stdout

@@ -1,0 +1,85 @@
+"""``millrace run`` that ends when each comparison is decided, on real servers."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.trial.command import SHORT_TRIALS, Place
+
+pytestmark = pytest.mark.integration
+
+# A look-up takes a small part of the time of a transaction of twenty statements.
+FILE = """\
+name = "tests"
+workload = "sysbench"
+seed = 1
+observers = []
+
+[factors]
+server = ["mysql-5.6.24"]
+test = ["oltp_read_write", "point-query"]
+
+[compare]
+factor = "test"
+base = "oltp_read_write"
+
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    (tmp_path / "tests.toml").write_text(FILE + SHORT_TRIALS, encoding="utf-8")
+    return Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
+
+
+def test_a_difference_that_is_clear_needs_few_blocks(place: Place) -> None:
+    file = place.directory / "tests.toml"
+    ran = place.millrace("run", file)
+    assert ran.returncode == 0, ran.stderr
+    assert "until each comparison is decided, at most 10 blocks" in ran.stderr
+    assert "no comparisons undecided" in ran.stderr
+    stored = place.latest()
+    assert 3 <= stored.run.blocks <= 6
+    purposes = [trial.purpose for trial in stored.trials]
+    assert purposes.count("measure") == 2 * stored.run.blocks
+    assert purposes.count("control") == 1
+    assert f"at most 10 blocks: decided after {stored.run.blocks}" in ran.stdout
+    assert "the base against itself: " in ran.stdout
+    told = json.loads(place.millrace("report", "--format", "json").stdout)
+    assert told["design"]["ended"] == "closed"
+    assert told["comparisons"][0]["verdict"] == "improvement"
+
+    again = place.millrace("run", file)
+    assert "nothing is left to decide" in again.stderr
+    assert place.latest().attempts == stored.attempts
+
+    exactly = place.millrace("run", file, "--blocks", "6")
+    assert exactly.returncode == 0, exactly.stderr
+    assert place.latest().run.id == stored.run.id
+    assert place.latest().run.blocks == 6
+
+
+def test_an_interrupted_run_goes_on_with_the_block_it_was_in(place: Place) -> None:
+    file = place.directory / "tests.toml"
+    with place.running("run", file) as process:
+        place.wait_for_step("measure", process, after=3)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "continues where it was stopped" in output
+    stopped = place.latest()
+    assert [attempt.outcome for attempt in stopped.attempts][-1] == "interrupted"
+    assert stopped.run.blocks == max(trial.block for trial in stopped.trials) + 1
+
+    ran = place.millrace("run", file)
+    assert ran.returncode == 0, ran.stderr
+    found = place.latest()
+    assert found.run.id == stopped.run.id
+    assert found.trials[: len(stopped.trials)] == stopped.trials
+    finished = [attempt.trial_id for attempt in found.attempts if attempt.outcome == "finished"]
+    assert sorted(finished) == sorted(trial.id for trial in found.trials)
+    assert "decided after" in ran.stdout

@@ -1,0 +1,92 @@
+"""What real servers tell about their state at both ends of a measured part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.analysis.steady.checks import Gate, gates
+from millrace.servers.model import FittedOptions
+from millrace.store.records import AttemptResult
+from millrace.trial.execute import carry_out_trial
+from millrace.trial.measure import TrialInput
+from millrace.trial.resolved_workload import Work
+from tests.conftest import ServerOf
+from tests.unit.workloads.small import driving
+
+pytestmark = pytest.mark.integration
+
+SERVERS = [
+    "mysql-5.5.34",
+    "mysql-5.6.24",
+    "mysql-8.0.33",
+    "mysql-9.7.4",
+    "mariadb-10.1.23",
+    "mariadb-10.11.19",
+    "mariadb-11.8.9",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_templates(own_places: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates"))
+        yield
+
+
+def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> AttemptResult:
+    """One second of reads or writes of 100,000 rows, read into memory before or not; the check of a
+    restored template reads some hundred of their pages."""
+    phases = [each for each in driving()["phases"] if warmed or each["kind"] != "warm_tables"]
+    quick = {"table_size": 50_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 2}
+    given = TrialInput(
+        name="test/1",
+        server=server_of(name),
+        options=FittedOptions("default", ()),
+        work=Work(driving(phases=phases), {**quick, **chosen}),
+        expected=None,
+        data_file=None,
+    )
+    result = carry_out_trial(given, lambda _event: None)
+    assert result.outcome == "finished", result.reason
+    return result
+
+
+def gates_of(result: AttemptResult) -> dict[str, Gate]:
+    measured = {each.name: each.value for each in result.measurements}
+    [instance] = result.instances
+    found = gates(
+        instance.facts["state"],
+        instance.effective,
+        transactions=measured["transactions"],
+        rows_changed=measured["rows_affected"],
+    )
+    return {each.name: each for each in found}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_buffer_pool_that_was_cold_fails_its_gate_and_a_warm_one_does_not(
+    server_of: ServerOf, name: str
+) -> None:
+    cold, warm = (gates_of(trial(server_of, name, warmed=warmed)) for warmed in (False, True))
+    assert cold["buffer pool"].result == "failed", cold["buffer pool"].figures
+    assert {each.result for each in warm.values()} <= {"passed", "unknown"}
+    assert warm["buffer pool"].result == "passed"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_version_tells_what_it_still_has_to_write_and_purge(
+    server_of: ServerOf, name: str
+) -> None:
+    result = trial(server_of, name, warmed=True, test="pair")
+    state = result.instances[0].facts["state"]
+    begin, end = state["begin"], state["end"]
+    assert begin["log_position"] < end["log_position"]
+    assert begin["checkpoint"] <= end["checkpoint"] <= end["log_position"]
+    assert 0 < end["dirty_pages"] <= end["pool_pages"]
+    assert state["since_begin_s"] > 0
+    unknown = {gate.name for gate in gates_of(result).values() if gate.result == "unknown"}
+    assert unknown == ({"statistics"} if name.startswith("mysql-5.5") else set())

@@ -1,0 +1,295 @@
+"""Pairs that are measured side by side, on real servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from millrace.app import run as carrying_out
+from millrace.campaign import ownership
+from millrace.campaign import scheduler as runner
+from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating, groups_of
+from millrace.cli.experiment_options import ExperimentChoice
+from millrace.experiment.slowdown import AGAIN
+from millrace.host.cpuset import of_this_host
+from millrace.servers.instances import processes
+from millrace.servers.model import FittedOptions, Option
+from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
+from millrace.store.store import Store
+from millrace.trial.concurrent_pair import SideInput, carry_out_pair
+from millrace.trial.measure import TrialInput
+from millrace.trial.resolved_workload import Work
+from millrace.utc import utc_now
+from tests.conftest import ServerOf
+from tests.integration.trial.command import Place
+from tests.unit.workloads.small import driving
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each side needs a CPU"),
+]
+
+SERVERS = ("mysql-5.6.24", "mariadb-10.11.19")
+QUICK = {"table_size": 1_000, "time_s": 3.0, "warmup_s": 0.2, "settle_s": 0.3}
+LIMIT_S = 60.0
+
+FILE = """\
+name = "beside"
+workload = "sysbench"
+seed = 1
+observers = []
+
+[factors]
+server = ["mysql-5.6.24", "mariadb-10.11.19"]
+test = ["point-query"]
+
+[compare]
+base = "mysql-5.6.24"
+
+[parameters]
+table_size = 1_000
+time_s = 2
+warmup_s = 0.2
+settle_s = 0.3
+"""
+
+Events = list[tuple[str, Mapping[str, Any]]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_templates(own_places: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates-of-pairs"))
+        yield
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    (tmp_path / "beside.toml").write_text(FILE, encoding="utf-8")
+    return Place(tmp_path)
+
+
+def affinities(account: processes.Account) -> set[frozenset[int]]:
+    """The CPUs of all threads of an instance's processes."""
+    return {
+        frozenset(os.sched_getaffinity(thread.id))
+        for process in account.live_processes()
+        for thread in psutil.Process(process.pid).threads()
+    }
+
+
+class Watch:
+    """Hears the events of both sides, and looks at servers and load generators while they run."""
+
+    def __init__(self, *, kill: str | None = None) -> None:
+        self.events: Events = []
+        self.servers: dict[str, set[frozenset[int]]] = {}
+        self.clients: set[frozenset[int]] = set()
+        self._kill = kill
+
+    def of(self, label: str) -> Any:
+        return lambda event: self._hear(label, event)
+
+    def _hear(self, label: str, event: Mapping[str, Any]) -> None:
+        self.events.append((label, event))
+        if event["event"] != "interval":
+            return
+        for account in processes.running():
+            if self._kill is None:
+                self.servers[account.server] = affinities(account)
+            elif account.server == self._kill:
+                for process in account.live_processes():
+                    processes.end(process, signal.SIGKILL, limit_s=LIMIT_S)
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                if child.name() == "millrace-load" and "run" in child.cmdline():
+                    self.clients.add(frozenset(os.sched_getaffinity(child.pid)))
+
+
+def pair(
+    server_of: ServerOf, watch: Watch, *, second_options: tuple[Option, ...] = (), **chosen: Any
+) -> tuple[AttemptResult, ...]:
+    options = FittedOptions("default", ()), FittedOptions("test", second_options)
+    return carry_out_pair(
+        [
+            SideInput(
+                TrialInput(
+                    name=f"test/{name}",
+                    server=server_of(name),
+                    options=fitted,
+                    work=Work(driving(), {**QUICK, **chosen}),
+                    expected=None,
+                    data_file=None,
+                    half=half,
+                ),
+                name,
+                watch.of(name),
+            )
+            for name, fitted, half in zip(SERVERS, options, of_this_host(), strict=True)
+        ]
+    )
+
+
+def side_of(result: AttemptResult) -> Mapping[str, Any]:
+    facts: Mapping[str, Any] = result.instances[0].facts["side_by_side"]
+    return facts
+
+
+def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf) -> None:
+    watch = Watch()
+    results = pair(server_of, watch)
+    assert [result.outcome for result in results] == ["finished", "finished"], results
+    first, second = map(side_of, results)
+    latest_begin = max(first["measured_from_s"], second["measured_from_s"])
+    assert latest_begin < min(first["measured_to_s"], second["measured_to_s"])
+    halves = [frozenset(half.cpus) for half in of_this_host()]
+    assert [frozenset(side["cpus"]) for side in (first, second)] == halves
+    assert not halves[0] & halves[1]
+    for name, half in zip(SERVERS, halves, strict=True):
+        assert watch.servers[name] == {half}
+    assert watch.clients == set(halves)
+    for result in results:
+        names = [step.name for step in result.steps]
+        assert names.index("meet") == names.index("settle") + 1
+        assert any(m.name == "transactions" and m.value > 0 for m in result.measurements)
+    assert processes.running() == []
+
+
+def test_two_of_the_same_server_start_from_the_same_template(server_of: ServerOf) -> None:
+    name = SERVERS[0]
+    sides = [
+        SideInput(
+            TrialInput(
+                name=f"test/{half.side}",
+                server=server_of(name),
+                options=FittedOptions("default", ()),
+                work=Work(driving(), {**QUICK, "table_size": 1_234}),
+                expected=None,
+                data_file=None,
+                half=half,
+            ),
+            name,
+            lambda _event: None,
+        )
+        for half in of_this_host()
+    ]
+    results = carry_out_pair(sides)
+    assert [result.outcome for result in results] == ["finished", "finished"], results
+    templates = [result.instances[0].facts["template"] for result in results]
+    assert templates[0] is not None
+    assert templates[0] == templates[1]
+
+
+def test_where_a_server_does_not_start_the_other_is_left_out(server_of: ServerOf) -> None:
+    wrong = Option("no_such_option", "1", False, "test")
+    left_out, failed = pair(server_of, Watch(), second_options=(wrong,))
+    assert (failed.outcome, failed.failed_step) == ("failed", "start")
+    assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
+    assert f"{SERVERS[1]}, beside it, failed at step start" in str(left_out.reason)
+    assert processes.running() == []
+
+
+def test_where_a_server_dies_while_both_measure_none_counts(server_of: ServerOf) -> None:
+    left_out, killed = pair(server_of, Watch(kill=SERVERS[1]), time_s=20.0)
+    assert killed.outcome == "failed"
+    assert "SIGKILL" in str(killed.reason)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
+    assert processes.running() == []
+
+
+def nothing_is_left() -> bool:
+    return processes.running() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
+    place: Place, number: signal.Signals
+) -> None:
+    file = place.directory / "beside.toml"
+    command = ("calibrate", file, "--side-by-side", "--slowdown", "none")
+    asked = ("--verdicts", "1", "--blocks", "3")
+    with place.running(*command, *asked) as process:
+        place.wait_for_step("measure", process)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=120)
+    if number == signal.SIGINT:
+        assert process.returncode == 130, output
+        assert "the same command continues" in output
+        assert nothing_is_left()
+    deadline = time.monotonic() + LIMIT_S
+    while not nothing_is_left():  # sides end by themselves when nobody listens any more
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    stopped = place.latest()
+    assert {attempt.outcome for attempt in stopped.attempts} <= {"interrupted", None}
+    ran = place.millrace(*command, *asked)
+    assert ran.returncode == 0, ran.stderr
+    stored = place.latest()
+    assert stored.run.id == stopped.run.id
+    assert stored.run.design.side_by_side
+    assert len(stored.last_attempts()) == len(stored.trials) == 6
+    assert nothing_is_left()
+
+
+def calibrated(place: Place, file: Path) -> None:
+    """Have the store say that this host was calibrated side by side, as hours of it would."""
+    choice = ExperimentChoice(file)
+    experiment = calibrating(choice.read())
+    groups = groups_of(experiment)
+    host, versions = carrying_out.host_record(), carrying_out.versions()
+    with Store.open(place.store) as store:
+        run = None
+        for block in range(100):
+            wanted = Wanted(AGAIN, groups)
+            plan = block_plan(experiment, wanted, seed=1, block=block, position=2 * block)
+            run = run or runner.new_run_record(plan, host, versions, "millrace calibrate")
+            runner.begin(store, run, plan)
+            for trial in plan.trials:
+                attempt = store.claim(
+                    runner.stored_trial_id(run, trial),
+                    ownership.this_process(host.id),
+                    utc_now(),
+                    is_alive=ownership.is_alive,
+                )
+                assert attempt is not None
+                store.finish(attempt, made_up(1000.0 + trial.position % 3), utc_now())
+
+
+def made_up(transactions: float) -> AttemptResult:
+    figures = {"transactions": transactions, "measure_duration_s": 1.0, "errors": 0.0}
+    return AttemptResult(
+        "finished",
+        steps=(StepRecord(0, "measure", 0.0, 1.0, "finished"),),
+        measurements=tuple(MeasurementRecord(*each) for each in figures.items()),
+    )
+
+
+def test_a_run_measures_pairs_once_the_host_was_calibrated(place: Place) -> None:
+    file = place.directory / "beside.toml"
+    file.write_text("side_by_side = true\n" + FILE, encoding="utf-8")
+    refused = place.millrace("run", file, "--blocks", "2")
+    assert refused.returncode == 2
+    assert "never measured beside itself" in refused.stderr
+    calibrated(place, file)
+    ran = place.millrace("run", file, "--blocks", "2")
+    assert ran.returncode == 0, ran.stderr
+    assert "side by side, 2 blocks" in ran.stdout
+    stored = place.latest()
+    of = {attempt.trial_id: attempt for attempt in stored.attempts}
+    sides: dict[str, list[int]] = {}
+    for trial in stored.trials:
+        facts = of[trial.id].instances[0].facts
+        fact, control = facts["side_by_side"], facts["cpu_wakeup"]
+        assert fact["side"] == trial.position % 2
+        assert {*(control["client_cpus"] or ())} <= {*fact["cpus"]}
+        assert control["shared_cpu"] in (None, *fact["cpus"])
+        sides.setdefault(trial.treatment_id, []).append(fact["side"])
+    assert all(sorted(of_one) == [0, 1] for of_one in sides.values())

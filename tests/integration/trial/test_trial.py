@@ -1,0 +1,73 @@
+"""One trial on a real server, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from millrace import workloads
+from millrace.loadgen import client as load
+from millrace.servers.model import FittedOptions
+from millrace.trial.execute import carry_out_trial
+from millrace.trial.measure import TrialInput
+from millrace.trial.resolved_workload import Work
+from tests.conftest import ServerOf
+
+pytestmark = pytest.mark.integration
+
+ROWS = 2_000
+
+
+def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialInput:
+    return TrialInput(
+        name="test/1",
+        server=server_of("mysql-5.6.24"),
+        options=FittedOptions("default", ()),
+        work=Work(definition, {"rows": ROWS, "data_seed": 1}),
+        expected=load.data_checksum("nodes", ROWS, 1),
+        data_file=None,
+    )
+
+
+def spoiled(sql: str) -> dict[str, Any]:
+    """The load-data workload with something done to the table before it is verified."""
+    definition = dict(workloads.load("load-data"))
+    phases = [dict(phase) for phase in definition["phases"]]
+    phases.insert(3, {"name": "spoil", "kind": "sql", "sql": sql})
+    return {**definition, "phases": phases}
+
+
+def test_what_is_dirty_is_written_back_right_before_the_measurement(server_of: ServerOf) -> None:
+    announced: list[str] = []
+
+    def announce(event: Mapping[str, Any]) -> None:
+        if event["event"] == "step":
+            announced.append(event["name"])
+
+    result = carry_out_trial(given(server_of, workloads.load("load-data")), announce)
+    assert result.outcome == "finished", result.reason
+    assert announced[announced.index("measure") - 1] == "settle"
+    assert announced.index("settle") > announced.index("start")
+    [(kind, _, log)] = result.artefacts
+    assert kind == "error_log"
+    assert b"ready for connections" in log
+
+
+@pytest.mark.parametrize(
+    ("sql", "step"),
+    [
+        ("DELETE FROM nodes LIMIT 1", "count"),
+        ("UPDATE nodes SET user = concat(user, ' ') LIMIT 1", "verify"),
+        ("UPDATE nodes SET lat = lat + 0.0000001 LIMIT 1", "verify"),
+        ("UPDATE nodes SET timestamp = timestamp + interval 1 second LIMIT 1", "verify"),
+    ],
+)
+def test_a_table_that_lost_or_changed_a_row_is_no_result(
+    server_of: ServerOf, sql: str, step: str
+) -> None:
+    result = carry_out_trial(given(server_of, spoiled(sql)), lambda _event: None)
+    assert (result.outcome, result.failed_step) == ("failed", step), result.reason
+    assert not any(each.name == "load_duration_s" for each in result.measurements)
+    assert [kind for kind, _, _ in result.artefacts] == ["error_log"]

@@ -1,0 +1,60 @@
+"""The base against itself: from stored trials to a ratio, and that it enters nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.compare_run import judge
+from tests.unit.analysis.builders import noisy
+from tests.unit.analysis.sequential_runs import BASE, run_of, with_controls
+
+OTHER = "mysql-5.7.22"
+RUN = run_of({BASE: noisy(4, 12), OTHER: noisy(4.4, 12, seed=2)})
+
+
+def test_a_run_without_controls_has_none() -> None:
+    assert judge(RUN).controls is None
+
+
+def test_the_pairs_are_those_of_their_block() -> None:
+    found = judge(with_controls(RUN, {1: 1.02, 7: 1.04})).controls
+    assert found is not None
+    (group,) = found.groups
+    assert group.estimate == found.estimate
+    assert found.estimate is not None
+    assert found.estimate.ratio == pytest.approx((1.02 * 1.04) ** 0.5)
+    assert (found.estimate.n_pairs, group.planned, group.finished) == (2, 2, 2)
+    assert not found.excludes_1
+
+
+def test_a_single_pair_has_no_interval_and_excludes_nothing() -> None:
+    found = judge(with_controls(RUN, {0: 1.5})).controls
+    assert found is not None
+    assert found.estimate is not None
+    assert found.estimate.ratio == pytest.approx(1.5)
+    assert found.estimate.low is None
+    assert not found.excludes_1
+
+
+def test_an_interval_that_excludes_1_is_told() -> None:
+    found = judge(with_controls(RUN, {0: 1.05, 4: 1.051, 9: 1.049})).controls
+    assert found is not None
+    assert found.excludes_1
+
+
+def test_a_control_that_failed_leaves_no_pair_and_is_listed() -> None:
+    analysis = judge(with_controls(RUN, {0: 1.01, 5: 0.0}))
+    assert analysis.controls is not None
+    (group,) = analysis.controls.groups
+    assert (group.planned, group.finished) == (2, 1)
+    assert [(f.treatment, f.block) for f in analysis.failures] == [(f"{BASE} (control)", 5)]
+
+
+def test_controls_enter_nothing_else() -> None:
+    without, having = judge(RUN), judge(with_controls(RUN, {0: 2.0, 3: 0.0, 7: 3.0}))
+    assert having.groups == without.groups
+    assert len(having.trials) == len(without.trials) + 3
+    left = replace(having, controls=None, trials=without.trials, failures=(), spent_s=0.0)
+    assert left == replace(without, spent_s=0.0)

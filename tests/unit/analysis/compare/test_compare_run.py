@@ -1,0 +1,276 @@
+"""From stored runs to verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.errors import UserError
+from millrace.stats import paired_ratio
+from millrace.store.records import StoredRun
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy
+
+BASE, SLOWER, FASTER = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"
+
+
+def one(analysis: RunAnalysis, candidate: str, **held: str) -> Comparison:
+    """The headline comparison of ``candidate``, at these held levels."""
+    found = [
+        c
+        for c in analysis.comparisons()
+        if c.candidate == candidate and all(c.held[name] == held[name] for name in held)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def drifting() -> StoredRun:
+    """The host is 3 times slower in the last block; each server is so by the same factor."""
+    drift = (1.0, 1.1, 1.3, 2.0, 3.0)
+    return RunBuilder(
+        {
+            BASE: [4.0 * d for d in drift],
+            SLOWER: [4.4 * d * e for d, e in zip(drift, noisy(1.0, 5), strict=True)],
+            FASTER: [3.5 * d * e for d, e in zip(drift, noisy(1.0, 5, seed=2), strict=True)],
+        }
+    ).build()
+
+
+def test_verdicts_hold_under_drift() -> None:
+    analysis = judge(drifting())
+    slower, faster = one(analysis, SLOWER), one(analysis, FASTER)
+    assert (slower.verdict, faster.verdict) == ("regression", "improvement")
+    assert slower.estimate is not None
+    assert slower.estimate.ratio == pytest.approx(4.0 / 4.4, rel=0.02)
+    assert slower.n_blocks == 5
+    assert analysis.base == BASE
+
+
+def test_every_metric_is_compared_in_its_own_direction() -> None:
+    analysis = judge(drifting())
+    assert [metric.name for metric in analysis.metrics] == ["throughput", "time", "count_time"]
+    assert analysis.headline.name == "throughput"
+    assert analysis.time is not None
+    assert analysis.time.name == "time"
+    by_metric = {c.metric.name: c for c in analysis.groups[0].comparisons if c.candidate == SLOWER}
+    rate, time = by_metric["throughput"].estimate, by_metric["time"].estimate
+    assert rate is not None
+    assert time is not None
+    assert time.ratio == pytest.approx(1 / rate.ratio)
+    assert by_metric["throughput"].verdict == by_metric["time"].verdict == "regression"
+
+
+def test_rate_is_rows_over_load_and_finish() -> None:
+    analysis = judge(RunBuilder({BASE: (4.0, 4.0, 4.0), SLOWER: (5.0, 5.0, 5.0)}).build())
+    summary = analysis.treatments[0].metrics["throughput"].summary
+    assert summary.mean == pytest.approx(500_000 / 4.0)
+
+
+def test_the_margin_can_be_another_one() -> None:
+    run = RunBuilder({BASE: noisy(4.0, 5), SLOWER: noisy(4.2, 5, seed=2)}).build()
+    assert one(judge(run), SLOWER).verdict == "regression"
+    assert one(judge(run, margin=0.10), SLOWER).verdict == "equivalent"
+    with pytest.raises(UserError, match="margin"):
+        judge(run, margin=0.0)
+
+
+def test_the_base_can_be_another_one() -> None:
+    analysis = judge(drifting(), base=SLOWER)
+    assert one(analysis, BASE).verdict == "improvement"
+    assert {c.candidate for c in analysis.comparisons()} == {BASE, FASTER}
+    with pytest.raises(UserError, match="no level") as caught:
+        judge(drifting(), base="mysql-9.9")
+    assert BASE in (caught.value.remedy or "")
+
+
+def test_the_headline_can_be_another_metric() -> None:
+    assert judge(drifting(), metric="count_time").headline.name == "count_time"
+    with pytest.raises(UserError, match="no metric 'rows'"):
+        judge(drifting(), metric="rows")
+
+
+def test_two_blocks_give_an_estimate_but_no_verdict() -> None:
+    comparison = one(judge(RunBuilder({BASE: (4.0, 4.1), SLOWER: (5.0, 5.2)}).build()), SLOWER)
+    assert comparison.verdict is None
+    assert comparison.reason == "2 blocks; at least 3 are wanted"
+    assert comparison.estimate is not None
+    assert (comparison.minimum_detectable, comparison.blocks_wanted) == (None, 3)
+
+
+def test_a_failed_trial_drops_its_pair_and_no_other() -> None:
+    run = RunBuilder(
+        {
+            BASE: noisy(4.0, 5),
+            SLOWER: (4.4, Fails("load"), 4.5, 4.45, 4.4),
+            FASTER: noisy(3.5, 5, seed=2),
+        }
+    ).build()
+    analysis = judge(run)
+    assert (one(analysis, SLOWER).n_blocks, one(analysis, FASTER).n_blocks) == (4, 5)
+    base = noisy(4.0, 5)
+    expected = paired_ratio([4.4, 4.5, 4.45, 4.4], [base[0], base[2], base[3], base[4]])
+    found = one(analysis, SLOWER).estimate
+    assert found is not None
+    assert found.ratio == pytest.approx(expected.ratio)
+    assert [(f.block, f.step) for f in analysis.failures] == [(1, "load")]
+
+
+def test_trials_lost_to_failures_are_named_where_too_few_are_left() -> None:
+    run = RunBuilder({BASE: noisy(4.0, 3), SLOWER: (4.4, Fails(), 4.5)}).build()
+    comparison = one(judge(run), SLOWER)
+    assert comparison.verdict is None
+    lost = f"1 of 3 trials of {SLOWER} failed"
+    assert comparison.reason == f"2 blocks; at least 3 are wanted; {lost}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"),
+    [(5.0, "regression"), (3.0, "improvement"), (4.0, "equivalent"), (4.07, "inconclusive")],
+)
+def test_trials_lost_to_failures_are_named_with_every_verdict(seconds: float, verdict: str) -> None:
+    base: list[float | Fails | None] = [Fails(), *noisy(4.0, 7, spread=0.002)]
+    other: list[float | Fails | None] = [*noisy(seconds, 6, spread=0.002, seed=2), Fails(), Fails()]
+    comparison = one(judge(RunBuilder({BASE: base, SLOWER: other}).build()), SLOWER)
+    assert (comparison.verdict, comparison.n_blocks) == (verdict, 5)
+    assert (comparison.base_failed, comparison.candidate_failed) == (1, 2)
+    assert comparison.reason.endswith(
+        f"; 1 of 8 trials of {BASE} failed and 2 of 8 trials of {SLOWER} failed"
+    )
+
+
+def test_without_failures_nothing_is_lost() -> None:
+    comparison = one(judge(drifting()), SLOWER)
+    assert (comparison.base_failed, comparison.candidate_failed, comparison.lost) == (0, 0, "")
+    assert comparison.reason == "the interval excludes 1 and the estimate is beyond 2 %"
+
+
+def test_a_candidate_that_never_finished_has_failed() -> None:
+    run = RunBuilder({BASE: noisy(4.0, 3), SLOWER: [Fails("initialise", "no such option")] * 3})
+    comparison = one(judge(run.build()), SLOWER)
+    assert comparison.verdict == "failed"
+    assert comparison.reason == (
+        f"{SLOWER} failed at step initialise: no such option; 3 of 3 trials of {SLOWER} failed"
+    )
+    assert comparison.estimate is None
+
+
+def test_a_base_that_never_finished_fails_every_comparison() -> None:
+    run = RunBuilder({BASE: [Fails("start", "no such option")] * 3, SLOWER: noisy(4.0, 3)})
+    comparison = one(judge(run.build()), SLOWER)
+    assert comparison.verdict == "failed"
+    assert comparison.reason == (
+        f"the base {BASE} failed at step start: no such option; 3 of 3 trials of {BASE} failed"
+    )
+
+
+def test_whose_failure_a_failed_comparison_is() -> None:
+    failing = [Fails("start", "no such option")] * 3
+    fine, broken, waiting = "mysql-8.0.12", "mysql-8.0.13", "mysql-8.0.14"
+    mixed: dict[str, Sequence[float | Fails | None]] = {
+        BASE: failing,
+        fine: noisy(4.0, 3),
+        broken: failing,
+        waiting: [None] * 3,
+    }
+    analysis = judge(RunBuilder(mixed).build())
+    found = {str(comparison.candidate): comparison for comparison in analysis.comparisons()}
+    assert {comparison.verdict for comparison in found.values()} == {"failed"}
+    assert [found[name].only_base_failed for name in (fine, broken, waiting)] == [True, False, True]
+    assert found[broken].reason.startswith(f"{broken} failed at step start")
+    with_base = judge(RunBuilder({BASE: noisy(4.0, 3), broken: failing}).build())
+    assert not one(with_base, broken).only_base_failed
+
+
+def test_a_run_that_has_not_ended_has_no_verdict_yet() -> None:
+    analysis = judge(RunBuilder({BASE: (None, None, None), SLOWER: (None, None, None)}).build())
+    comparison = one(analysis, SLOWER)
+    assert comparison.verdict is None
+    assert "no block" in comparison.reason
+    assert all(treatment.open == 3 for treatment in analysis.treatments)
+
+
+def test_a_retry_replaces_the_failed_attempt() -> None:
+    run = RunBuilder({BASE: noisy(4.0, 3), SLOWER: (4.4, Fails(), 4.5)}).build()
+    failed = next(attempt for attempt in run.attempts if attempt.outcome == "failed")
+    good = next(a for a in run.attempts if a.outcome == "finished")
+    retried = replace(good, id=99, trial_id=failed.trial_id, number=2)
+    interrupted = replace(failed, id=98, number=3, outcome="interrupted", reason="Ctrl-C")
+    analysis = judge(replace(run, attempts=(*run.attempts, retried, interrupted)))
+    assert not analysis.failures
+    assert one(analysis, SLOWER).n_blocks == 3
+
+
+def test_candidates_meet_the_base_of_their_own_group() -> None:
+    run = RunBuilder(
+        {
+            (BASE, "default"): noisy(4.0, 3),
+            (SLOWER, "default"): noisy(4.4, 3, seed=2),
+            (BASE, "wmf"): noisy(8.0, 3),
+            (SLOWER, "wmf"): noisy(7.0, 3, seed=2),
+        },
+        factors={"configuration": ["default", "wmf"]},
+    ).build()
+    analysis = judge(run)
+    assert [group.label for group in analysis.groups] == ["default", "wmf"]
+    assert one(analysis, SLOWER, configuration="default").verdict == "regression"
+    assert one(analysis, SLOWER, configuration="wmf").verdict == "improvement"
+    assert analysis.constants == {"engine": "InnoDB", "load_mode": "local"}
+    assert [t.label for t in analysis.treatments][2] == f"{BASE} · wmf"
+
+
+def test_like_with_like_is_marked() -> None:
+    analysis = judge(
+        RunBuilder({BASE: noisy(4, 3), "again": noisy(4, 3)}, aliases={"again": BASE}).build()
+    )
+    assert one(analysis, "again").same
+    assert not one(judge(drifting()), SLOWER).same
+
+
+def test_like_with_like_is_rarely_told_apart() -> None:
+    """40 A/A runs of 5 blocks with noise of 1 %: at most 5 beyond the margin (binomial, 99 %)."""
+    verdicts = [
+        one(
+            judge(
+                RunBuilder(
+                    {BASE: noisy(4, 5, seed=2 * n), "again": noisy(4, 5, seed=2 * n + 1)},
+                    aliases={"again": BASE},
+                ).build()
+            ),
+            "again",
+        ).verdict
+        for n in range(40)
+    ]
+    assert sum(verdict in ("regression", "improvement") for verdict in verdicts) <= 5
+    assert "equivalent" in verdicts
+
+
+def test_options_variables_servers_and_sizes_come_along() -> None:
+    run = RunBuilder(
+        {(BASE, "wmf"): noisy(4, 3), (FASTER, "wmf"): noisy(4, 3)},
+        factors={"configuration": ["wmf"]},
+    ).build()
+    analysis = judge(run)
+    (instance,) = analysis.treatments[0].instances
+    assert [m.name for m in instance.mismatches] == ["open_files_limit"]
+    assert [o.name for o in instance.left_out] == ["temp_pool"]
+    (compared,) = analysis.variables
+    assert (compared.base, compared.candidate) == (BASE, FASTER)
+    assert compared.diff.different["performance_schema"] == ("ON", "OFF")
+    assert "datadir" not in compared.diff.different
+    assert [server.name for server in analysis.servers] == [BASE, FASTER]
+    assert analysis.treatments[0].sizes["table_allocated_bytes"] == 71_307_264
+    assert [step.name for step in analysis.treatments[0].steps][:2] == ["settle", "initialise"]
+
+
+def test_a_trial_without_its_measurement_is_no_pair() -> None:
+    run = RunBuilder({BASE: noisy(4, 4), SLOWER: noisy(4.4, 4)}).build()
+    first = run.attempts[0]
+    without = tuple(m for m in first.measurements if m.name != "finish_duration_s")
+    analysis = judge(
+        replace(run, attempts=(replace(first, measurements=without), *run.attempts[1:]))
+    )
+    assert one(analysis, SLOWER).n_blocks == 3

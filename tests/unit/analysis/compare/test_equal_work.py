@@ -1,0 +1,262 @@
+"""Unequal work is never called a speed difference, in whichever metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.equal_work import (
+    TrialWork,
+    asks_the_same,
+    operations_asked,
+    unequal_work,
+)
+from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.report.run.sentences import answer, sentence
+from tests.unit.analysis.builders import Fails
+from tests.unit.analysis.query_runs import (
+    TIME_S,
+    Levels,
+    QueryRun,
+    Values,
+    nothing_else,
+    usual_rate,
+)
+
+NAMES = ("mysql-5.6.24", "mysql-8.0.12")
+
+
+def side(
+    *, errors: int = 0, retries: int = 0, skipped: int = 0, tries: int = 100_000
+) -> list[TrialWork]:
+    return [
+        TrialWork(block, tries - errors, errors, retries, 0, skipped, tries) for block in range(3)
+    ]
+
+
+def two_servers(
+    also: Callable[[Levels, int], Values] = nothing_else, **changes: object
+) -> RunAnalysis:
+    run = QueryRun(NAMES, ("point-query",), (8,), 5, also=also, **changes)  # type: ignore[arg-type]
+    return judge(run.build())
+
+
+def of_candidate(name: str, value: float) -> Callable[[Levels, int], Values]:
+    """The measurement ``name`` in the candidate's trials, as a share of their transactions."""
+    return lambda levels, block: {name: value + block} if levels["server"] == NAMES[1] else {}
+
+
+def test_a_difference_of_equal_work_is_a_regression() -> None:
+    comparisons = two_servers().comparisons()
+    assert [c.verdict for c in comparisons] == ["regression"]
+    assert comparisons[0].unequal == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "said"),
+    [
+        ("errors", 40_000, "of the transactions ended in an error with mysql-8.0.12"),
+        ("retries", 40_000, "of the transactions begun were retries with mysql-8.0.12"),
+    ],
+)
+def test_unequal_work_is_inconclusive_in_every_metric(name: str, share: float, said: str) -> None:
+    analysis = two_servers(of_candidate(name, share))
+    for metric in analysis.metrics:
+        (comparison,) = analysis.comparisons(metric)
+        assert comparison.verdict == "inconclusive"
+        assert comparison.reason.startswith("unequal work: ")
+        assert said in comparison.reason
+        assert "0 % with mysql-5.6.24" in comparison.reason
+        told = sentence(comparison, analysis)
+        assert "inconclusive, unequal work: " in told
+        assert "are wanted" not in told, "more blocks would not help"
+    assert "gave" in answer(analysis), "told as what these trials did, not as what a server does"
+
+
+def test_skipped_requests_of_an_open_loop_are_unequal_work() -> None:
+    analysis = two_servers(of_candidate("skipped", 9_000), open_loop=True)
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "inconclusive"
+    assert "6 % of the scheduled transactions were skipped with mysql-8.0.12" in comparison.reason
+
+
+def test_equal_error_rates_leave_the_verdict() -> None:
+    analysis = two_servers(lambda levels, _block: {"errors": 0.02 * TIME_S * usual_rate(levels)})
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "regression"
+
+
+def failing(share: float) -> RunAnalysis:
+    """Two servers of whose transactions such a share ends in a duplicate key, on both sides."""
+    odds = share / (1 - share)
+
+    def also(levels: Levels, _block: int) -> Values:
+        errors = odds * TIME_S * usual_rate(levels)
+        return {"errors": errors, "errors_1062": errors}
+
+    return two_servers(also)
+
+
+def test_a_speed_of_errors_is_no_verdict_though_both_sides_fail_alike() -> None:
+    assert failing(0.49).comparisons()[0].verdict == "regression"
+    analysis = failing(0.99)
+    for metric in analysis.metrics:
+        (comparison,) = analysis.comparisons(metric)
+        assert comparison.verdict == "inconclusive"
+        assert comparison.refused_for_good == "unequal", "more blocks do not help"
+        assert comparison.reason.startswith(
+            "too many errors: 99 % of the transactions ended in an error with mysql-8.0.12, 99 % "
+            "with mysql-5.6.24, most with code 1062; "
+        )
+
+
+def test_one_side_of_errors_is_enough() -> None:
+    assert told(side(), side(errors=60_000)).startswith("too many errors: 60 % ")
+
+
+def test_a_difference_that_few_blocks_cannot_prove_is_no_equal_work() -> None:
+    bursts = (0.002, 0.004, 0.003, 0.03, 0.001)
+
+    def also(levels: Levels, block: int) -> Values:
+        share = bursts[block] if levels["server"] == NAMES[1] else 0.002
+        return {"errors": share * TIME_S * usual_rate(levels)}
+
+    (comparison,) = two_servers(also).comparisons()
+    assert comparison.verdict == "inconclusive"
+    assert comparison.reason.startswith("work not shown to be equal: ")
+    assert "of the transactions ended in an error with mysql-8.0.12" in comparison.reason
+    assert comparison.reason.endswith(
+        "equal is within 1 percentage point, which more blocks may show"
+    )
+
+
+def test_what_is_equal_goes_by_the_margin() -> None:
+    errors = (1_800, 2_000, 2_200)
+    base = [TrialWork(block, 98_000, 2_000) for block in range(3)]
+    other = [TrialWork(block, 100_000 - each, each) for block, each in enumerate(errors)]
+    said = [told(base, other, margin=margin) for margin in (0.05, 0.02, 0.005)]
+    assert said[:2] == ["", ""]
+    assert "equal is within 0.25 percentage points" in said[2]
+
+
+def test_few_errors_leave_the_verdict() -> None:
+    (comparison,) = two_servers(of_candidate("errors", 50)).comparisons()
+    assert comparison.verdict == "regression"
+
+
+def test_failed_stays_failed() -> None:
+    def fails(levels: Levels, _block: int) -> Fails | None:
+        return Fails("measure", "the server went away") if levels["server"] == NAMES[1] else None
+
+    analysis = two_servers(of_candidate("errors", 40_000), fails=fails)
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "failed"
+    assert comparison.unequal == ""
+
+
+def test_too_few_blocks_stay_without_a_verdict() -> None:
+    run = QueryRun(NAMES, ("point-query",), (8,), 2, also=of_candidate("errors", 400_000)).build()
+    (comparison,) = judge(run).comparisons()
+    assert comparison.verdict is None
+    assert comparison.unequal != ""
+
+
+def fixed_number(short: float) -> Comparison:
+    """A run of 50,000 transactions a trial, ``short`` of them missing in a candidate's."""
+
+    def also(levels: Levels, block: int) -> Values:
+        missing = short if levels["server"] == NAMES[1] and block == 1 else 0
+        duration = 2.0 if levels["server"] == NAMES[1] else 1.5
+        return {"transactions": 50_000 - missing, "measure_duration_s": duration + block / 100}
+
+    (comparison,) = two_servers(also, parameters={"operations": 50_000}).comparisons()
+    return comparison
+
+
+def test_a_fixed_number_of_transactions_must_be_the_same() -> None:
+    assert fixed_number(0).verdict == "regression"
+    assert fixed_number(8).verdict == "regression", "clients may end within a transaction"
+    unequal = fixed_number(900)
+    assert unequal.verdict == "inconclusive"
+    assert (
+        "49,100 of 50,000 transactions were carried out with mysql-8.0.12 in block 2, "
+        "50,000 with mysql-5.6.24"
+    ) in unequal.reason
+
+
+def test_only_blocks_of_both_count() -> None:
+    base = side()
+    worse = [replace(work, errors=20_000, transactions=80_000) for work in side()]
+    other_blocks = [replace(work, block=work.block + 10) for work in worse]
+    assert told(base, worse)
+    assert told(base, other_blocks) == ""
+    assert told(base, []) == ""
+
+
+def rows(read: float, changed: float = 0.0, noise: float = 0.0) -> list[TrialWork]:
+    """Trials whose transactions read and changed so many rows each."""
+    shares = (1 - noise, 1.0, 1 + noise)
+    return [
+        replace(work, rows_read=round(1e5 * read * share), rows_affected=round(1e5 * changed))
+        for work, share in zip(side(), shares, strict=True)
+    ]
+
+
+def told(
+    base: list[TrialWork],
+    other: list[TrialWork],
+    *,
+    operations: int = 0,
+    same_statements: bool = True,
+    margin: float = 0.02,
+) -> str:
+    return unequal_work(
+        base,
+        other,
+        names=NAMES,
+        operations=operations,
+        same_statements=same_statements,
+        margin=margin,
+    ).reason
+
+
+def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work() -> None:
+    assert told(rows(1, 1), rows(1, 0.93)) == (
+        "unequal work: a transaction changed 0.93 rows with mysql-8.0.12, 1 with mysql-5.6.24"
+    )
+    assert "a transaction read 140 rows with mysql-8.0.12" in told(rows(100), rows(140))
+    assert "changed 0 rows with mysql-8.0.12" in told(rows(1, 1), rows(1))
+    one_without = [*rows(1, 1)[:2], *rows(1)[2:]]
+    assert "changed 0.6667 rows with mysql-8.0.12" in told(rows(1, 1), one_without)
+
+
+def test_rows_that_differ_by_chance_or_hardly_are_equal_work() -> None:
+    assert told(rows(1, 1), rows(1, 1)) == ""
+    assert told(rows(100), rows(100.5)) == ""
+    assert told(rows(100, noise=0.1), rows(104, noise=0.3)) == ""
+    assert told(rows(100)[:1], rows(104)[:1]) == ""
+
+
+def test_levels_that_are_asked_other_statements_may_read_other_numbers_of_rows() -> None:
+    assert told(rows(10), rows(1000), same_statements=False) == ""
+    assert asks_the_same("server")
+    assert asks_the_same("options.log_bin")
+    assert not asks_the_same("limit")
+
+
+def test_every_way_is_told() -> None:
+    said = told(side(), side(errors=3_000, skipped=5_000))
+    assert said == (
+        "unequal work: 3 % of the transactions ended in an error with mysql-8.0.12, "
+        "0 % with mysql-5.6.24; 5 % of the scheduled transactions were skipped with "
+        "mysql-8.0.12, 0 % with mysql-5.6.24"
+    )
+
+
+def test_operations_are_those_of_the_parameters() -> None:
+    assert operations_asked({}) == 0
+    assert operations_asked({"parameters": {"operations": 0}}) == 0
+    assert operations_asked({"parameters": {"operations": 1_000}}) == 1_000

@@ -1,0 +1,56 @@
+"""How much of their time the two of a pair were measured together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.compare_run import judge
+from millrace.report.run import notes
+from millrace.store.records import Design, StoredRun
+from tests.unit.analysis.query_runs import QueryRun
+from tests.unit.analysis.sequential_runs import designed
+
+BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
+STORED = designed(
+    QueryRun((BASE, OTHER), ("point-query",), (1, 8), 2).build(),
+    Design("fixed", 2, side_by_side=True),
+)
+
+
+def began(stored: StoredRun, late_s: float) -> StoredRun:
+    """All of them measured for 10 s; in the last pair, the other server so much later."""
+    servers = {each.id: each.levels["server"] for each in stored.treatments}
+    clients = {each.id: each.levels["clients"] for each in stored.treatments}
+    trials = {trial.id: trial for trial in stored.trials}
+    attempts = []
+    for attempt in stored.attempts:
+        trial = trials[attempt.trial_id]
+        of = trial.treatment_id
+        is_late = (trial.block, clients[of], servers[of]) == (1, 8, OTHER)
+        from_s = 100.0 * trial.block + (late_s if is_late else 0.0)
+        fact = {"side": 0, "cpus": [0], "measured_from_s": from_s, "measured_to_s": from_s + 10}
+        (instance,) = attempt.instances
+        noted = replace(instance, facts={**instance.facts, "side_by_side": fact})
+        attempts.append(replace(attempt, instances=(noted,)))
+    return replace(stored, attempts=tuple(attempts))
+
+
+@pytest.mark.parametrize(("late_s", "share"), [(0.0, 1.0), (0.1, 0.99), (-2.0, 0.8), (20.0, 0.0)])
+def test_the_pair_that_was_together_least_is_told(late_s: float, share: float) -> None:
+    analysis = judge(began(STORED, late_s))
+    assert analysis.together == pytest.approx(share)
+    conditions = [line for line in notes.conditions(analysis) if "both of a pair" in line]
+    warnings = [line for line in notes.warnings(analysis) if "had the host to itself" in line]
+    assert (len(conditions), len(warnings)) == ((1, 0) if share >= 0.95 else (0, 1))
+
+
+def test_of_trials_in_turns_nothing_is_said() -> None:
+    assert judge(STORED).together is None
+
+
+def test_a_pair_that_lost_one_is_none() -> None:
+    stored = began(STORED, 20.0)
+    lost = [replace(each, outcome="failed") for each in stored.attempts]
+    assert judge(replace(stored, attempts=tuple(lost))).together is None

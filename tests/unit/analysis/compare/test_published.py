@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.published import PublishedFigure, published_beside
+from millrace.report.run.tables import published_table
+from millrace.studies.lookup import study_names
+from tests.unit.analysis.builders import RunBuilder, noisy
+from tests.unit.analysis.query_runs import QueryRun
+
+# As printed in the study: percent of 5.6 by configuration, for the versions matched below.
+PRINTED = {
+    "mysql-5.7.22": {"default": 89.83, "wmf": 90.68, "insecure": 87.20},
+    "mysql-8.0.12": {"default": 103.92, "wmf": 96.51, "insecure": 84.58},
+    "mariadb-10.0.38": {"default": 99.66, "wmf": 114.53, "insecure": 98.86},
+    "mariadb-10.1.23": {"default": 99.16, "wmf": 113.27, "insecure": 96.00},
+    "mariadb-10.2.11": {"default": 97.63, "wmf": 100.86, "insecure": 93.80},
+}
+
+
+def figures(**changes: object) -> dict[tuple[str, str, str], PublishedFigure]:
+    """By server, configuration and metric."""
+    servers = ["mysql-5.6.24", *PRINTED, "mariadb-10.11.19"]
+    builder = RunBuilder(
+        {server: noisy(4, 3) for server in servers},
+        **{"factors": {"configuration": ["default", "wmf", "insecure"]}, **changes},  # type: ignore[arg-type]
+    )
+    analysis = judge(builder.build())
+    study = published_beside(analysis)
+    if study is None:
+        return {}
+    treatments = {t.id: t for t in analysis.treatments}
+    return {
+        (
+            str(treatments[f.treatment_id].level),
+            str(treatments[f.treatment_id].held["configuration"]),
+            f.metric.name,
+        ): f
+        for f in study.figures
+    }
+
+
+def test_ratios_are_the_printed_percentages() -> None:
+    found = figures()
+    for server, by_configuration in PRINTED.items():
+        for configuration, percent in by_configuration.items():
+            ratio = found[server, configuration, "throughput"].ratio
+            assert ratio is not None
+            assert 100 * ratio == pytest.approx(percent, abs=0.02)
+
+
+def test_rates_and_times_are_of_the_same_rows() -> None:
+    found = figures()
+    for (server, configuration, metric), figure in found.items():
+        if metric == "time":
+            rate = found[server, configuration, "throughput"].value
+            assert figure.value is not None
+            assert rate is not None
+            assert figure.value * rate == pytest.approx(46_741_126, rel=1e-3)
+
+
+def test_series_are_matched_as_numbers() -> None:
+    found = figures()
+    assert found["mysql-5.6.24", "wmf", "throughput"].version == "MySQL 5.6.34"
+    assert not any(server == "mariadb-10.11.19" for server, _, _ in found)
+    note = found["mysql-8.0.12", "wmf", "throughput"].note
+    assert note is not None
+    assert "utf8" in note
+
+
+def test_count_holds_for_every_configuration() -> None:
+    found = figures()
+    values = {found["mysql-5.7.22", c, "count_time"].value for c in ("default", "wmf", "insecure")}
+    assert values == {4.81}
+
+
+def test_without_a_published_base_there_is_no_ratio() -> None:
+    found = figures(base="mariadb-10.11.19")
+    assert found["mysql-5.7.22", "wmf", "throughput"].ratio is None
+
+
+def of_cells(
+    study: str, base: str, parameters: Mapping[str, object] | None = None, **changes: Any
+) -> dict[tuple[str, ...], PublishedFigure]:
+    """By server and the varied held levels."""
+    run = QueryRun(
+        ("mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22"), base=base, blocks=3, published=study,
+        parameters=parameters or {}, **changes,
+    )  # fmt: skip
+    analysis = judge(run.build())
+    found = published_beside(analysis)
+    assert found is not None
+    labels = {t.id: tuple(t.label.split(" · ")) for t in analysis.treatments}
+    return {labels[figure.treatment_id]: figure for figure in found.figures}
+
+
+UPDATES: dict[str, Any] = {
+    "tests": ("update-indexed", "update-unindexed"),
+    "clients": (1, 4, 32),
+    "factors": {"engine": ["InnoDB", "MEMORY"]},
+}
+
+
+def test_response_times_are_told_as_the_throughput_they_mean() -> None:
+    found = of_cells("S3", "mysql-5.5.34", **UPDATES)
+    figure = found["mysql-5.7.22", "InnoDB", "update-indexed", "clients 1"]
+    assert (figure.value, figure.relative_to) == (None, "MySQL 5.0.85")
+    assert figure.ratio == pytest.approx(1 / 3.8)
+    older = found["mysql-5.6.24", "InnoDB", "update-indexed", "clients 1"]
+    assert (older.version, older.relative_to) == ("MySQL 5.6.21", "MySQL 5.0.85")
+    assert older.ratio == pytest.approx(1 / 1.43)
+
+
+def test_figures_of_one_reference_are_related_to_the_base_s() -> None:
+    found = of_cells("S3", "mysql-5.6.24", **UPDATES)
+    figure = found["mysql-5.7.22", "InnoDB", "update-indexed", "clients 1"]
+    assert figure.relative_to == "MySQL 5.6.21"
+    assert figure.ratio == pytest.approx(1.43 / 3.8)
+    assert found["mysql-5.6.24", "InnoDB", "update-indexed", "clients 1"].ratio == 1
+    alone = found["mysql-5.7.22", "InnoDB", "update-indexed", "clients 4"]
+    assert alone.relative_to == "MySQL 5.0.85", "the base has no figure there"
+
+
+def test_contradictory_cells_are_given_as_such() -> None:
+    figure = of_cells("S3", "mysql-5.6.24", **UPDATES)[
+        "mysql-5.7.22", "MEMORY", "update-indexed", "clients 32"
+    ]
+    assert (figure.value, figure.ratio, figure.ratio_high) == (None, None, None)
+    assert figure.note is not None
+    assert "contradictory" in figure.note
+
+
+def test_the_binary_log_is_the_one_that_was_effective() -> None:
+    one = ("mysql-5.7.22", "InnoDB", "update-indexed", "clients 1")
+    on = of_cells("S3", "mysql-5.5.34", variables={"log_bin": "ON"}, **UPDATES)[one]
+    assert on.ratio == pytest.approx(1 / 4.0)
+
+
+def test_a_range_stays_a_range() -> None:
+    found = of_cells(
+        "S3", "mysql-5.5.34", tests=("range-pk", "range-covering"), clients=(1, 4),
+        factors={"limit": [10, 1000]},
+    )  # fmt: skip
+    figure = found["mysql-5.7.22", "range-pk", "clients 1", "limit 10"]
+    assert figure.ratio == pytest.approx(1 / 1.63)
+    assert figure.ratio_high == pytest.approx(1 / 1.49)
+    assert not any("clients 4" in labels for labels in found)
+
+
+@pytest.mark.parametrize(("fits", "ratio"), [("cached", 1 / 1.47), ("io_bound", 0.9)])
+def test_parameters_choose_the_cell_too(fits: str, ratio: float) -> None:
+    found = of_cells(
+        "S2", "mysql-5.5.34", {"fits": fits}, tests=("update",), clients=(1, 8),
+        factors={"secondary_index": ["k"]},
+    )  # fmt: skip
+    figure = found["mysql-5.7.22", "clients 1"]
+    assert figure.ratio == pytest.approx(ratio)
+
+
+def test_published_comparisons_stand_beside_the_measured_ones() -> None:
+    analysis = judge(
+        QueryRun(
+            ("mysql-5.6.24", "mysql-5.7.22"), UPDATES["tests"], (1, 4, 32), 3, published="S3",
+        ).build()
+    )  # fmt: skip
+    study = published_beside(analysis)
+    assert study is not None
+    table = published_table(analysis, study, analysis.headline)
+    assert table is not None
+    rows = [row.cells for section in table.sections for row in section.rows]
+    assert ("37.6", "MySQL 5.6.21") in [row[-2:] for row in rows]
+    assert not any("published, transactions/s" in column.title for column in table.columns)
+
+
+def test_every_study_can_be_named() -> None:
+    assert study_names() == ("S1", "S2", "S3")
+
+
+def test_another_engine_or_study_has_no_figures() -> None:
+    factors = {"configuration": ["default"], "engine": ["MyISAM"]}
+    assert figures(factors=factors) == {}
+    assert figures(published=None) == {}
+    assert figures(published="S99") == {}

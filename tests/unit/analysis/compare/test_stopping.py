@@ -1,0 +1,244 @@
+"""When a run may stop: how comparisons stand, what needs blocks, and how often that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millrace.analysis.compare.comparability import Refused
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.stopping import Outlook, ending, outlook
+from millrace.stats import Looks
+from millrace.store.records import Design, StoredRun
+from tests.unit.analysis.builders import Fails, noisy
+from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.unit.analysis.seconds import events
+from tests.unit.analysis.sequential_runs import (
+    BASE,
+    SEQUENTIAL,
+    designed,
+    drawn,
+    dropped,
+    first_blocks,
+    run_of,
+    with_controls,
+)
+
+SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
+
+
+def seen(stored: StoredRun, design: Design = SEQUENTIAL) -> Outlook:
+    return outlook(judge(stored), design)
+
+
+def states(found: Outlook) -> dict[str, str]:
+    return {str(each.comparison.candidate): each.state for each in found.standings}
+
+
+def needed(stored: StoredRun, found: Outlook) -> set[str]:
+    """The servers that need more blocks."""
+    servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
+    return {servers[treatment_id] for treatment_id in found.needed}
+
+
+def test_what_is_decided_drops_out_and_the_base_stays_for_the_rest() -> None:
+    stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2), LIKE: noisy(4.1, 5, seed=3)})
+    found = seen(stored)
+    assert states(found) == {SLOW: "decided", LIKE: "open"}
+    assert needed(stored, found) == {BASE, LIKE}
+    assert found.blocks == 5
+    assert ending(judge(stored), found, SEQUENTIAL) is None
+
+
+def test_the_base_drops_out_with_the_last() -> None:
+    stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2)})
+    found = seen(stored)
+    assert (dict(found.needed), found.open, found.more_blocks) == ({}, (), None)
+    assert ending(judge(stored), found, SEQUENTIAL) == "closed"
+
+
+def test_when_a_comparison_was_decided_is_told_by_its_last_block() -> None:
+    like = noisy(4.1, 9, seed=3, spread=0.05)
+    stored = run_of({BASE: noisy(4, 9), SLOW: noisy(8, 9, seed=2), LIKE: like})
+    after = {str(s.comparison.candidate): s.after for s in seen(dropped(stored, SLOW, 4)).standings}
+    assert after == {SLOW: 4, LIKE: None}
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_nothing_is_decided_by_fewer_than_three_blocks(blocks: int) -> None:
+    stored = first_blocks(run_of({BASE: noisy(4, 5), SLOW: noisy(80, 5, seed=2)}), blocks)
+    found = seen(stored)
+    assert states(found) == {SLOW: "open"}
+    assert set(found.needed.values()) == {5 - blocks}
+    assert found.more_blocks is None
+
+
+def test_a_treatment_that_fails_three_times_running_is_given_up() -> None:
+    times = {BASE: noisy(4, 5), BROKEN: (4.1, 4.2, Fails(), Fails(), Fails())}
+    assert states(seen(run_of(times))) == {BROKEN: "failing"}
+    twice = {BASE: noisy(4, 5), BROKEN: (4.1, Fails(), 4.2, Fails(), Fails())}
+    assert states(seen(run_of(twice))) == {BROKEN: "open"}
+
+
+def test_a_base_that_fails_ends_its_group() -> None:
+    stored = run_of({BASE: [Fails()] * 3, SLOW: noisy(4, 3)})
+    found = seen(stored)
+    assert (states(found), dict(found.needed)) == ({SLOW: "failing"}, {})
+
+
+def refused(stored: StoredRun, for_good: Refused | None) -> RunAnalysis:
+    """The analysis as if the comparisons had been refused."""
+    analysis = judge(stored)
+    groups = tuple(
+        replace(
+            group,
+            comparisons=tuple(
+                replace(
+                    each, verdict="inconclusive", unequal="unequal work", refused_for_good=for_good
+                )
+                for each in group.comparisons
+            ),
+        )
+        for group in analysis.groups
+    )
+    return replace(analysis, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("for_good", "state"), [("unequal", "unequal"), ("unsteady", "unsteady"), (None, "open")]
+)
+def test_what_is_refused_for_good_does_not_burn_the_limit(
+    for_good: Refused | None, state: str
+) -> None:
+    stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2)})
+    found = outlook(refused(stored, for_good), SEQUENTIAL)
+    assert states(found) == {SLOW: state}
+    assert bool(found.needed) == (state == "open")
+    assert all(number >= 1 for number in found.needed.values())
+
+
+def unsteady_run(blocks: int) -> StoredRun:
+    """Two servers of which the throughput of one falls in all of its trials."""
+
+    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+        noise = 0.01 * np.random.default_rng(block).standard_normal(30)
+        fall = 0.2 * np.arange(30) / 30 * (levels["server"] == SLOW)
+        return events(list(14_000 * (1 - fall + noise)), warmup=[14_000.0] * 5)
+
+    run = QueryRun((BASE, SLOW), ("point-query",), (8,), blocks, series=series)
+    return designed(run.build(), SEQUENTIAL)
+
+
+def test_too_many_unsteady_trials_refuse_a_verdict_at_once_and_end_it_later() -> None:
+    for blocks, state in ((5, "open"), (6, "open"), (7, "unsteady")):
+        stored = unsteady_run(blocks)
+        assert {c.verdict for c in judge(stored).comparisons()} == {"inconclusive"}
+        assert states(seen(stored)) == {SLOW: state}
+
+
+def test_the_limit_of_blocks_ends_a_run() -> None:
+    stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
+    analysis, design = judge(stored), Design("sequential", 6)
+    assert ending(analysis, outlook(analysis, design), design) == "blocks"
+    assert ending(analysis, outlook(analysis, design), Design("sequential", 7)) is None
+    assert ending(analysis, outlook(analysis, design), Design("fixed", 6)) is None
+
+
+def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
+    stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
+    analysis = judge(with_controls(stored, {0: 1.01}))
+    found = outlook(analysis, SEQUENTIAL)
+    assert len(analysis.trials) == 13
+    one_block_s = analysis.spent_s / 6.5
+    for limit_s, ended in ((7.1 * one_block_s, "time"), (7.9 * one_block_s, None)):
+        design = Design("sequential", 20, limit_s)
+        assert ending(analysis, found, design) == ended, limit_s
+
+
+def test_which_looks_an_interval_holds_for() -> None:
+    fixed = Design("fixed", 6)
+    stored = run_of({BASE: noisy(4, 6), LIKE: noisy(4, 6, seed=2)}, fixed)
+    assert judge(stored).holds_for == "once"
+    assert judge(designed(stored, SEQUENTIAL)).holds_for == "any"
+    assert judge(first_blocks(stored, 5)).holds_for == "any"  # fewer than were fixed
+    unfinished = run_of({BASE: noisy(4, 6), LIKE: (*noisy(4, 5), None)}, fixed)
+    assert judge(unfinished).holds_for == "any"
+    assert {c.estimate.looks for c in judge(unfinished).comparisons() if c.estimate} == {"any"}
+    older = replace(stored, run=replace(stored.run, spec={**stored.run.spec, "design": None}))
+    assert judge(older).holds_for == "once"
+
+
+RATIOS = st.dictionaries(
+    st.sampled_from([SLOW, LIKE, BROKEN]), st.sampled_from([0.8, 0.97, 1.0, 1.03, 1.3]), min_size=1
+)
+
+
+@settings(max_examples=25)
+@given(RATIOS, st.integers(0, 1000), st.integers(3, 10))
+def test_the_next_block_is_balanced(ratios: Mapping[str, float], seed: int, blocks: int) -> None:
+    stored = run_of(drawn({BASE: 1.0, **ratios}, blocks, seed=seed))
+    found = seen(stored)
+    open_ones = {name for name, state in states(found).items() if state == "open"}
+    assert needed(stored, found) == (open_ones | {BASE} if open_ones else set())
+    assert all(number >= 1 for number in found.needed.values())
+    base = next(each.id for each in stored.treatments if each.levels["server"] == BASE)
+    if open_ones:
+        assert found.needed[base] == max(found.needed.values())
+
+
+def verdict_at_stop(stored: StoredRun, most: int, looks: Looks, margin: float) -> tuple[str, int]:
+    """The verdict with which a run of two treatments stops, and after how many blocks."""
+    design = Design("sequential", most)
+    for blocks in range(1, most + 1):
+        analysis = judge(first_blocks(stored, blocks), looks=looks, margin=margin)
+        if ending(analysis, outlook(analysis, design), design) is not None:
+            break
+    (comparison,) = analysis.comparisons()
+    return str(comparison.verdict), blocks
+
+
+def stops(
+    ratio: float,
+    *,
+    runs: int,
+    most: int,
+    looks: Looks = "any",
+    spread: float = 0.015,
+    margin: float = 0.02,
+) -> list[tuple[str, int]]:
+    found = []
+    for seed in range(runs):
+        stored = run_of(drawn({BASE: 1.0, SLOW: ratio}, most, seed=seed, spread=spread))
+        found.append(verdict_at_stop(stored, most, looks, margin))
+    return found
+
+
+def test_like_with_like_is_seldom_called_different() -> None:
+    # With next to no margin a verdict is an interval that excludes 1.
+    of_looks: dict[Looks, int] = {"any": 0, "once": 0}
+    for looks in of_looks:
+        found = stops(1.0, runs=60, most=10, looks=looks, margin=0.0005)
+        of_looks[looks] = sum(verdict in ("regression", "improvement") for verdict, _ in found)
+    assert of_looks["any"] <= 6  # of 60 with a chance of 0.05: 3, and more than 6 in one of 33
+    assert of_looks["once"] > 9  # looks by an interval for one look are wrong far more often
+
+
+def test_a_difference_is_found_in_few_blocks() -> None:
+    found = stops(1.1, runs=40, most=20)
+    regressions = [blocks for verdict, blocks in found if verdict == "regression"]
+    assert len(regressions) >= 38
+    assert sum(blocks for _, blocks in found) / len(found) <= 10
+    assert all(verdict != "improvement" for verdict, _ in found)
+
+
+def test_what_is_alike_is_called_so_before_the_limit() -> None:
+    found = stops(1.0, runs=20, most=20, spread=0.004)
+    assert [verdict for verdict, _ in found].count("equivalent") >= 18
+    assert sum(blocks for _, blocks in found) / len(found) <= 10

@@ -1,0 +1,78 @@
+"""What a case counts as more than chance, and why it has no suspects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.explain.causes.evidence import Case, is_larger
+from millrace.analysis.explain.causes.ranking import name_suspects, why_none
+from millrace.analysis.explain.time_breakdown import account, differences
+from tests.unit.analysis.explain.causes.cases import EXACT, Seen, case, truth
+from tests.unit.analysis.observations import seen
+
+
+@pytest.mark.parametrize(("blocks", "larger"), [(2, False), (3, True)])
+def test_two_blocks_that_are_apart_may_be_so_by_chance(blocks: int, larger: bool) -> None:
+    better = {block: 0.01 * block for block in range(blocks)}
+    worse = {block: 1.0 + 5.0 * block for block in range(blocks)}
+    assert is_larger(better, worse, by=0.1) == larger
+
+
+def test_two_blocks_are_enough_for_what_is_significant() -> None:
+    assert is_larger({0: 0.0, 1: 0.0}, {0: 3.0, 1: 3.001}, by=0.1)
+    assert not is_larger({0: 0.0}, {0: 3.0}, by=0.1)
+    assert not is_larger({}, {}, by=0.1)
+
+
+def _with_a_trial_that_nobody_watched(found: Case) -> Case:
+    """The same, but that the last block of B has a latency many times as long and no account."""
+    *others, last = found.b.trials
+    slow = EXACT.trial(truth(wire=90_000.0), last.block)
+    document = {k: v for k, v in slow.attempt.observations.items() if k != "states"}
+    made = replace(slow.attempt, observations=document)
+    trials = (*others, replace(slow, attempt=made, observed=seen(made)))
+    of_a, of_b = account(found.a.trials), account(trials)
+    assert of_a is not None
+    assert of_b is not None
+    different = differences(of_a, of_b)
+    assert different is not None
+    return replace(found, b=replace(found.b, trials=trials), differences=different)
+
+
+def test_latencies_are_those_of_the_blocks_with_an_account() -> None:
+    found = case(Seen(truth()), Seen(truth(wire=80.0)))
+    whole, less = found.better_latency_us, _with_a_trial_that_nobody_watched(found)
+    assert less.differences.blocks == found.differences.blocks[:-1]
+    assert less.is_different
+    assert less.better_latency_us == pytest.approx(whole, rel=0.01)
+
+
+def test_why_nobody_is_suspected() -> None:
+    same = case(Seen(truth()), Seen(truth()))
+    assert why_none(same) == "No suspects: latencies do not differ by more than chance."
+    little = replace(case(Seen(truth()), Seen(truth(wire=80.0))), margin=9.0)
+    assert why_none(little).startswith("No suspects: latencies do not differ by more than 900 %.")
+
+
+def test_parts_that_differ_for_certain_where_latencies_do_not() -> None:
+    found = case(Seen(truth(cpu_user=20.0, wire=35.0)), Seen(truth(cpu_user=30.0, wire=25.0)))
+    assert name_suspects(found) == ()
+    told = why_none(found)
+    assert "do not differ by more than chance. Parts of them do: " in told
+    assert "on CPU, user (10 µs more in B)" in told
+    assert "client and wire (9.99 µs less in B)" in told
+
+
+def test_one_block_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.analysis.explain.causes.cases.BLOCKS", 1)
+    found = case(Seen(truth()), Seen(truth(wire=80.0)))
+    assert why_none(found) == "No suspects: latencies of one block may differ by chance."
+
+
+def test_a_difference_that_nothing_explains() -> None:
+    found = case(Seen(truth()), Seen(truth(wire=80.0)))
+    found = replace(found, differences=replace(found.differences, lines=()))
+    assert name_suspects(found) == ()
+    assert "nothing that was seen makes 2 % of the difference or more" in why_none(found)

@@ -1,0 +1,209 @@
+"""What an operation costs, figure by figure, and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from millrace.analysis.explain.efficiency import EfficiencyRow, compare_efficiency
+from millrace.analysis.explain.observations import ObservedTrial
+from tests.unit.analysis.observations import Scene, Truth, attempt, histogram, seen
+
+TRUTH = Truth()
+SCENE = Scene()
+OPERATIONS = SCENE.operations(TRUTH)
+
+
+def trial(block: int = 0, truth: Truth = TRUTH, **sections: Any) -> ObservedTrial:
+    return SCENE.trial(truth, block, {**SCENE.document(truth), **sections})
+
+
+def status(**per_operation: float) -> dict[str, Any]:
+    deltas = {name: value * OPERATIONS for name, value in per_operation.items()}
+    return {"deltas": deltas, "gauges": {}, "metrics": {}}
+
+
+def disk(**per_operation: float | None) -> dict[str, Any]:
+    usual: dict[str, float | None] = dict.fromkeys(
+        ("reads", "writes", "read_bytes", "write_bytes", "read_s", "write_s", "busy_s"), 0.0
+    )
+    told = {n: None if v is None else v * OPERATIONS for n, v in per_operation.items()}
+    return {"device": "vda", **usual, "flushes": None, "flush_s": None, **told}
+
+
+def table(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> Mapping[str, EfficiencyRow]:
+    return {row.key: row for row in compare_efficiency(a, b)}
+
+
+def means(row: EfficiencyRow) -> tuple[Any, Any]:
+    a, b = (side and side.mean for side in (row.a, row.b))
+    return a, b
+
+
+def test_every_figure_of_an_operation() -> None:
+    sections: dict[str, Any] = {
+        "status": status(
+            Innodb_data_fsyncs=1.02, Innodb_os_log_fsyncs=1.0, Innodb_os_log_written=1024,
+            Innodb_lsn_current=300, Handler_read_key=1, Handler_read_next=9, Questions=1,
+            Innodb_buffer_pool_reads=0.25,
+        ),
+        "disk": disk(reads=0.5, read_bytes=8192, write_bytes=2048, flushes=1.5),
+    }  # fmt: skip
+    rows = table([trial(**sections)], [trial(**sections)])
+    assert {key: row.a.mean for key, row in rows.items() if row.a is not None} == {
+        key: pytest.approx(value)
+        for key, value in {
+            "cpu_foreground": 30, "cpu_background": 4, "cpu_server": 34, "cpu_client": 9,
+            "voluntary_switches": 1, "involuntary_switches": 0, "reads": 0.5, "read_kb": 8,
+            "write_kb": 2, "fsyncs": 1.02, "flushes": 1.5, "redo_bytes": 300, "rows_examined": 10,
+            "pool_misses": 0,
+        }.items()
+    }  # fmt: skip
+    assert rows["pool_misses"].source == "Innodb_buffer_pool_reads, between the marks"
+    assert rows["rows_examined"].source == "Handler_read_*"
+
+
+def test_both_sides_are_told_by_the_same_source() -> None:
+    """One has a log sequence number, the other counts what it wrote only."""
+    a = [trial(block, status=status(Innodb_os_log_written=1024)) for block in range(3)]
+    b = [
+        trial(block, status=status(Innodb_os_log_written=300, Innodb_lsn_current=300))
+        for block in range(3)
+    ]
+    row = table(a, b)["redo_bytes"]
+    assert row.source == "Innodb_os_log_written"
+    assert means(row) == (pytest.approx(1024), pytest.approx(300))
+    assert row.relative is not None
+    assert row.relative.ratio == pytest.approx(300 / 1024)
+    assert table(b, b)["redo_bytes"].source == "log sequence number"
+
+
+def test_sources_that_differ_are_not_compared() -> None:
+    a = [trial(disk=disk(read_bytes=1024))]
+    b_document = {**SCENE.document(TRUTH), "threads": {"process": None, "threads": []}}
+    b = [SCENE.trial(TRUTH, 0, b_document)]
+    row = table(a, b)["read_kb"]
+    assert (row.source, row.difference, row.relative) == ("the device", None, None)
+    assert means(row) == (pytest.approx(1), None)
+
+
+def test_rows_examined_are_the_digests_where_both_have_them() -> None:
+    digests = [{"text": "SELECT", "count": 1, "rows_examined": 1000 * OPERATIONS}]
+    with_digests = trial(digests=digests, status=status(Handler_read_next=999))
+    without = trial(status=status(Handler_read_next=999))
+    assert table([with_digests], [with_digests])["rows_examined"].source == "statement digests"
+    row = table([with_digests], [without])["rows_examined"]
+    assert (row.source, means(row)) == ("Handler_read_*", (pytest.approx(999),) * 2)
+
+
+def test_a_counter_that_did_not_move_is_zero_and_has_no_ratio() -> None:
+    rows = table([trial(status=status(Questions=1))], [trial(status=status(Questions=1))])
+    assert means(rows["fsyncs"]) == (0, 0)
+    assert rows["fsyncs"].relative is None
+    assert rows["fsyncs"].difference is not None
+
+
+def test_without_the_servers_counters_the_device_tells_of_fsyncs() -> None:
+    told = trial(disk=disk(flushes=1.5))
+    row = table([told], [told])["fsyncs"]
+    assert row.source == "flushes of the device"
+    assert means(row) == pytest.approx((1.5, 1.5))
+
+
+def test_figures_that_nobody_told_are_left_out() -> None:
+    rows = table([trial()], [trial()])
+    assert "fsyncs" not in rows
+    assert "reads" not in rows
+    assert "cpu_server" in rows
+
+
+def test_without_observers_the_runner_still_tells_the_servers_cpu() -> None:
+    values = {"transactions": 1000.0, "measure_duration_s": 1.0, "mean_gap_s": 0.0}
+    values |= {"server_user_s": 0.03, "server_system_s": 0.01, "buffer_pool_reads": 500.0}
+    made = attempt(values, {}, (histogram("transaction", "x", 1000, 1000.0),))
+    rows = table(*([[ObservedTrial("t", 0, made, seen(made))]] * 2))
+    assert means(rows["cpu_server"]) == (pytest.approx(40),) * 2
+    assert means(rows["pool_misses"]) == (0.5, 0.5)
+    assert set(rows) == {"cpu_server", "pool_misses"}
+
+
+def test_a_figure_that_one_trial_lacks_is_not_a_mean_of_others() -> None:
+    rows = table([trial(0, disk=disk(reads=1.0)), trial(1)], [trial(0, disk=disk(reads=1.0))])
+    assert means(rows["reads"]) == (None, pytest.approx(1))
+
+
+def test_like_servers_are_rarely_told_apart_by_any_figure() -> None:
+    source = np.random.default_rng(20_261_129)
+    repeats, marked = 150, 0
+
+    def side() -> list[ObservedTrial]:
+        def noise() -> float:
+            return float(source.lognormal(0, 0.02))
+
+        return [
+            trial(
+                block,
+                TRUTH.times(noise()),
+                status=status(Innodb_data_fsyncs=noise(), Innodb_os_log_written=512 * noise()),
+                disk=disk(reads=noise(), read_bytes=noise(), write_bytes=noise()),
+            )
+            for block in range(4)
+        ]
+
+    for _ in range(repeats):
+        marked += any(row.significant for row in compare_efficiency(side(), side()))
+    assert marked / repeats <= 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / repeats)
+
+
+def test_a_figure_that_differs_is_marked() -> None:
+    a = [trial(block, status=status(Innodb_data_fsyncs=1 + block / 1000)) for block in range(5)]
+    b = [trial(block, status=status(Innodb_data_fsyncs=2 + block / 900)) for block in range(5)]
+    rows = table(a, b)
+    assert rows["fsyncs"].significant
+    assert not rows["cpu_server"].significant
+
+
+def test_all_of_a_row_is_of_the_blocks_that_both_have() -> None:
+    a = [trial(block, status=status(Innodb_data_fsyncs=1 + block)) for block in range(4)]
+    b = [trial(block, status=status(Innodb_data_fsyncs=3 + block)) for block in (1, 2)]
+    row = table(a, b)["fsyncs"]
+    assert means(row) == (pytest.approx(2.5), pytest.approx(4.5))
+    assert row.difference is not None
+    assert row.difference.mean == pytest.approx(2)
+    assert row.relative is not None
+    assert row.relative.ratio == pytest.approx(math.sqrt(4 / 2 * 5 / 3))
+
+
+def test_a_ratio_its_interval_and_the_verdict_are_of_one_estimator() -> None:
+    """Blocks of which one is far slower on both sides: the ratio is the same in each."""
+    slow = (1.0, 1.1, 40.0, 0.9)
+    a = [trial(n, status=status(Innodb_data_fsyncs=each)) for n, each in enumerate(slow)]
+    b = [
+        trial(n, status=status(Innodb_data_fsyncs=each * (2 + n / 100)))
+        for n, each in enumerate(slow)
+    ]
+    row = table(a, b)["fsyncs"]
+    assert row.relative is not None
+    assert row.relative.low is not None
+    assert row.relative.low > 1.9
+    assert row.significant
+    assert row.difference is not None
+    assert row.difference.low is not None
+    assert row.difference.low < 0
+
+
+def test_the_cpu_of_millraces_own_sessions_is_a_row_of_its_own() -> None:
+    truth = Truth(background={"log": 3.0, "observer": 2.0})
+    rows = table([trial(0, truth)], [trial(0, truth)])
+    assert means(rows["cpu_background"]) == (pytest.approx(3),) * 2
+    assert means(rows["cpu_observers"]) == (pytest.approx(2),) * 2
+
+
+def test_background_threads_of_which_one_is_unknown_are_unknown() -> None:
+    document = SCENE.document(TRUTH)
+    document["threads"]["threads"][-1]["cpu_s"] = None
+    assert "cpu_background" not in table([SCENE.trial(TRUTH, 0, document)], [])

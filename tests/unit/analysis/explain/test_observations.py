@@ -1,0 +1,319 @@
+"""Observations as typed values: whose threads, whose work, and what is missing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.analysis.explain.decode_observations import loaders, observed, observed_trials
+from millrace.analysis.explain.threads import OTHER_SESSIONS
+from millrace.experiment.model import Experiment
+from millrace.model.phases import MeasuredPhases
+from millrace.workloads import library
+from tests.unit.analysis.observations import (
+    DRIVEN,
+    LOADED,
+    A,
+    B,
+    Scene,
+    Truth,
+    attempt,
+    explained_run,
+    loading,
+    seen,
+)
+from tests.unit.experiment.files import SMALL, read_text
+
+TRUTH = Truth(waits={"lock": 10.0})
+
+
+def without(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: section for name, section in document.items() if name not in names}
+
+
+def test_the_foreground_are_the_threads_that_worked() -> None:
+    """Sessions of observers and threads that wait for a connection serve nobody."""
+    scene = Scene(clients=4, sessions=3, cached=2)
+    found = scene.trial(TRUTH).observed
+    assert found.foreground is not None
+    assert found.foreground.cpu_s is not None
+    assert found.us(found.foreground.cpu_s) == pytest.approx(30.0)
+    assert set(found.background) == {"log", "purge", OTHER_SESSIONS}
+    assert found.states is not None
+    assert found.states.threads == 4
+    assert found.states.samples == 4 * 300
+    assert found.states.counts["lock"] / found.states.samples == pytest.approx(
+        10 / TRUTH.cycle, abs=1 / 300
+    )
+
+
+def test_without_clocks_the_samples_tell_who_worked() -> None:
+    scene = Scene(clients=2, sessions=3, cached=1)
+    document = without(scene.document(TRUTH), "threads")
+    found = scene.trial(TRUTH, document=document).observed
+    assert (found.process, found.foreground, found.background) == (None, None, {})
+    assert found.states is not None
+    assert found.states.counts["lock"] / found.states.samples == pytest.approx(
+        10 / TRUTH.cycle, abs=1 / 300
+    )
+
+
+def test_locks_that_wait_for_the_log_are_its_flush() -> None:
+    found = Scene(during_sync=1.0).trial(TRUTH).observed.states
+    assert found is not None
+    assert found.counts["lock"] == 0
+    assert found.counts["log_flush"] == round(300 * 10 / TRUTH.cycle)
+
+
+def test_threads_of_a_pool_all_count_and_flush_nothing_by_waiting() -> None:
+    scene = Scene(clients=8, during_sync=1.0, serving="pool")
+    document = scene.document(TRUTH)
+    document["threads"]["threads"] = document["threads"]["threads"][:3]
+    made = replace(scene.attempt(TRUTH, document))
+    instance = replace(made.instances[0], effective={"thread_handling": "pool-of-threads"})
+    found = seen(replace(made, instances=(instance,)), 8)
+    assert found.pooled
+    assert found.states is not None
+    assert found.states.threads == 3
+    assert found.states.counts["log_flush"] == 0
+    assert found.states.counts["lock"] > 0
+
+
+def test_a_pool_of_which_no_thread_is_known_is_unknown() -> None:
+    made = Scene(clients=8).attempt(TRUTH)
+    instance = replace(made.instances[0], effective={"thread_handling": "pool-of-threads"})
+    found = seen(replace(made, instances=(instance,)), 8)
+    assert (found.foreground, found.states) == (None, None)
+    assert [each.observer for each in found.missing] == ["threads"]
+
+
+def test_fewer_threads_than_clients_are_not_taken_for_all() -> None:
+    scene = Scene(clients=4)
+    document = scene.document(TRUTH)
+    del document["threads"]["threads"][0]
+    found = scene.trial(TRUTH, document=document).observed
+    assert (found.foreground, found.states) == (None, None)
+    assert "only 3 were found" in found.missing[0].what
+    document = scene.document(TRUTH)
+    del document["states"]["threads"][0]
+    found = scene.trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.states is None
+    assert found.missing[0].observer == "states"
+
+
+def test_a_section_that_began_late_is_counted_for_the_whole_window() -> None:
+    document = Scene().document(TRUTH)
+    document |= {
+        "host": {"late_s": 0.6, "cpus": 2, "cpu": {"steal_s": 1.2}, "others": [{"pid": 7}]},
+        "status": {"late_s": 0.3, "deltas": {"Questions": 9}, "gauges": {"Threads": 5}},
+        "waits": {"late_s": 1.5, "enabled": True, "events": [{"name": "w", "wait_s": 1.0}]},
+        "digests": [{"text": "SELECT", "count": 10}],
+    }
+    document["threads"]["late_s"] = 1.0
+    found = Scene().trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30 * 3 / 2)
+    assert found.host["cpu"]["steal_s"] == pytest.approx(1.5)
+    assert (found.host["cpus"], found.host["others"]) == (2, [{"pid": 7}])
+    assert found.status is not None
+    assert found.status["Questions"] == pytest.approx(10)
+    assert found.gauges == {"Threads": 5}
+    assert found.waits[0]["wait_s"] == pytest.approx(2)
+    assert found.digests[0]["count"] == pytest.approx(20)
+
+
+def test_millraces_own_sessions_serve_nobody() -> None:
+    document = Scene().document(TRUTH)
+    own = {**document["threads"]["threads"][0], "tid": 77, "kind": "observer", "cpu_s": 99.0}
+    document["threads"]["threads"].append(own)
+    found = Scene().trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30)
+    assert set(found.background) == {"log", "purge", "observer"}
+
+
+def test_the_window_need_not_be_the_clients() -> None:
+    """Observers see 1 % less than what the clients measured: rates stay what they are."""
+    document = Scene().document(TRUTH)
+    shorter = {**document, "window_s": 3.0 * 0.99}
+    for thread in shorter["threads"]["threads"]:
+        thread["cpu_s"] *= 0.99
+    found = Scene().trial(TRUTH, document=shorter).observed
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30.0)
+
+
+def test_loading_is_one_client_whose_operations_are_rows() -> None:
+    found = seen(loading(100_000, 2.0, {"version": 1, "window_s": 2.0}, finish_s=0.5))
+    assert (found.work.noun, found.work.loop, found.work.clients) == ("row", "load", 1)
+    assert found.work.latency_s == pytest.approx(2.0 / 100_000)
+    assert found.cycle_us == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("tables", "chosen", "expected"),
+    [
+        ([], {}, 1),
+        ([{}], {"load_threads": 0}, 1),
+        ([{"count": None}], {"load_threads": 8}, 1),
+        ([{"count": "{tables}"}], {"tables": 1, "load_threads": 0}, 1),
+        ([{"count": "{tables}"}], {"tables": 8, "load_threads": 0}, None),
+        ([{"count": "{tables}"}], {"tables": 8, "load_threads": 4}, 4),
+        ([{"count": "{tables}"}], {"load_threads": 4}, 4),
+        ([{"count": 2}, {}], {"load_threads": 4}, 3),
+        ([{}, {}], {}, None),
+    ],
+)
+def test_a_table_is_loaded_by_one_connection(
+    tables: list[dict[str, Any]], chosen: dict[str, Any], expected: int | None
+) -> None:
+    workload = {"tables": {str(number): table for number, table in enumerate(tables)}}
+    assert loaders(workload, chosen) == expected
+
+
+@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("tables", [1, 4])
+def test_an_experiment_accepts_the_advice_on_loaders_and_it_helps(
+    name: str, tables: int, tmp_path: Path
+) -> None:
+    count = f"tables = {tables}" if "tables" in library.load(name)["parameters"] else ""
+    asked = experiment_on(tmp_path, name, count)
+    advice = advice_on_loaders(asked)
+    if advice is None:
+        return
+    match = re.fullmatch(r"set (\w+) under \[parameters\] in the experiment", advice)
+    assert match is not None, advice
+    followed = experiment_on(tmp_path, name, f"{count}\n{match[1]} = 2")
+    assert followed.parameters["load_threads"] == 2
+    assert advice_on_loaders(followed) is None
+
+
+def test_some_experiment_gets_the_advice_on_loaders(tmp_path: Path) -> None:
+    assert advice_on_loaders(experiment_on(tmp_path, "sysbench", "tables = 4")) is not None
+    assert advice_on_loaders(experiment_on(tmp_path, "load-data", "")) is None
+
+
+def experiment_on(directory: Path, workload: str, parameters: str) -> Experiment:
+    known = library.load(workload)["parameters"]
+    required = [f"{name} = 1000" for name, each in known.items() if each.get("default") is None]
+    text = SMALL.replace('"load-data"', f'"{workload}"')
+    return read_text(directory, text.replace("rows = 1000", "\n".join([*required, parameters])))
+
+
+def advice_on_loaders(experiment: Experiment) -> str | None:
+    """What the explanation of a load of this experiment advises, None where it lacks nothing."""
+    levels = {factor.name: factor.levels[0] for factor in experiment.factors}
+    known = loaders(experiment.workload, {**experiment.parameters, **levels})
+    found = observed(
+        loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), LOADED, clients=1, loaders=known
+    )
+    assert found is not None
+    advice = [each.remedy for each in found.missing if "how many connections" in each.what]
+    return advice[0] if advice else None
+
+
+def test_several_connections_share_the_rows() -> None:
+    made = loading(100_000, 2.0, {"version": 1, "window_s": 2.0})
+    found = observed(made, LOADED, clients=1, loaders=4)
+    assert found is not None
+    assert found.work.latency_s == pytest.approx(4 * 2.0 / 100_000)
+    assert found.cycle_us == pytest.approx(80.0)
+    unknown = observed(made, LOADED, clients=1, loaders=None)
+    assert unknown is not None
+    assert unknown.work.latency_s is None
+    assert "how many connections" in unknown.missing[0].what
+
+
+def test_a_session_that_ends_with_its_load_is_the_one_that_loaded() -> None:
+    truth = Truth(cpu_user=6, cpu_system=2, runnable=1, wire=11, gap=0)
+    document = Scene(rate_hz=1e5, sessions=2).document(truth)
+    gone = document["threads"]["threads"][0]
+    gone |= {"tid": 0, "name": "ended", "kind": "ended"}
+    found = seen(loading(150_000, 3.0, document))
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8)
+    assert found.states is not None
+    assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
+    driven = Scene(rate_hz=1e5, sessions=2).trial(truth, document=document).observed
+    assert "ended" in driven.background
+
+
+def test_several_sessions_that_end_with_their_load() -> None:
+    truth = Truth(cpu_user=6, cpu_system=2, runnable=1, wire=11, gap=0)
+    scene = Scene(clients=2, rate_hz=1e5, sessions=3)
+    document = scene.document(truth)
+    one, other, *rest = document["threads"]["threads"]
+    gone = {**one, "tid": 0, "kind": "ended", "cpu_s": one["cpu_s"] + other["cpu_s"]}
+    document["threads"]["threads"] = [gone, *rest]
+    made = loading(2 * 150_000, 3.0, document)
+    found = observed(made, LOADED, clients=1, loaders=2)
+    assert found is not None
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8, rel=1e-3)
+    assert found.states is not None
+    assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
+    document["states"]["threads"] = document["states"]["threads"][:1]
+    fewer = observed(loading(2 * 150_000, 3.0, document), LOADED, clients=1, loaders=2)
+    assert fewer is not None
+    assert fewer.states is None
+
+
+def test_latency_is_the_exact_mean_of_all_transactions() -> None:
+    assert Scene().trial(TRUTH).observed.work.latency_s == pytest.approx(TRUTH.latency * 1e-6)
+
+
+def test_what_measured_nothing_is_not_observed() -> None:
+    assert observed(attempt({}, {}), DRIVEN, clients=1) is None
+    assert observed(attempt({"transactions": 0.0, "rows": 5.0}, {}), DRIVEN, clients=1) is None
+    assert observed(attempt({"rows": 5.0}, {}), LOADED, clients=1) is None
+
+
+def test_phases_may_have_any_name() -> None:
+    phases = MeasuredPhases("run", ("run",), ("fill",))
+    made = attempt({"transactions": 100.0, "run_duration_s": 2.0}, {})
+    found = observed(made, phases, clients=1)
+    assert found is not None
+    assert (found.work.noun, found.work.duration_s) == ("transaction", 2.0)
+    phases = MeasuredPhases(None, ("fill", "flush"), ("fill",))
+    made = attempt({"rows": 100.0, "fill_duration_s": 2.0, "flush_duration_s": 1.0}, {})
+    found = observed(made, phases, clients=1)
+    assert found is not None
+    assert (found.work.noun, found.work.duration_s) == ("row", 3.0)
+
+
+def test_a_trial_without_observations_still_has_its_work() -> None:
+    found = seen(Scene().attempt(TRUTH, {}))
+    assert found.work.operations > 0
+    assert found.operations == found.work.operations
+    assert (found.states, found.status, found.profile, found.has_waits) == (None, None, None, False)
+
+
+def test_a_document_of_another_version_is_missing_as_a_whole() -> None:
+    found = seen(Scene().attempt(TRUTH, {**Scene().document(TRUTH), "version": 2}))
+    assert found.foreground is None
+    assert "version 2" in found.missing[0].what
+
+
+def test_one_null_makes_a_sum_unknown() -> None:
+    document = Scene(clients=2).document(TRUTH)
+    document["threads"]["threads"][0]["runnable_s"] = None
+    found = Scene(clients=2).trial(TRUTH, document=document).observed
+    assert found.foreground is not None
+    assert found.foreground.runnable_s is None
+    assert found.foreground.cpu_s is not None
+
+
+def test_trials_are_of_one_purpose_and_finished() -> None:
+    stored = explained_run(lambda _server, _block: (TRUTH, {}), blocks=3, profiled=2)
+    failed = [replace(a, outcome="failed") if a.id == 1 else a for a in stored.attempts]
+    stored = replace(stored, attempts=tuple(failed))
+    trials = {t.levels["server"]: observed_trials(stored, t) for t in stored.treatments}
+    assert sorted(len(found) for found in trials.values()) == [2, 3]
+    assert set(trials) == {A, B}
+    profiled = observed_trials(stored, stored.treatments[0], purpose="profile")
+    assert [trial.block for trial in profiled] == [0, 1]

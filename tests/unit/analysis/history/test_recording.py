@@ -1,0 +1,188 @@
+"""What a run adds to histories: which series, which points, in which state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.history.recording import Drawn, points_of
+from millrace.errors import UserError
+from millrace.store.history_records import PointRecord
+from millrace.store.records import HostRecord, StoredRun
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy
+from tests.unit.analysis.history_points import CANDIDATE, NOW, REFERENCE, run_of
+
+THIRD = "mysql-8.0.12"
+
+
+def drawn(stored: StoredRun, *, reference: str | None = None, label: str | None = None) -> Drawn:
+    return points_of(stored, reference=reference, label=label, at_utc=NOW)
+
+
+def by_metric(found: Drawn) -> dict[str, PointRecord]:
+    metrics = {each.id: each.metric for each in found.part.series}
+    return {metrics[series]: point for series, point in found.part.points}
+
+
+def rebuilt(stored: StoredRun, server: str) -> StoredRun:
+    """The run, as if this server had been built anew."""
+
+    def again(instance: Any) -> Any:
+        if instance.server.name != server:
+            return instance
+        build = {**instance.server.build, "program_sha256": "ef" * 32}
+        return replace(instance, server=replace(instance.server, build=build))
+
+    return replace(
+        stored,
+        attempts=tuple(
+            replace(each, instances=tuple(map(again, each.instances))) for each in stored.attempts
+        ),
+    )
+
+
+def state_of(stored: StoredRun) -> str:
+    (state,) = drawn(stored).part.states
+    return state.id
+
+
+def test_every_metric_is_a_series_and_its_ratio_a_point() -> None:
+    stored = run_of("r1")
+    found = drawn(stored)
+    points = by_metric(found)
+    comparisons = {c.metric.name: c for g in judge(stored).groups for c in g.comparisons}
+    assert points.keys() == comparisons.keys()
+    assert len(found.part.series) == len(points) > 1
+    assert found.left_out == ()
+    for metric, point in points.items():
+        estimate = comparisons[metric].estimate
+        assert estimate is not None
+        assert (point.ratio, point.low, point.high) == (estimate.ratio, estimate.low, estimate.high)
+        assert (point.n_blocks, point.log_sd) == (5, estimate.log_sd)
+        assert (point.label, point.at_utc, point.run_id) == (CANDIDATE, NOW, "r1")
+        assert (point.level, point.build) == (CANDIDATE, "cd" * 32)
+    series = next(each for each in found.part.series if each.metric == "throughput")
+    assert (series.reference, series.candidate, series.factor) == (REFERENCE, None, "server")
+    assert series.held == {"configuration": "default", "engine": "InnoDB", "load_mode": "local"}
+    assert (series.direction, series.margin) == ("higher", 0.02)
+
+
+def test_a_label_names_the_point_of_one_candidate() -> None:
+    one, other = drawn(run_of("r1"), label="a1b2c3d"), drawn(run_of("r2"))
+    assert {point.label for _, point in one.part.points} == {"a1b2c3d"}
+    # What follows each other may be called the same or not: it is one series.
+    assert {each.id for each in one.part.series} == {each.id for each in other.part.series}
+
+
+def test_candidates_without_a_label_follow_each_other_in_one_series() -> None:
+    found = drawn(run_of("r1", candidates=(CANDIDATE, THIRD)))
+    assert {each.candidate for each in found.part.series} == {None}
+    places = {point.label: point.place for _, point in found.part.points}
+    assert places == {CANDIDATE: 0, THIRD: 1}
+
+
+def test_candidates_with_a_label_have_series_of_their_own() -> None:
+    found = drawn(run_of("r1", candidates=(CANDIDATE, THIRD)), label="2026-05")
+    assert {each.candidate for each in found.part.series} == {CANDIDATE, THIRD}
+    assert len({series for series, _ in found.part.points}) == len(found.part.points)
+    assert {point.label for _, point in found.part.points} == {"2026-05"}
+
+
+def test_held_levels_tell_series_apart() -> None:
+    times = {
+        (server, configuration): noisy(3.0 if server == REFERENCE else 3.3, 3, seed=seed)
+        for seed, (server, configuration) in enumerate(
+            [(REFERENCE, "default"), (REFERENCE, "wmf"), (CANDIDATE, "default"), (CANDIDATE, "wmf")]
+        )
+    }
+    factors = {"configuration": ["default", "wmf"]}
+    found = drawn(RunBuilder(times, factors=factors).build())
+    assert {each.held["configuration"] for each in found.part.series} == {"default", "wmf"}
+    assert len(found.part.states) == 2  # of one configuration each
+
+
+def test_another_reference_makes_other_series() -> None:
+    stored = run_of("r1", candidates=(CANDIDATE, THIRD))
+    usual, other = drawn(stored), drawn(stored, reference=THIRD)
+    assert {each.reference for each in other.part.series} == {THIRD}
+    assert {point.label for _, point in other.part.points} == {REFERENCE, CANDIDATE}
+    assert not {each.id for each in usual.part.series} & {each.id for each in other.part.series}
+
+
+def test_a_run_without_the_reference_is_refused() -> None:
+    with pytest.raises(UserError, match="'mysql-9' is no level of the compared factor") as caught:
+        drawn(run_of("r1"), reference="mysql-9")
+    assert CANDIDATE in (caught.value.remedy or "")
+    alone = RunBuilder({REFERENCE: noisy(3.0, 3)}).build()
+    with pytest.raises(UserError, match="has no candidate beside the reference"):
+        drawn(alone)
+
+
+def test_what_failed_is_left_out_with_its_reason() -> None:
+    times = {REFERENCE: noisy(3.0, 3), CANDIDATE: noisy(3.3, 3)}
+    found = drawn(RunBuilder({**times, THIRD: [Fails()] * 3}).build())
+    assert {point.label for _, point in found.part.points} == {CANDIDATE}
+    (clause,) = found.left_out
+    assert clause.startswith(f"{THIRD}: {THIRD} failed at step start")
+    with pytest.raises(UserError, match="has no ratio to mysql") as caught:
+        drawn(RunBuilder({REFERENCE: [Fails()] * 3, CANDIDATE: noisy(3.3, 3)}).build())
+    assert "failed at step start" in caught.value.message
+
+
+@pytest.mark.parametrize("label", ["", "  ", "two\nlines", "x" * 256])
+def test_what_cannot_be_a_label_is_refused(label: str) -> None:
+    with pytest.raises(UserError, match="cannot be the label"):
+        drawn(run_of("r1"), label=label)
+
+
+def test_a_base_that_was_measured_twice_is_no_point_beside_others() -> None:
+    times = {REFERENCE: noisy(3.0, 3), "mysql-again": noisy(3.0, 3, seed=2)}
+    aliases = {"mysql-again": REFERENCE}
+    twice = RunBuilder({**times, CANDIDATE: noisy(3.3, 3, seed=3)}, aliases=aliases).build()
+    assert {point.label for _, point in drawn(twice).part.points} == {CANDIDATE}
+    alone = RunBuilder(times, aliases=aliases).build()
+    assert {point.label for _, point in drawn(alone).part.points} == {"mysql-again"}
+
+
+def changed_facts(stored: StoredRun, **facts: Any) -> StoredRun:
+    host = stored.run.host
+    return replace(
+        stored, run=replace(stored.run, host=HostRecord(host.id, {**host.facts, **facts}))
+    )
+
+
+def changed_configuration(stored: StoredRun) -> StoredRun:
+    spec: Mapping[str, Any] = stored.run.spec
+    configurations = {"default": {"options": {"sync_binlog": 0}}}
+    return replace(stored, run=replace(stored.run, spec={**spec, "configurations": configurations}))
+
+
+def test_the_state_is_that_of_host_reference_and_configuration() -> None:
+    stored = run_of("r1")
+    usual = state_of(stored)
+    assert state_of(run_of("r2", ratio=0.5, seed=9)) == usual
+    assert state_of(rebuilt(stored, CANDIDATE)) == usual  # that is what is watched
+    assert state_of(changed_facts(stored, load={"average_1min": 7.0})) == usual
+    run = stored.run
+    others = [
+        rebuilt(stored, REFERENCE),
+        changed_facts(stored, kernel={"release": "6.2", "architecture": "x86_64"}),
+        changed_configuration(stored),
+        replace(stored, run=replace(run, host=HostRecord("host-2", run.host.facts))),
+        replace(stored, run=replace(run, versions={**run.versions, "load_generator": "9"})),
+    ]
+    states = {state_of(other) for other in others}
+    assert len(states) == len(others)
+    assert usual not in states
+
+
+def test_another_digest_makes_other_series() -> None:
+    stored = run_of("r1")
+    other = replace(stored, run=replace(stored.run, digest="another"))
+    assert not {each.id for each in drawn(stored).part.series} & {
+        each.id for each in drawn(other).part.series
+    }

@@ -1,0 +1,124 @@
+"""`--side-by-side` from the calibration to the report, with trials that are numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from millrace.analysis.compare import applicable_calibration
+from millrace.app import run
+from millrace.cli import calibrate
+from millrace.cli import run as run_command
+from millrace.cli.main import cli
+from millrace.errors import UserError
+from millrace.experiment.estimate import Estimate
+from millrace.levels import Level
+from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord, StoredRun
+from millrace.store.store import Store
+from tests.unit.campaign import measured
+from tests.unit.campaign.measured import alone, carried, noisy
+from tests.unit.experiment.test_concurrent_pairs import FILE
+
+CALIBRATED = ("--verdicts", "20", "--slowdown", "none", "--blocks", "5")
+
+
+def result_of(speed: float | None, _stopped: float | None = None) -> AttemptResult:
+    assert speed is not None
+    figures = {"transactions": speed * 3.0, "measure_duration_s": 3.0, "errors": 0.0}
+    return AttemptResult(
+        "finished",
+        steps=(StepRecord(0, "measure", 0.0, 3.0, "finished"),),
+        measurements=tuple(MeasurementRecord(*each) for each in figures.items()),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (calibrate, run_command):
+        alone(monkeypatch, module)
+    monkeypatch.setattr(measured, "result_of", result_of)
+    monkeypatch.setattr(run, "run_input", measured._given)
+    estimate = Estimate(1, 1.0, 1.0, 0.0, 0, "", 1, 0)
+    monkeypatch.setattr(run, "estimate_or_refuse", lambda _plan, _store: estimate)
+    # The trials of the stand-in are all of one day.
+    monkeypatch.setattr(applicable_calibration, "MOST_DAYS", 100_000)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "beside.toml"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def speed(levels: Mapping[str, Level], _block: int) -> float:
+    return 900.0 if levels["server"] == "mysql-5.7.22" else 1000.0
+
+
+def command(name: str, file: Path, *arguments: str) -> Result:
+    store = file.with_name("results.sqlite")
+    given = [name, str(file), *arguments, "--store", str(store)]
+    return CliRunner().invoke(cli, given, catch_exceptions=False)
+
+
+def stored_runs(file: Path) -> list[StoredRun]:
+    with Store.open(file.with_name("results.sqlite"), read_only=True) as opened:
+        return [opened.load_run(each.id) for each in opened.list_runs()]
+
+
+def report(file: Path, run_id: str) -> str:
+    store = file.with_name("results.sqlite")
+    given = ["report", run_id, "--store", str(store), "--format", "json"]
+    return CliRunner().invoke(cli, given, catch_exceptions=False).stdout
+
+
+def refused(file: Path, *arguments: str) -> UserError:
+    with pytest.raises(UserError) as found:
+        command("run", file, "--blocks", "3", *arguments)
+    return found.value
+
+
+def test_a_run_wants_a_calibration_of_its_own_kind(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(speed, 0.005))
+    never = refused(file)
+    assert "never measured beside itself" in never.message
+    assert f"millrace calibrate {file} --side-by-side" in str(never.remedy)
+    # What was measured in turns does not count.
+    assert command("calibrate", file, "--in-turns", *CALIBRATED).exit_code == 0
+    assert "never measured beside itself" in refused(file).message
+    assert command("calibrate", file, *CALIBRATED, "--verdicts", "4").exit_code == 0
+    assert "has 4 of the 20 verdicts" in refused(file).message
+    assert command("calibrate", file, *CALIBRATED).exit_code == 0
+    opened = command("run", file, "--blocks", "3")
+    assert opened.exit_code == 0
+    assert "side by side, 3 blocks" in opened.output
+    assert "calibrated side by side " in opened.output
+    told = json.loads(report(file, stored_runs(file)[0].run.id))
+    assert told["design"]["side_by_side"] is True
+    assert told["calibration"]["sentence"].startswith("calibrated side by side ")
+    # In turns is another run, and quotes the other calibration.
+    in_turns = command("run", file, "--blocks", "3", "--in-turns")
+    assert in_turns.exit_code == 0
+    assert "side by side" not in in_turns.output
+    runs = [each for each in stored_runs(file) if "calibrates" not in each.run.spec]
+    assert len({each.run.digest for each in runs}) == 2
+    assert {each.run.design.side_by_side for each in runs} == {False, True}
+
+
+def test_a_host_whose_sides_disturb_each_other_stays_shut(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = carried(monkeypatch, noisy(speed, 0.005))
+
+    def disturbed(_levels: Mapping[str, Level], _block: int) -> float:
+        return 900.0 if stand_in.trials[-1][1]["slowdown"] == "again" else 1000.0
+
+    stand_in.speed = noisy(disturbed, 0.005)
+    assert command("calibrate", file, *CALIBRATED).exit_code == 0
+    assert "the two sides disturb each other" in refused(file).message

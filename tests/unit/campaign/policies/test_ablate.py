@@ -1,0 +1,236 @@
+"""The experiment that shows what settings cost: which treatments, of what configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from millrace.analysis.explain.ablation import ALL
+from millrace.analysis.explain.causes.model import Kind, Suspect
+from millrace.campaign.policies.ablate import Aligning, Alignment, aligned_plan, alignments
+from millrace.campaign.scheduler import experiment_spec
+from millrace.errors import UserError
+from millrace.experiment.plan import expand
+from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
+from tests.unit.experiment.files import SMALL, read_text
+
+BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
+CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
+WANTED = Aligning((BINARY_LOG, CHECKSUMS), ("page cache: not there in A",))
+
+
+def suspect(
+    about: str, kind: Kind = "option", **settings: tuple[str | None, str | None]
+) -> Suspect:
+    return Suspect(kind, about, f"{about} differs", (), 5.0, 0.5, dict(settings))
+
+
+def stored(directory: Path, text: str = SMALL) -> StoredRun:
+    experiment = read_text(directory, text)
+    plan = expand(experiment, seed=1)
+    run = RunRecord(
+        id="small-1",
+        digest=plan.digest,
+        name=experiment.name,
+        title=experiment.title,
+        scale=experiment.scale,
+        created_utc="2026-05-01T12:00:00Z",
+        seed=1,
+        blocks=experiment.blocks,
+        margin=experiment.margin,
+        host=HostRecord("host", {}),
+        versions={},
+        spec=experiment_spec(experiment),
+        experiment_text=experiment.text,
+    )
+    treatments = tuple(
+        TreatmentRecord(each.id, position, each.levels, each.resolved)
+        for position, each in enumerate(plan.treatments)
+    )
+    return StoredRun(run, treatments, (), ())
+
+
+def takes_all(_name: str, _value: str | None) -> None:
+    return None
+
+
+def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> None:
+    found = alignments(
+        (
+            suspect("other processes", "environment"),
+            suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),
+            suspect("page cache", innodb_flush_method=(None, "O_DIRECT")),
+            suspect("checksums", innodb_checksum_algorithm=("none", "crc32")),
+        ),
+        takes_all,
+        (),
+    )
+    together = Alignment(ALL, {**CHECKSUMS.settings, **BINARY_LOG.settings})
+    assert found.alignments == (BINARY_LOG, CHECKSUMS, together)
+    assert found.left_out == (
+        "other processes: of the host or the experiment, which no setting changes",
+        "innodb_flush_method: not there in A",
+    )
+
+
+def test_what_the_other_server_does_not_take_is_left_out() -> None:
+    asked = []
+
+    def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
+        asked.append((name, value))
+        if name == "engine":
+            return "value"
+        return "option" if name == "threads" else None
+
+    found = alignments(
+        (
+            suspect(
+                "memory", engine=("InnoDB", "TempTable"), threads=("4", None), size=("ON", "OFF")
+            ),
+            suspect("binary log", log_bin=("OFF", "ON")),
+        ),
+        refuses,
+        (),
+    )
+    assert asked == [
+        ("engine", "InnoDB"),
+        ("threads", "4"),
+        ("size", "1"),
+        ("skip_log_bin", None),
+    ]
+    assert found.left_out == (
+        "engine: the server of B does not take InnoDB",
+        "threads: the server of B has no such option",
+    )
+    assert found.alignments[0].settings == {"size": "ON"}
+
+
+def test_one_setting_is_all_of_them() -> None:
+    only = (suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),)
+    assert alignments(only, takes_all, ()) == Aligning((BINARY_LOG,), ())
+
+
+def test_what_cannot_be_aligned_is_named() -> None:
+    found = alignments(
+        (
+            suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),
+            suspect("TLS", tls=("false", "true"), version_ssl_library=("1", "3")),
+            suspect("flush method", innodb_flush_method=("", "O_DIRECT")),
+            *(suspect(f"topic {n}", "option", **{f"option_{n}": ("0", "1")}) for n in range(3)),
+        ),
+        takes_all,
+        (),
+    )
+    assert [each.name for each in found.alignments] == ["TLS", "topic 0", "topic 1", ALL]
+    assert found.alignments[0].settings == {"tls": "false"}
+    assert found.left_out == (
+        "memory allocator: of the build, which no setting changes",
+        "version_ssl_library: of the build, which no setting changes",
+        "innodb_flush_method: empty in A",
+        "topic 2: 3 likelier suspects are tested",
+    )
+
+
+def test_without_anything_to_align_the_error_says_what_there_is() -> None:
+    with pytest.raises(UserError, match="memory allocator: of the build"):
+        alignments(
+            (suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),), takes_all, ()
+        )
+
+
+@pytest.mark.parametrize("suspects", [(), (suspect("parsing", "cpu"),)])
+def test_without_a_suspected_setting_there_is_nothing_to_align(
+    suspects: tuple[Suspect, ...],
+) -> None:
+    with pytest.raises(UserError, match="no suspect is a setting"):
+        alignments(suspects, takes_all, ())
+
+
+def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    base, candidate = run.treatments
+    made = aligned_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
+    plan = made.plan
+    treatments = {each.id: each for each in plan.treatments}
+    assert (made.test.base, made.test.candidate) == (base.id, candidate.id)
+    assert set(treatments) == {base.id, candidate.id, *made.test.aligned.values()}
+    assert made.test.run == "small-1"
+    assert made.test.left_out == WANTED.left_out
+    assert len(plan.trials) == 4 * 4
+    assert [trial.position for trial in plan.trials] == list(range(16))
+    for block in range(4):
+        assert {t.treatment.id for t in plan.trials if t.block == block} == set(treatments)
+    aligned = treatments[made.test.aligned["binary log"]]
+    assert aligned.levels["server"] == candidate.levels["server"]
+    definition = plan.experiment.configurations[str(aligned.levels["configuration"])]
+    assert definition["extends"] == "default"
+    assert definition["optional"] == {"skip_log_bin": True, "sync_binlog": "0"}
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"), [((), {"server_id": "1"}), (("server_id", "port"), {})]
+)
+def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
+    given: tuple[str, ...], needed: dict[str, str], tmp_path: Path
+) -> None:
+    suspects = (
+        suspect("binary log", log_bin=("ON", "OFF")),
+        suspect("checksums", innodb_checksum_algorithm=("none", "crc32")),
+    )
+    found = alignments(suspects, takes_all, given)
+    assert [each.needed for each in found.alignments] == [needed, {}, needed]
+    run = stored(tmp_path)
+    base, candidate = run.treatments
+    made = aligned_plan(run, base=base, candidate=candidate, wanted=found, blocks=2, seed=9)
+    of = {each.id: str(each.levels["configuration"]) for each in made.plan.treatments}
+    options = {
+        name: made.plan.experiment.configurations[of[each]]["optional"]
+        for name, each in made.test.aligned.items()
+    }
+    assert options["binary log"] == {"log_bin": True, **needed}
+    assert options["checksums"] == {"innodb_checksum_algorithm": "none"}
+    assert options[ALL] == {**options["checksums"], **options["binary log"]}
+
+
+def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_path: Path) -> None:
+    text = SMALL.replace("[compare]", "options.log_bin = [false, true]\n[compare]")
+    run = stored(tmp_path, text)
+    levels = {"server": "mysql-5.6.24", "options.log_bin": True}
+    base = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    levels = {"server": "mysql-5.7.22", "options.log_bin": False}
+    candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    wanted = alignments((suspect("binary log", log_bin=("ON", "OFF")),), takes_all, ())
+    made = aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=1)
+    (aligned,) = (t for t in made.plan.treatments if t.id in made.test.aligned.values())
+    assert aligned.levels["options.log_bin"] is True
+    configuration = made.plan.experiment.configurations[str(aligned.levels["configuration"])]
+    assert configuration["optional"] == {"server_id": "1"}
+
+
+def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> None:
+    text = SMALL.replace(
+        "[compare]", 'options.sync_binlog = [0, 1]\nengine = ["InnoDB", "MyISAM"]\n[compare]'
+    )
+    run = stored(tmp_path, text)
+    levels = {"server": "mysql-5.6.24", "options.sync_binlog": 0, "engine": "InnoDB"}
+    base = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    levels = {"server": "mysql-5.7.22", "options.sync_binlog": 1, "engine": "InnoDB"}
+    candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    wanted = Aligning((Alignment("sync", {"sync_binlog": "0"}),), ())
+    made = aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
+    (aligned,) = (t for t in made.plan.treatments if t.id == made.test.aligned["sync"])
+    assert aligned.levels == {**candidate.levels, "options.sync_binlog": 0}
+    assert len(made.plan.treatments) == 3
+
+
+def test_what_is_all_that_differs_needs_no_test(tmp_path: Path) -> None:
+    text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', 'server = ["mysql-5.6.24"]')
+    text = text.replace("[compare]", "options.sync_binlog = [0, 1]\n[compare]")
+    text = text.replace('base = "mysql-5.6.24"', 'factor = "options.sync_binlog"\nbase = 0')
+    run = stored(tmp_path, text)
+    base, candidate = run.treatments
+    wanted = Aligning((Alignment("sync", {"sync_binlog": "0"}),), ())
+    with pytest.raises(UserError, match="sync_binlog is all that the two differ in"):
+        aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)

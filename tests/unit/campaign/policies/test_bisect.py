@@ -1,0 +1,91 @@
+"""The list of servers, and the experiment that is searched with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.campaign.policies.bisect import (
+    bisecting,
+    experiment_text,
+    member_plan,
+    members,
+    refuse_unknown,
+)
+from millrace.errors import UserError
+from millrace.experiment.plan import digest
+from tests.unit.experiment.files import SMALL, SURROUNDINGS, read_text
+
+A, B, C, D = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.11.19"
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8), st.data())
+def test_the_list_goes_from_good_to_bad(among: list[str], data: st.DataObject) -> None:
+    good, bad = data.draw(st.permutations("abcdefgh"))[:2]
+    found = members(good, bad, among)
+    assert (found[0], found[-1]) == (good, bad)
+    assert len(set(found)) == len(found)
+    assert set(found) <= {*among, good, bad}
+    inner = [name for name in among if name in found[1:-1]]
+    assert list(found[1:-1]) in (inner, inner[::-1])
+
+
+def test_servers_beyond_the_ends_are_left_out() -> None:
+    assert members("b", "d", ["a", "b", "c", "d", "e"]) == ("b", "c", "d")
+    assert members("d", "b", ["a", "b", "c", "d", "e"]) == ("d", "c", "b")
+    assert members("x", "c", ["a", "b", "c", "d"]) == ("x", "a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "among", "said"),
+    [("a", "a", ["b"], "both a"), ("a", "b", ["c", "d", "c"], "c more than once")],
+)
+def test_lists_that_make_no_sense(good: str, bad: str, among: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        members(good, bad, among)
+
+
+def test_a_server_that_is_not_there_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"did you mean 'mysql-5\.7\.22'"):
+        refuse_unknown(["mysql-5.7.2"], SURROUNDINGS.servers)
+
+
+@pytest.mark.parametrize(("workload", "of"), [("updates", "updates"), ("point-query", "sysbench")])
+def test_a_workload_or_a_test_is_an_experiment(workload: str, of: str, tmp_path: Path) -> None:
+    made = read_text(tmp_path, experiment_text(workload, [A, B]))
+    assert made.workload["name"] == of
+    experiment = bisecting(
+        made, [A, B, C], workload=workload, options={"sync_binlog": 1}, confidence=0.95
+    )
+    plan = member_plan(experiment, B, seed=1, block=3)
+    (trial,) = plan.trials
+    assert (trial.block, trial.position) == (3, 3)
+    assert trial.treatment.resolved["server"] == B
+    assert trial.treatment.levels["options.sync_binlog"] == 1
+    if workload == "point-query":
+        assert trial.treatment.levels["test"] == "point-query"
+    assert experiment.campaign["bisects"]["members"] == (A, B, C)
+    assert experiment.name == f"bisect-{workload}"
+
+
+def test_a_workload_that_is_none_is_refused() -> None:
+    with pytest.raises(UserError, match=r"--workload updat: there is no such .*'updates'"):
+        experiment_text("updat", [A, B])
+
+
+def test_a_file_is_searched_with_its_own_levels(tmp_path: Path) -> None:
+    experiment = bisecting(
+        read_text(tmp_path, SMALL), [A, C], workload="x.toml", options={}, confidence=0.9
+    )
+    assert experiment.factors[0].levels == (A, C)
+    assert experiment.name == "bisect-small"
+    assert digest(experiment) != digest(read_text(tmp_path, SMALL))
+
+
+def test_a_file_with_several_groups_is_refused(tmp_path: Path) -> None:
+    text = SMALL.replace("[compare]", 'engine = ["InnoDB", "MyISAM"]\n[compare]')
+    with pytest.raises(UserError, match=r"several levels: engine \(2\)"):
+        bisecting(read_text(tmp_path, text), [A, C], workload="x.toml", options={}, confidence=0.9)

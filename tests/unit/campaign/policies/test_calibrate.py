@@ -1,0 +1,167 @@
+"""The experiment that calibrates, and which of its blocks comes next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.analysis.compare.calibration import Calibrates, Calibration, GroupCalibration, Planted
+from millrace.campaign.policies.calibrate import (
+    Wanted,
+    block_plan,
+    calibrating,
+    groups_of,
+    next_block,
+    stopped_for,
+)
+from millrace.errors import TrialFailed, UserError
+from millrace.experiment.model import Experiment
+from millrace.experiment.plan import expand
+from millrace.experiment.slowdown import AGAIN, NONE, Stopped, slowdown_named
+from tests.unit.analysis.builders import study
+from tests.unit.experiment.files import SMALL, read_text
+
+FACTORS = 'server = ["mysql-5.6.24", "mysql-5.7.22"]\nengine = ["InnoDB", "MyISAM"]'
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', FACTORS)
+    return read_text(tmp_path, text)
+
+
+def test_the_base_is_measured_beside_itself_in_each_group(experiment: Experiment) -> None:
+    made = calibrating(experiment)
+    plan = expand(made, seed=1)
+    levels = [(each.levels["engine"], each.levels["slowdown"]) for each in plan.treatments]
+    assert levels == [(e, s) for e in ("InnoDB", "MyISAM") for s in (NONE, AGAIN)]
+    assert {each.resolved["server"] for each in plan.treatments} == {"mysql-5.6.24"}
+    assert {each.resolved["slowdown"] for each in plan.treatments} == {NONE}
+    assert len({each.id for each in plan.treatments}) == 4
+    asked = Calibrates(**made.campaign["calibrates"])
+    assert (asked.name, asked.factor, asked.base) == ("small", "server", "mysql-5.6.24")
+    assert asked.digest == expand(experiment, seed=1).digest != plan.digest
+
+
+def test_a_base_that_is_an_alias_is_measured_as_what_it_stands_for(tmp_path: Path) -> None:
+    aliased = 'server = { levels = ["old", "mysql-5.7.22"], aliases = { old = "mysql-5.6.24" } }'
+    text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', aliased)
+    text = text.replace('base = "mysql-5.6.24"', 'base = "old"')
+    plan = expand(calibrating(read_text(tmp_path, text)), seed=1)
+    assert {each.resolved["server"] for each in plan.treatments} == {"mysql-5.6.24"}
+
+
+def test_too_few_blocks_are_refused_with_a_remedy(experiment: Experiment) -> None:
+    with pytest.raises(UserError, match="2 blocks decide nothing") as refused:
+        calibrating(replace(experiment, blocks=2))
+    assert "--blocks" in (refused.value.remedy or "")
+
+
+def test_a_block_holds_the_groups_that_want_one(experiment: Experiment) -> None:
+    made = calibrating(experiment)
+    groups = groups_of(made)
+    assert [held["engine"] for held in groups] == ["InnoDB", "MyISAM"]
+    whole = block_plan(made, Wanted(AGAIN, groups), seed=3, block=4, position=16)
+    assert [trial.position for trial in whole.trials] == [16, 17, 18, 19]
+    assert {trial.block for trial in whole.trials} == {4}
+    one = block_plan(made, Wanted("cpu=3%", groups[1:]), seed=3, block=4, position=16)
+    assert {trial.treatment.levels["engine"] for trial in one.trials} == {"MyISAM"}
+    assert {trial.treatment.levels["slowdown"] for trial in one.trials} == {NONE, "cpu=3%"}
+    # A is the same treatment in all blocks, whatever it is compared with.
+    a = {trial.treatment.id for trial in whole.trials} & {each.treatment.id for each in one.trials}
+    assert len(a) == 1
+
+
+def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: object) -> Calibration:
+    """A calibration with so many verdicts in its two groups."""
+    asked = Calibrates(**calibrating(experiment).campaign["calibrates"])
+    one = object()  # a verdict: they are only counted
+    groups = tuple(
+        GroupCalibration(
+            held=held,
+            label=str(held["engine"]),
+            treatments=("a", "b"),
+            verdicts=(one,) * n,  # type: ignore[arg-type]
+            under_way=(),
+            noise=None,
+            detectable={asked.blocks: 0.04},
+            block_s=6.0,
+            planted=(),
+            failed=0,
+        )
+        for held, n in zip(groups_of(calibrating(experiment)), verdicts, strict=True)
+    )
+    second = replace(groups[1], **of_second)  # type: ignore[arg-type]
+    return Calibration(
+        run=None,  # type: ignore[arg-type]
+        calibrates=asked,
+        metric=None,  # type: ignore[arg-type]
+        groups=(groups[0], second),
+        ended_utc="2026-01-05T10:00:00Z",
+    )
+
+
+def test_groups_have_the_same_number_of_verdicts_and_then_drop_out(experiment: Experiment) -> None:
+    groups = groups_of(calibrating(experiment))
+    both = Wanted(AGAIN, groups)
+    assert next_block(None, groups, verdicts=5, planting=None) == both
+    so_far = found(experiment, verdicts=(2, 2))
+    assert next_block(so_far, groups, verdicts=5, planting=None) == both
+    so_far = found(experiment, verdicts=(3, 2))
+    assert next_block(so_far, groups, verdicts=5, planting=None) == Wanted(AGAIN, groups[1:])
+    so_far = found(experiment, verdicts=(3, 3))
+    assert next_block(so_far, groups, verdicts=5, planting=None) is None
+
+
+def test_the_slowdown_is_sized_by_what_is_seen_and_kept_when_it_was_begun(
+    experiment: Experiment,
+) -> None:
+    groups = groups_of(calibrating(experiment))
+    so_far = found(experiment, verdicts=(1, 1))
+    wanted = next_block(so_far, groups, verdicts=2, planting="cpu")
+    assert wanted is not None
+    assert wanted.groups == groups[:1]
+    planted = slowdown_named(wanted.level)
+    assert isinstance(planted, Stopped)
+    assert planted.share == pytest.approx(1 - 1 / 1.08, abs=1e-5)
+    begun = Planted("cpu=2%", (), (), None, 0.02)
+    so_far = replace(so_far, groups=(replace(so_far.groups[0], planted=(begun,)),))
+    wanted = next_block(so_far, groups[:1], verdicts=1, planting="cpu")
+    assert wanted == Wanted("cpu=2%", groups[:1])
+
+
+def test_a_change_within_the_margin_is_not_planted(experiment: Experiment) -> None:
+    so_far = found(experiment, verdicts=(1, 1), detectable={10: 0.001})
+    assert stopped_for(so_far.groups[1], so_far, 1.0).share == pytest.approx(1 - 1 / 1.02)
+
+
+@pytest.mark.parametrize(
+    ("planting", "level"), [("fsync", "fsync=1000us"), ("innodb_x=1", "innodb_x=1")]
+)
+def test_other_slowdowns_are_planted_as_they_are(
+    experiment: Experiment, planting: str, level: str
+) -> None:
+    groups = groups_of(calibrating(experiment))
+    wanted = next_block(found(experiment, verdicts=(1, 1)), groups, verdicts=2, planting=planting)
+    assert wanted == Wanted(level, groups[:1])
+
+
+def test_trials_that_go_on_failing_end_it(experiment: Experiment) -> None:
+    groups = groups_of(calibrating(experiment))
+    failing = found(experiment, verdicts=(0, 0), failed=4)
+    failing = replace(failing, run=study().run)
+    with pytest.raises(TrialFailed, match="4 trials of MyISAM failed"):
+        next_block(failing, groups, verdicts=2, planting=None)
+
+
+def test_a_and_a_again_take_turns_at_being_first(experiment: Experiment) -> None:
+    """Measured one after the other, what drifts would make a difference where there is none."""
+    made = calibrating(experiment)
+    groups = groups_of(made)[:1]
+    first = [
+        block_plan(made, Wanted(AGAIN, groups), seed=3, block=n, position=0).trials[0]
+        for n in range(100)
+    ]
+    assert 30 < sum(trial.treatment.levels["slowdown"] == NONE for trial in first) < 70

@@ -1,0 +1,201 @@
+"""Sequential runs, block by block: balanced, within their limits, and continued where they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.analysis.compare.compare_run import judge
+from millrace.store.records import Design, StoredRun
+from tests.unit.campaign.laboratory import (
+    BASE,
+    BROKEN,
+    LIKE,
+    SLOW,
+    TRIAL_S,
+    Laboratory,
+    blocks_of,
+    without_instants,
+)
+
+NOISY = 0.05  # nothing near the margin is decided by ten blocks
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
+    return Laboratory(tmp_path, monkeypatch)
+
+
+def verdicts(stored: StoredRun) -> dict[str, str | None]:
+    return {str(c.candidate): c.verdict for c in judge(stored).comparisons()}
+
+
+def test_a_large_difference_ends_a_run_early(lab: Laboratory) -> None:
+    stored = lab.run()
+    assert blocks_of(stored) == {BASE: [0, 1, 2], SLOW: [0, 1, 2]}
+    assert stored.run.blocks == 3
+    assert stored.run.design == Design("sequential", 10)
+    assert verdicts(stored) == {SLOW: "regression"}
+    assert lab.run() == stored  # nothing is left to do
+    assert lab.carried_out == []
+    assert lab.progress().ending == "closed"
+
+
+def test_what_is_decided_drops_out_and_the_base_stays(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, SLOW: 2.0, LIKE: 1.0}, 0.02
+    stored = lab.run()
+    found = blocks_of(stored)
+    assert found[BASE] == found[LIKE] == list(range(10))
+    assert found[SLOW] == list(range(len(found[SLOW])))
+    assert 3 <= len(found[SLOW]) < 10
+    assert [trial.position for trial in stored.trials] == list(range(len(stored.trials)))
+    assert [trial.block for trial in stored.trials] == sorted(t.block for t in stored.trials)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_run_passes_its_limit_and_each_has_a_control(lab: Laboratory, seed: int) -> None:
+    lab.ratios, lab.spread, lab.seed = {BASE: 1.0, LIKE: 1.0}, NOISY, seed
+    stored = lab.run(max_blocks=7)
+    assert blocks_of(stored) == {BASE: list(range(7)), LIKE: list(range(7))}
+    controls = blocks_of(stored, "control")
+    assert controls[LIKE] == []
+    assert controls[BASE][0] in (0, 1)
+    assert lab.progress(max_blocks=7).ending == "blocks"
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 2, 3, 5, 8, 9, 14])
+def test_an_interrupted_run_goes_on_as_it_would_have(
+    lab: Laboratory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+) -> None:
+    ratios = {BASE: 1.0, SLOW: 1.5, LIKE: 1.0}
+    (tmp_path / "at-once").mkdir()
+    at_once = Laboratory(tmp_path / "at-once", monkeypatch, ratios, spread=0.02)
+    wanted = at_once.run()
+    lab.ratios, lab.spread = ratios, 0.02
+    stopped = lab.run(stop_after=stop_after)
+    assert sum(attempt.outcome == "finished" for attempt in stopped.attempts) == stop_after
+    found = lab.run()
+    assert len({run.run.id for run in (stopped, found)}) == 1
+    assert without_instants(found) == without_instants(wanted)
+
+
+def test_a_run_can_be_stopped_in_every_block(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
+    stored = lab.run(stop_after=1, max_blocks=6)
+    while lab.progress(max_blocks=6).ending is None:
+        stored = lab.run(stop_after=1, max_blocks=6)
+    assert blocks_of(stored)[LIKE] == list(range(6))
+    assert len(blocks_of(stored, "control")[BASE]) == 1
+
+
+def test_a_larger_limit_goes_on_and_is_recorded(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
+    first = lab.run(max_blocks=6)
+    more = lab.run(max_blocks=8)
+    assert more.run.id == first.run.id
+    assert blocks_of(more)[LIKE] == list(range(8))
+    assert more.run.design == Design("sequential", 8)
+    assert len(more.run.spec["extensions"]) == 1
+    assert more.trials[: len(first.trials)] == first.trials
+    assert lab.run(max_blocks=6) == more  # less changes nothing
+
+
+def test_an_exact_number_extends_what_stopped_early(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, SLOW: 2.0, LIKE: 1.0}, 0.02
+    first = lab.run(max_blocks=6)
+    dropped = len(blocks_of(first)[SLOW])
+    assert dropped < 6
+    more = lab.run(blocks=8)
+    assert more.run.id == first.run.id
+    assert more.run.design == Design("fixed", 8)
+    assert blocks_of(more) == {
+        BASE: list(range(8)), SLOW: [*range(dropped), 6, 7], LIKE: list(range(8))
+    }  # fmt: skip
+    assert judge(more).holds_for == "any"
+
+
+def test_an_exact_number_has_all_treatments_in_all_blocks(lab: Laboratory) -> None:
+    stored = lab.run(blocks=6)
+    assert blocks_of(stored) == {BASE: list(range(6)), SLOW: list(range(6))}
+    assert len(blocks_of(stored, "control")[BASE]) == 1
+    assert judge(stored).holds_for == "once"
+
+
+def test_a_fixed_run_that_was_stopped_can_go_on_block_by_block(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
+    stopped = lab.run(blocks=9, stop_after=3)
+    assert stopped.run.blocks == 9
+    found = lab.run(max_blocks=6)
+    assert found.run.id == stopped.run.id
+    assert blocks_of(found) == {BASE: list(range(6)), LIKE: list(range(6))}
+    assert found.run.blocks == 6
+    assert judge(found).holds_for == "any"
+
+
+def test_no_block_is_begun_that_would_pass_the_limit_of_time(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
+    limit_s = 10.5 * TRIAL_S  # four blocks of two trials and a control, but not five
+    stored = lab.run(max_time_s=limit_s)
+    assert blocks_of(stored)[LIKE] == [0, 1, 2, 3]
+    assert lab.progress(max_time_s=limit_s).ending == "time"
+    assert lab.run(max_time_s=limit_s) == stored
+    more = lab.run(max_time_s=limit_s + 2 * TRIAL_S)
+    assert blocks_of(more)[LIKE] == [0, 1, 2, 3, 4]
+
+
+def test_what_always_fails_is_given_up_and_can_be_tried_again(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, BROKEN: 1.0}, NOISY
+    lab.fails = lambda server, _block, _attempt: server == BROKEN
+    stored = lab.run(max_blocks=8)
+    assert blocks_of(stored) == {BASE: [0, 1, 2], BROKEN: [0, 1, 2]}
+    assert verdicts(stored) == {BROKEN: "failed"}
+    assert lab.run(max_blocks=8) == stored
+    lab.fails = lambda _server, _block, _attempt: False
+    again = lab.run(max_blocks=8, retry_failed=True)
+    assert blocks_of(again)[BROKEN] == list(range(8))
+    assert not judge(again).failures
+
+
+def test_a_trial_that_fails_once_is_not_repeated_in_the_same_run(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
+    lab.fails = lambda server, block, _attempt: server == LIKE and block == 2
+    stored = lab.run(max_blocks=6, retry_failed=True)
+    assert [attempt.outcome for attempt in stored.attempts].count("failed") == 1
+    assert len(lab.carried_out) == len(set(lab.carried_out)) == len(stored.trials)
+
+
+def test_profiled_trials_come_after_the_last_block_however_it_ended(lab: Laboratory) -> None:
+    lab.profile_blocks = 2
+    stored = lab.run()
+    assert [trial.purpose for trial in stored.trials][-4:] == ["profile"] * 4
+    assert blocks_of(stored, "profile") == {BASE: [0, 1], SLOW: [0, 1]}
+    assert stored.run.blocks == 3
+    assert lab.run() == stored
+
+
+def test_each_look_tells_what_is_decided_and_what_is_left(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, SLOW: 2.0, LIKE: 1.0}, 0.02
+    stored = lab.run(max_blocks=8)
+    looks = [event for event in lab.events if event["event"] == "look"]
+    assert [event["blocks"] for event in looks] == list(range(9))
+    closed = [(event["blocks"], each["label"]) for event in looks for each in event["closed"]]
+    dropped = len(blocks_of(stored)[SLOW])
+    assert closed[0] == (dropped, SLOW)
+    assert [event["open"] for event in looks[1 : dropped + 1]] == [2] * (dropped - 1) + [1]
+    assert all(event["about_s"] <= event["at_most_s"] for event in looks)
+    at_most = [event["at_most_trials"] for event in looks]
+    assert at_most == sorted(at_most, reverse=True)
+    assert (looks[-1]["at_most_s"], at_most[-1]) == (0, 0)
+    measured = sum(trial.block >= dropped for trial in stored.trials)
+    assert looks[dropped]["at_most_s"] == pytest.approx(measured * TRIAL_S)
+
+
+def test_a_block_that_goes_on_is_not_told_to_be_over(lab: Laboratory) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
+    stopped = lab.run(stop_after=4)
+    begun = stopped.run.blocks
+    lab.events.clear()
+    lab.run()
+    looks = [event["blocks"] for event in lab.events if event["event"] == "look"]
+    assert looks == list(range(begun - 1, 11))

@@ -1,0 +1,130 @@
+"""What is refused before anything is started."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.campaign.prepare import refuse_attached, refuse_missing_cpus
+from millrace.errors import InvalidInput, UserError
+from millrace.experiment.model import Plan
+from millrace.experiment.plan import expand
+from millrace.experiment.read import read
+from millrace.experiment.validation import Surroundings
+from millrace.servers import added, configurations, install
+
+FILE = """
+name = "attached"
+workload = "load-data"
+[factors]
+server = ["mysql-5.6.24", "theirs"]
+configuration = ["{configuration}"]
+load_mode = ["{load_mode}"]
+[compare]
+base = "theirs"
+[parameters]
+rows = 10
+"""
+
+
+@pytest.fixture(autouse=True)
+def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
+    added.add_attached("theirs", "mysql", "mysql://someone@127.0.0.1:1/")
+
+
+def plan(directory: Path, **levels: str) -> Plan:
+    path = directory / "attached.toml"
+    path.write_text(FILE.format(**{"configuration": "default", "load_mode": "local", **levels}))
+    return expand(read(path, scale=None, surroundings=surroundings()), seed=1)
+
+
+def surroundings() -> Surroundings:
+    return Surroundings(
+        servers=[row.name for row in install.list_servers()],
+        configurations=configurations.load_builtin(),
+        check_configurations=configurations.check,
+        check_option=configurations.check_varied_option,
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ({"configuration": "wmf"}, "theirs is attached: millrace never reconfigures it"),
+        ({"load_mode": "server_file"}, "theirs is attached: it cannot read a file of this host"),
+    ],
+)
+def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(
+    tmp_path: Path, levels: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UserError) as raised:
+        refuse_attached(plan(tmp_path, **levels))
+    assert said in raised.value.message
+    assert "mysql-5.6.24" not in raised.value.message
+
+
+def test_an_attached_server_as_it_is_can_be_measured(tmp_path: Path) -> None:
+    refuse_attached(plan(tmp_path))
+
+
+def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
+    varied = FILE.replace("[compare]", "options.innodb_page_size = [4096]\n[compare]")
+    path = tmp_path / "varied.toml"
+    path.write_text(varied.format(configuration="default", load_mode="local"))
+    with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
+        refuse_attached(expand(read(path, scale=None, surroundings=surroundings()), seed=1))
+
+
+def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
+    experiment = plan(tmp_path).experiment
+    refuse_missing_cpus(experiment)
+    here = min(os.sched_getaffinity(0))
+    for named in ("", str(here)):
+        refuse_missing_cpus(replace(experiment, parameters={"client_cpus": named}))
+    with pytest.raises(InvalidInput) as raised:
+        refuse_missing_cpus(replace(experiment, parameters={"client_cpus": f"{here},8190-8191"}))
+    said = str(raised.value)
+    assert raised.value.exit_status == 2
+    assert str(tmp_path / "attached.toml") in said
+    assert "parameters.client_cpus: there is no CPU 8190, 8191 here" in said
+    assert f"expected some of {here}" in said
+
+
+BESIDE = """
+name = "beside"
+workload = "sysbench"
+side_by_side = true
+[factors]
+server = ["mysql-5.6.24", "theirs"]
+[compare]
+base = "mysql-5.6.24"
+"""
+
+
+def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None:
+    path = tmp_path / "beside.toml"
+    path.write_text(BESIDE, encoding="utf-8")
+    made = read(path, scale=None, surroundings=surroundings())
+    with pytest.raises(UserError, match="theirs is attached") as refused:
+        refuse_attached(expand(made, seed=1))
+    assert "--in-turns" in (refused.value.remedy or "")
+    refuse_attached(expand(replace(made, side_by_side=False), seed=1))
+
+
+def test_side_by_side_needs_two_cpus(tmp_path: Path) -> None:
+    path = tmp_path / "beside.toml"
+    path.write_text(BESIDE, encoding="utf-8")
+    made = read(path, scale=None, surroundings=surroundings())
+    here = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(here)})
+    try:
+        with pytest.raises(UserError, match="only one CPU"):
+            refuse_missing_cpus(made)
+        refuse_missing_cpus(replace(made, side_by_side=False))
+    finally:
+        os.sched_setaffinity(0, here)

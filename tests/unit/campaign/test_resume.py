@@ -1,0 +1,288 @@
+"""Which run a command continues, and which not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.campaign.resume import Chosen, choose
+from millrace.campaign.scheduler import begin, stored_trial_id
+from millrace.experiment.model import Experiment
+from millrace.experiment.read import Overrides, read
+from millrace.experiment.validation import Surroundings
+from millrace.servers import added, configurations, install
+from millrace.servers.model import InstalledServer, as_data
+from millrace.store.records import (
+    AttemptResult,
+    Design,
+    HostRecord,
+    InstanceRecord,
+    Owner,
+    ServerRecord,
+)
+from millrace.store.store import Store
+from millrace.utc import utc_now
+from tests.unit.servers import small_servers
+
+FILE = """
+name = "which"
+title = "Which run?"
+workload = "load-data"
+blocks = 3
+[factors]
+server = {servers}
+[compare]
+factor = "server"
+base = "{base}"
+[parameters]
+rows = {rows}
+"""
+HOST = HostRecord("h1", {"kernel": {"release": "6.1"}, "memory": {"total_bytes": 16}, "load": 1})
+VERSIONS = {"millrace": "1", "load_generator": "1", "data": "nodes-1"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+class Command:
+    """The same command again and again, with what changed in between."""
+
+    def __init__(self, store: Store, directory: Path) -> None:
+        self._store = store
+        self._directory = directory
+
+    def __call__(
+        self,
+        *,
+        servers: tuple[str, ...] = ("a", "b"),
+        base: str = "a",
+        rows: int = 10,
+        blocks: int | None = None,
+        limit: int | None = None,
+        seed: int | None = None,
+        begin_blocks: int | None = None,
+        without: str = "",
+        host: HostRecord = HOST,
+        versions: dict[str, str] = VERSIONS,
+        fresh: bool = False,
+    ) -> Chosen:
+        """What the command chooses; it is begun, as a run would: all of it, or so many blocks, the
+        later ones without a server."""
+        text = FILE.format(servers=list(servers), base=base, rows=rows)
+        chosen = choose(
+            self._store,
+            self._experiment(text, Overrides(blocks=blocks, max_blocks=limit, seed=seed)),
+            host=host,
+            versions=versions,
+            command="millrace run which.toml",
+            fresh=fresh,
+        )
+        begun = [
+            trial
+            for trial in chosen.plan.trials
+            if begin_blocks is None
+            or (
+                trial.block < begin_blocks
+                and (trial.block == 0 or trial.treatment.levels["server"] != without)
+            )
+        ]
+        run = chosen.run if begin_blocks is None else replace(chosen.run, blocks=begin_blocks)
+        plan = replace(chosen.plan, trials=tuple(begun))
+        begin(self._store, run, plan, chosen.extension)
+        return chosen
+
+    def _experiment(self, text: str, overrides: Overrides) -> Experiment:
+        file = self._directory / "which.toml"
+        file.write_text(text, encoding="utf-8")
+        surroundings = Surroundings(
+            servers=["a", "b", "c"],
+            configurations=configurations.load_builtin(),
+            check_configurations=configurations.check,
+            check_option=configurations.check_varied_option,
+        )
+        return read(file, scale=None, surroundings=surroundings, overrides=overrides)
+
+
+@pytest.fixture
+def command(store: Store, tmp_path: Path) -> Command:
+    return Command(store, tmp_path)
+
+
+def test_the_same_command_continues(command: Command) -> None:
+    first, again = command(), command()
+    assert again.run.id == first.run.id
+    assert again.plan == first.plan
+    assert again.told is None
+
+
+def test_an_imported_run_is_not_continued(command: Command, store: Store, tmp_path: Path) -> None:
+    theirs = command(seed=1)
+    store.export_runs([theirs.run.id], tmp_path / "runs.zip")
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(tmp_path / "runs.zip")
+        elsewhere = Command(other, tmp_path)
+        own = elsewhere(seed=1)
+        assert own.run.id != theirs.run.id
+        assert (
+            own.told == f"run {theirs.run.id} was imported and is not continued, a new one begins"
+        )
+        again = elsewhere(seed=1)
+    assert (again.run.id, again.told) == (own.run.id, None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"servers": ("a", "b", "c")},
+        {"servers": ("a", "c")},
+        {"rows": 11},
+        {"fresh": True},
+        {"seed": 12345},
+    ],
+)
+def test_something_else_is_another_run(command: Command, changed: dict[str, Any]) -> None:
+    first = command(seed=1)
+    other = command(**{"seed": 1, **changed})
+    assert other.run.id != first.run.id
+    if not changed.get("fresh"):
+        assert command(seed=1).run.id == first.run.id
+
+
+def test_a_run_is_found_behind_a_newer_one_of_another_file(command: Command) -> None:
+    first = command()
+    command(servers=("a", "b", "c"))
+    assert command().run.id == first.run.id
+
+
+def test_another_base_is_a_matter_of_the_report(command: Command) -> None:
+    assert command(base="b").run.id == command(base="a").run.id
+
+
+def test_more_blocks_extend_a_run_and_that_is_recorded(command: Command, store: Store) -> None:
+    first = command()
+    more = command(blocks=5)
+    assert more.run.id == first.run.id
+    assert more.plan.trials[: len(first.plan.trials)] == first.plan.trials
+    stored = store.load_run(first.run.id).run
+    assert stored.blocks == 5
+    assert [each["blocks"] for each in stored.spec["extensions"]] == [5]
+    assert command(blocks=4).run.blocks == 5
+    assert command(blocks=5).run.id == first.run.id
+
+
+@pytest.mark.parametrize(
+    ("host", "versions", "word"),
+    [
+        (replace(HOST, facts={**HOST.facts, "kernel": {"release": "6.2"}}), VERSIONS, "kernel"),
+        (replace(HOST, facts={**HOST.facts, "memory": {"total_bytes": 8}}), VERSIONS, "memory"),
+        (HOST, {**VERSIONS, "data": "nodes-2"}, "data"),
+        (HOST, {**VERSIONS, "load_generator": "2"}, "load generator"),
+    ],
+)
+def test_a_host_that_is_not_what_it_was_begins_a_new_run(
+    command: Command, host: HostRecord, versions: dict[str, str], word: str
+) -> None:
+    first = command()
+    other = command(host=host, versions=versions)
+    assert other.run.id != first.run.id
+    assert other.told is not None
+    assert first.run.id in other.told
+    assert word in other.told
+
+
+def test_load_comes_and_goes_in_the_same_run(command: Command) -> None:
+    first = command()
+    busy = replace(HOST, facts={**HOST.facts, "load": 9})
+    assert command(host=busy, versions={**VERSIONS, "millrace": "2"}).run.id == first.run.id
+
+
+def test_a_limit_that_is_another_continues_and_is_recorded_with_the_next_block(
+    command: Command,
+) -> None:
+    first = command(limit=10)
+    assert first.run.design == Design("sequential", 10)
+    same, more = command(limit=10), command(limit=20)
+    assert {same.run.id, more.run.id} == {first.run.id}
+    assert same.extension is None
+    assert more.extension is not None
+    assert more.extension["design"] == {
+        "kind": "sequential",
+        "blocks": 20,
+        "max_time_s": None,
+        "side_by_side": False,
+    }
+
+
+def test_an_exact_number_continues_what_was_sequential(command: Command, store: Store) -> None:
+    first = command(limit=10)
+    more = command(blocks=12)
+    assert more.run.id == first.run.id
+    assert store.find_run(first.run.id).design == Design("fixed", 12)
+
+
+def test_what_dropped_out_of_a_block_is_not_made_up_for(command: Command, store: Store) -> None:
+    first = command(limit=10, begin_blocks=3, without="b")
+    more = command(blocks=5)
+    assert more.run.id == first.run.id
+    kept = {(t.block, t.treatment.levels["server"]) for t in more.plan.trials}
+    assert {block for block, server in kept if server == "b"} == {0, 3, 4}
+    assert {block for block, server in kept if server == "a"} == {0, 1, 2, 3, 4}
+    rows = [trial.block for trial in store.load_run(first.run.id).trials]
+    assert len(rows) == len(more.plan.trials)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_that_had_no_controls_gets_one_with_its_next_blocks(
+    command: Command, seed: int
+) -> None:
+    command(blocks=3, seed=seed)
+    more = command(blocks=6, seed=seed)
+    (block,) = {trial.block for trial in more.plan.trials if trial.purpose == "control"}
+    assert block in (3, 4)
+    again = command(blocks=6, seed=seed)
+    assert again.plan == more.plan
+
+
+def ran(store: Store, chosen: Chosen, name: str) -> None:
+    """Store a finished trial that ran the server of this name as it is now."""
+    server = install.find(name)
+    assert isinstance(server, InstalledServer)
+    of = ServerRecord(name, server.family, server.version, server.version, as_data(server))
+    trial = next(each for each in chosen.plan.trials if each.treatment.levels["server"] == name)
+    attempt = store.claim(
+        stored_trial_id(chosen.run, trial),
+        Owner("h1", "boot", 1, 1),
+        utc_now(),
+        is_alive=lambda _: False,
+    )
+    assert attempt is not None
+    instance = InstanceRecord("server", of, "default", (), {})
+    store.finish(attempt, AttemptResult("finished", instances=(instance,)), utc_now())
+
+
+@pytest.mark.parametrize("name", ["mysqld", "libown.so.1"])
+def test_a_build_that_was_changed_is_another_run(
+    command: Command, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    library = small_servers.library(tmp_path / "vendor/lib/libown.so.1")
+    tree = small_servers.tree(tmp_path / "vendor", "5.7.99", str(library))
+    archive = small_servers.tarball(tree, tmp_path / "vendor.tar.gz")
+    server = added.add_tarball("a", "mysql", str(archive))
+    first = command()
+    ran(store, first, "a")
+    assert command().run.id == first.run.id
+    file = next(Path(path) for path in server.files if Path(path).name == name)
+    with file.open("ab") as opened:
+        opened.write(b"more")
+    other = command()
+    assert other.run.id != first.run.id
+    assert other.told is not None
+    assert f"a was changed: {file}" in other.told

@@ -1,0 +1,404 @@
+"""`millrace analyze paired` and `analyze import`."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from millrace.stats import paired_ratio
+from tests.unit.cli.judged import Call, caller, check_refused
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    return caller(monkeypatch, capfd)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "pairs.csv"
+
+
+def keep(file: Path, **treatments: Sequence[float]) -> Path:
+    """A file of the values of each treatment, block by block."""
+    lines = ["block,treatment,value"]
+    longest = max(map(len, treatments.values()))
+    for block in range(longest):
+        for name, values in treatments.items():
+            if block < len(values):
+                lines.append(f"{block + 1},{name},{values[block]!r}")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def noise(seed: int, blocks: int, ratio: float = 1.0, sd: float = 0.01) -> list[float]:
+    source = np.random.default_rng(seed)
+    return [float(1000 * ratio * math.exp(x)) for x in source.normal(0, sd, blocks)]
+
+
+def only(document: dict[str, Any]) -> dict[str, Any]:
+    (found,) = document["comparisons"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_json_has_what_a_program_wants(call: Call, file: Path) -> None:
+    old, new = noise(1, 12), noise(2, 12, 0.9)
+    document = json.loads(call("pairs", str(keep(file, old=old, new=new)), "--json")[0])
+    assert document["base"] == "old"
+    assert (document["direction"], document["margin"], document["alpha"]) == ("higher", 0.02, 0.05)
+    found = only(document)
+    any_look = paired_ratio(old, new, looks="any")
+    once = paired_ratio(old, new)
+    assert (found["base"], found["candidate"]) == ("old", "new")
+    assert found["ratio"] == pytest.approx(any_look.ratio)
+    assert (found["low"], found["high"]) == pytest.approx((any_look.low, any_look.high))
+    assert (found["fixed_low"], found["fixed_high"]) == pytest.approx((once.low, once.high))
+    assert found["low"] < found["fixed_low"] < found["ratio"] < found["fixed_high"] < found["high"]
+    assert found["n_blocks"] == 12
+    assert found["verdict"] == "regression"
+    assert 0.005 < found["minimum_detectable_effect"] < 0.05
+    assert found["more_blocks"] == 0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "direction", "verdict"),
+    [
+        (0.9, "higher", "regression"),
+        (0.9, "lower", "improvement"),
+        (1.1, "higher", "improvement"),
+        (1.1, "lower", "regression"),
+        (1.0, "higher", "equivalent"),
+    ],
+)
+def test_the_ratio_is_in_the_raw_unit_and_the_direction_decides_the_word(
+    call: Call, file: Path, ratio: float, direction: str, verdict: str
+) -> None:
+    path = str(keep(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, ratio, sd=0.004)))
+    found = only(json.loads(call("pairs", path, "--json", "--direction", direction)[0]))
+    assert found["ratio"] == pytest.approx(ratio, abs=0.01)
+    assert found["verdict"] == verdict
+
+
+def test_the_base_can_be_named(call: Call, file: Path) -> None:
+    path = str(keep(file, a=noise(1, 8), b=noise(2, 8, 0.5), c=noise(3, 8, 2.0)))
+    document = json.loads(call("pairs", path, "--json", "--base", "b")[0])
+    assert document["base"] == "b"
+    assert [each["candidate"] for each in document["comparisons"]] == ["a", "c"]
+    assert [round(each["ratio"]) for each in document["comparisons"]] == [2, 4]
+
+
+def test_margin_and_alpha_are_obeyed(call: Call, file: Path) -> None:
+    path = str(keep(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, 0.97, sd=0.004)))
+    assert only(json.loads(call("pairs", path, "--json")[0]))["verdict"] == "regression"
+    wide = only(json.loads(call("pairs", path, "--json", "--margin", "5")[0]))
+    assert wide["verdict"] == "equivalent"
+    sure = only(json.loads(call("pairs", path, "--json", "--alpha", "0.001")[0]))
+    assert sure["low"] < wide["low"] < wide["high"] < sure["high"]
+
+
+def test_a_block_without_one_of_the_two_is_dropped_for_that_pair(call: Call, file: Path) -> None:
+    values = ["block,treatment,value"]
+    values += [f"{n},base,{100 + n}" for n in range(6)]
+    values += [f"{n},half,{50 + n / 2}" for n in (5, 4, 3, 1, 0, 7)]
+    values += [f"{n},twice,{200 + 2 * n}" for n in range(6)]
+    file.write_text("\n".join(values), encoding="utf-8")
+    half, twice = json.loads(call("pairs", str(file), "--json")[0])["comparisons"]
+    assert (half["n_blocks"], half["dropped_blocks"]) == (5, 2)
+    assert half["ratio"] == pytest.approx(0.5)
+    assert (twice["n_blocks"], twice["dropped_blocks"]) == (6, 0)
+    assert twice["ratio"] == pytest.approx(2.0)
+    assert "2 blocks without one of the two were dropped" in half["sentence"]
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_too_few_blocks_are_inconclusive(call: Call, file: Path, blocks: int) -> None:
+    path = str(keep(file, a=[1.0, 1.1][:blocks], b=[2.0, 2.1, 2.2][:blocks]))
+    found = only(json.loads(call("pairs", path, "--json")[0]))
+    assert found["verdict"] == "inconclusive"
+    assert found["low"] is found["high"] is found["minimum_detectable_effect"] is None
+    assert "at least 3 are wanted" in found["reason"]
+
+
+def test_treatments_that_share_no_block_are_inconclusive(call: Call, file: Path) -> None:
+    file.write_text("block,treatment,value\n1,a,1\n2,b,2\n", encoding="utf-8")
+    found = only(json.loads(call("pairs", str(file), "--json")[0]))
+    assert (found["n_blocks"], found["ratio"], found["verdict"]) == (0, None, "inconclusive")
+    assert found["reason"].startswith("no block has both")
+    assert "inconclusive" in call("pairs", str(file))[0]
+
+
+def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
+    path = str(keep(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05)))
+    out, _ = call("pairs", path)
+    words = " ".join(out.split())
+    assert (
+        "base old; higher is better (assumed: the file does not say; --direction does), margin 2 %"
+        in words
+    )
+    assert "? inconclusive" in words
+    assert "these blocks can show a difference of " in words
+    assert "more blocks would decide" in words
+
+
+def test_a_verdict_is_told_with_its_reason(call: Call, file: Path) -> None:
+    path = str(keep(file, old=noise(1, 8), new=noise(2, 8, 0.9)))
+    out, _ = call("pairs", path)
+    assert "▼ regression" in out
+    assert "new against old: " in out
+    assert "% lower, regression, the interval excludes 1" in " ".join(out.split())
+    assert "still" not in out
+
+
+def test_of_many_candidates_the_chance_of_finding_one_is_told(call: Call, file: Path) -> None:
+    alike = {f"c{n}": noise(n, 8) for n in range(3, 8)}
+    path = str(keep(file, a=noise(1, 8), b=noise(2, 8, 0.8), **alike))
+    out, _ = call("pairs", path)
+    words = " ".join(out.split())
+    assert "1 of 6 intervals excludes 1; 1 still does" in words
+    found = json.loads(call("pairs", path, "--json")[0])["comparisons"]
+    assert [each["adjusted_p"] <= 0.05 for each in found] == [True, *[False] * 5]
+
+
+def test_names_that_look_like_markup_are_told_as_they_are(call: Call, file: Path) -> None:
+    file.write_text(
+        "block,treatment,value\n" + "".join(f"{n},[red]a,1\n{n},[/b],2\n" for n in range(5)),
+        encoding="utf-8",
+    )
+    out, _ = call("pairs", str(file))
+    assert "base [red]a" in out
+    assert "[/b] against [red]a" in out
+
+
+def test_files_as_spreadsheets_write_them(call: Call, file: Path) -> None:
+    rows = "".join(f' {n} ,"1,5",{n},"{2 + n / 10}", a\r\n{n},x,{n},1,b\r\n' for n in range(1, 6))
+    file.write_bytes(("\ufeffblock,note,n,value,treatment\r\n" + rows + ",,,,\r\n\r\n").encode())
+    found = only(json.loads(call("pairs", str(file), "--json")[0]))
+    assert (found["base"], found["candidate"], found["n_blocks"]) == ("a", "b", 5)
+
+
+def test_values_at_the_ends_of_what_can_be_held(call: Call, file: Path) -> None:
+    path = str(keep(file, a=[1e-300, 1e300, 1.0, 1e-300], b=[1e300, 1e-300, 1.0, 1e300]))
+    found = only(json.loads(call("pairs", path, "--json")[0]))
+    assert found["verdict"] == "inconclusive"
+    assert math.isfinite(found["high"])
+
+
+def test_equal_values_are_equivalent(call: Call, file: Path) -> None:
+    path = str(keep(file, a=[3.0] * 5, b=[3.0] * 5))
+    found = only(json.loads(call("pairs", path, "--json")[0]))
+    assert (found["ratio"], found["low"], found["high"]) == (1.0, 1.0, 1.0)
+    assert found["verdict"] == "equivalent"
+
+
+HEAD = "block,treatment,value\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "pairs.csv is empty"),
+        (HEAD, "pairs.csv has no rows"),
+        (HEAD + "1,a,1\n2,a,2\n", "has a single treatment, a"),
+        ("block,value\n1,1\n", "line 1, first line: has no column treatment; it has block, value"),
+        ("block,treatmnt,value\n1,a,1\n", "has no column treatment; it has block, treatmnt, value"),
+        ("block;treatment;value\n1;a;1\n", "columns are to be separated by commas"),
+        ("block,treatment,value,value\n1,a,1,1\n", "has several columns value"),
+        (HEAD + "1,a,0\n", "line 2, column value: 0 is not above 0"),
+        (HEAD + "1,a,1\n1,b,-3.5\n", "line 3, column value: -3.5 is not above 0"),
+        (HEAD + "1,a,fast\n", "line 2, column value: 'fast' is no number"),
+        (HEAD + "1,a,\n", "line 2, column value: is empty"),
+        (HEAD + "1,a,nan\n", "line 2, column value: nan is not finite"),
+        (HEAD + "1,a,inf\n", "line 2, column value: inf is not finite"),
+        (HEAD + "1,a,1e999\n", "line 2, column value: 1e999 is not finite"),
+        (HEAD + "1,a,1_000\n", "line 2, column value: '1_000' is no number"),
+        (HEAD + '1,a,"1,5"\n', "line 2, column value: '1,5' is no number"),
+        (HEAD + ",a,1\n", "line 2, column block: is empty"),
+        (HEAD + "1,,1\n", "line 2, column treatment: is empty"),
+        (HEAD + "1,a\n", "line 2, row: has 2 cells; expected 3, as in the first line"),
+        (HEAD + "1,a,1,5\n", "line 2, row: has 4 cells"),
+        (HEAD + "1,a,1\n1,b,1\n1,a,2\n", "line 4, row: block 1 had a value of a in line 2 already"),
+        (HEAD + '1,"a,1\n', "row: is no CSV"),
+        (HEAD + '1,"a"b,1\n', "line 2, row: is no CSV"),
+        (HEAD + f"1,{'a' * 200_000},1\n", "is no CSV: field larger than field limit"),
+        (HEAD + "1,a,x\n2,a,x\n3,a,x\n1,b,0\n", "4 mistakes"),
+        (
+            "block,treatment,value,direction\n1,a,1,up\n",
+            "line 2, column direction: 'up' is no direction; expected higher or lower",
+        ),
+        (
+            "block,treatment,value,unit\n1,a,1,s\n1,b,1,ms\n",
+            "line 3, column unit: is 'ms' after 's'; expected one unit in all rows",
+        ),
+        (HEAD + "1,a,x\n" * 500, "10 mistakes"),
+        (HEAD + "1,a,x\n" * 500, "reading stopped here"),
+    ],
+)
+def test_bad_files_are_told_by_line_and_column(
+    call: Call, file: Path, text: str, said: str
+) -> None:
+    check_refused(call, "pairs", file, text, said)
+
+
+def test_places_that_are_no_files(call: Call, tmp_path: Path, file: Path) -> None:
+    assert "there is no file" in call("pairs", str(tmp_path / "none.csv"), status=2)[1]
+    assert "is a directory" in call("pairs", str(tmp_path), status=2)[1]
+    file.write_bytes(b"block,treatment,value\n1,\xff,2\n")
+    assert "is not UTF-8 text (byte 24)" in call("pairs", str(file), status=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--base", "neu"),
+        ("--margin", "0"),
+        ("--margin", "nan"),
+        ("--margin", "100"),
+        ("--alpha", "0"),
+        ("--alpha", "nan"),
+        ("--alpha", "1"),
+        ("--direction", "up"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    call: Call, file: Path, option: str, value: str
+) -> None:
+    path = str(keep(file, old=[1.0] * 3, new=[2.0] * 3))
+    _, err = call("pairs", path, option, value, status=2)
+    assert value in err
+
+
+def test_a_base_with_a_slip_is_recognised(call: Call, file: Path) -> None:
+    path = str(keep(file, old=[1.0] * 3, new=[2.0] * 3))
+    assert "did you mean 'old'?" in call("pairs", path, "--base", "odl", status=2)[1]
+    assert "it has: old, new" in call("pairs", path, "--base", "zzz", status=2)[1]
+
+
+def test_what_is_imported_can_be_judged(call: Call, tmp_path: Path, file: Path) -> None:
+    files = []
+    for block in range(1, 6):
+        for name, rate in (("old", 1000 + block), ("new", 500 + 2 * block)):
+            log = tmp_path / f"{name}-{block}.log"
+            log.write_text(f"    transactions:  9 ({rate} per sec.)\n", encoding="utf-8")
+            files.append(str(log))
+    out, _ = call("import", "sysbench", *files)
+    assert out.splitlines()[:2] == [
+        "block,treatment,value,unit,direction",
+        "1,old,1001.0,transactions/s,higher",
+    ]
+    out, err = call("import", "sysbench", *files, "-o", str(file))
+    assert out == ""
+    assert str(file) in err
+    assert only(json.loads(call("pairs", str(file), "--json")[0]))["n_blocks"] == 5
+
+
+def test_a_slower_program_that_hyperfine_timed_is_a_regression(
+    call: Call, tmp_path: Path, file: Path
+) -> None:
+    files = []
+    for block in range(8):
+        path = tmp_path / f"{block}.json"
+        times = {"old": 1.0 + block / 1000, "new": 1.074 + block / 900}
+        path.write_text(
+            json.dumps({"results": [{"command": n, "mean": s} for n, s in times.items()]}),
+            encoding="utf-8",
+        )
+        files.append(str(path))
+    _, err = call("import", "hyperfine", *files, "-o", str(file))
+    assert "base: old, the first one; --base names another" in err
+    assert "values: lower is better (unit s)" in err
+    document = json.loads(call("pairs", str(file), "--json")[0])
+    assert (document["direction"], document["direction_from"], document["unit"]) == (
+        "lower",
+        "file",
+        "s",
+    )
+    assert only(document)["verdict"] == "regression"
+    assert "base old; lower is better (unit s), margin 2 %" in call("pairs", str(file))[0]
+    forced = json.loads(call("pairs", str(file), "--json", "--direction", "higher")[0])
+    assert (forced["direction_from"], only(forced)["verdict"]) == ("option", "improvement")
+
+
+@pytest.mark.parametrize(
+    ("unit", "direction", "basis"),
+    [
+        ("ms", "lower", "unit"),
+        ("µs", "lower", "unit"),
+        ("ns/op", "lower", "unit"),
+        ("Seconds", "lower", "unit"),
+        ("MB/s", "higher", "unit"),
+        ("tps", "higher", "unit"),
+        ("pages", "higher", "assumed"),
+        ("", "higher", "assumed"),
+    ],
+)
+def test_the_unit_of_a_file_implies_which_values_are_better(
+    call: Call, file: Path, unit: str, direction: str, basis: str
+) -> None:
+    rows = "".join(f"{n},a,1,{unit}\n{n},b,2,{unit}\n" for n in range(4))
+    file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
+    document = json.loads(call("pairs", str(file), "--json")[0])
+    assert (document["direction"], document["direction_from"]) == (direction, basis)
+    assert ("(assumed: " in call("pairs", str(file))[0]) == (basis == "assumed")
+
+
+def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, file: Path) -> None:
+    files = []
+    for block in range(1, 5):
+        for name, rate in (("new", 900), ("old", 1000)):
+            log = tmp_path / f"{name}-{block}.log"
+            log.write_text(f"    transactions:  9 ({rate + block} per sec.)\n", encoding="utf-8")
+            files.append(str(log))
+    files.sort()  # as a shell sorts *.log
+    assert "base: new, the first one; --base names another" in call("import", "sysbench", *files)[1]
+    _, err = call("import", "sysbench", *files, "--base", "old", "-o", str(file))
+    assert "base: old values: higher is better (unit transactions/s)" in err
+    document = json.loads(call("pairs", str(file), "--json")[0])
+    assert (document["base"], only(document)["verdict"]) == ("old", "regression")
+    _, err = call("import", "sysbench", *files, "--base", "odl", status=2)
+    assert "did you mean 'old'?" in err
+
+
+@pytest.mark.parametrize("program", ["hyperfine", "pgbench", "sysbench"])
+def test_what_cannot_be_imported_is_told(call: Call, tmp_path: Path, program: str) -> None:
+    path = tmp_path / "old-1.txt"
+    path.write_text("hello", encoding="utf-8")
+    assert "old-1.txt" in call("import", program, str(path), status=2)[1]
+    assert "there is no file" in call("import", program, str(tmp_path / "a-1"), status=2)[1]
+    assert "Missing argument" in call("import", program, status=2)[1]
+
+
+def test_it_does_not_write_where_nothing_can_be(call: Call, tmp_path: Path) -> None:
+    log = tmp_path / "old-1.log"
+    log.write_text("    transactions:  9 (1.5 per sec.)\n", encoding="utf-8")
+    place = str(tmp_path / "none" / "pairs.csv")
+    assert "there is no directory" in call("import", "sysbench", str(log), "-o", place, status=2)[1]
+    mine = tmp_path / "mine.csv"
+    mine.write_text("block,treatment,value\n1,old,2.5\n", encoding="utf-8")
+    _, err = call("import", "sysbench", str(log), "-o", str(mine), status=2)
+    assert "name another file with -o" in " ".join(err.split())
+    assert mine.read_text(encoding="utf-8") == "block,treatment,value\n1,old,2.5\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("pairs", "block,treatment,value\n" + "".join(f"{i},a,10\n{i},b,5\n" for i in range(9))),
+        ("history", "label,value\n" + "".join(f"c{i},{10 + i % 2}\n" for i in range(9))),
+    ],
+)
+def test_a_dash_is_standard_input(command: str, text: str) -> None:
+    judge = [sys.executable, "-m", "millrace.cli.main", "analyze", command, "-"]
+    done = subprocess.run(judge, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    nothing = subprocess.run(judge, input="", capture_output=True, text=True, check=False)
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "standard input is empty" in nothing.stderr

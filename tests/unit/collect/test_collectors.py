@@ -1,0 +1,308 @@
+"""When observers look, and what is made of what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+import pytest
+
+from millrace.collect.collectors import Edge, Make, Window, collecting
+from millrace.collect.model import Observer, Target
+from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.errors import Unavailable
+
+DRIVEN = Window("measure", "measure", drives=True)
+LOADING = Window("load", "finish", drives=False)
+BEGIN = {"type": "mark", "phase": "measure", "mark": "measure_started", "t_s": 1.0}
+END = {"type": "mark", "phase": "measure", "mark": "measure_ended", "t_s": 2.0}
+
+
+def started(phase: str) -> dict[str, Any]:
+    return {"type": "mark", "phase": phase, "mark": "phase_started", "t_s": 0.0}
+
+
+def ended(phase: str, kind: str = "sql") -> dict[str, Any]:
+    return {"type": "phase", "name": phase, "kind": kind}
+
+
+@pytest.mark.parametrize(
+    ("window", "event", "edge"),
+    [
+        (DRIVEN, BEGIN, "begin"),
+        (DRIVEN, END, "end"),
+        (DRIVEN, started("measure"), None),
+        (DRIVEN, ended("measure", "drive"), None),
+        (DRIVEN, {"type": "interval", "phase": "measure"}, None),
+        (LOADING, started("create"), None),
+        (LOADING, started("load"), "begin"),
+        (LOADING, ended("load", "load_data"), None),
+        (LOADING, started("finish"), None),
+        (LOADING, ended("finish"), "end"),
+        (LOADING, {"type": "summary"}, None),
+    ],
+)
+def test_the_measured_part_has_two_edges(
+    window: Window, event: Mapping[str, Any], edge: Edge | None
+) -> None:
+    assert window.edge(event) == edge
+
+
+@dataclass
+class Clock:
+    """A clock that stands still, but for a second whenever an observer does anything."""
+
+    now_s: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Recorded:
+    """An observer that notes what it is asked, and fails where it is to."""
+
+    fails: Mapping[str, Exception] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    section: str = "seen"
+    clock: Clock | None = None
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        if self.clock is not None:
+            self.clock.now_s += 1.0
+        if what in self.fails:
+            raise self.fails[what]
+
+    def begin(self) -> None:
+        self._ask("begin")
+
+    def end(self) -> None:
+        self._ask("end")
+
+    def told(self) -> Mapping[str, Any]:
+        self._ask("told")
+        return {
+            self.section: {"asked": self.asked[:2]},
+            "missing": [{"what": "I/O", "remedy": "be root"}],
+        }
+
+    def close(self) -> None:
+        self.asked.append("close")
+
+
+def maker(observer: Observer) -> Make:
+    return lambda _target: observer
+
+
+def collected(
+    observer: Make, target: Target, events: tuple[Mapping[str, Any], ...] = (BEGIN, END)
+) -> dict[str, Any]:
+    with collecting({"one": observer}, ["one"], target, DRIVEN) as collector:
+        for event in events:
+            collector.see(event)
+        return collector.document()
+
+
+@pytest.fixture
+def target() -> Target:
+    """No observer here looks at its target."""
+    nobody: Any = None
+    return Target(nobody, None, None, "test", {}, 1.0)
+
+
+def test_an_observer_looks_at_both_edges_once_and_is_closed(target: Target) -> None:
+    observer = Recorded()
+    found = collected(maker(observer), target, (END, BEGIN, BEGIN, END, END))
+    assert observer.asked == ["begin", "end", "told", "close"]
+    assert found["observers"] == ["one"]
+    assert found["seen"] == {"asked": ["begin", "end"]}
+    assert found["window_s"] >= 0
+    assert found["missing"] == [{"observer": "one", "what": "I/O", "remedy": "be root"}]
+
+
+@dataclass
+class RecordedEarly(Recorded):
+    def connected(self) -> None:
+        self._ask("connected")
+
+
+def test_some_look_before_the_clients_begin(target: Target) -> None:
+    connected = {"type": "mark", "phase": "measure", "mark": "connected"}
+    early, other = RecordedEarly(), Recorded()
+    collected(maker(early), target, (connected, BEGIN, END))
+    collected(maker(other), target, (connected, BEGIN, END))
+    assert early.asked == ["connected", "begin", "end", "told", "close"]
+    assert other.asked == ["begin", "end", "told", "close"]
+    failing = RecordedEarly({"connected": Unavailable("no")})
+    assert collected(maker(failing), target, (connected, BEGIN, END))["observers"] == []
+    assert set(failing.asked) == {"connected", "close"}
+
+
+@pytest.mark.parametrize("events", [(), (BEGIN,), (END,)])
+def test_a_measurement_without_an_end_was_not_observed(
+    target: Target, events: tuple[Mapping[str, Any], ...]
+) -> None:
+    observer = Recorded()
+    assert collected(maker(observer), target, events) == {}
+    assert observer.asked[-1] == "close"
+
+
+@pytest.mark.parametrize("at", ["begin", "end", "told"])
+@pytest.mark.parametrize(
+    ("problem", "what", "remedy"),
+    [
+        (Unavailable("perf is not here", remedy="install it"), "perf is not here", "install it"),
+        (PermissionError(13, "Permission denied", "/proc/1/io"), "/proc/1/io: Permission", None),
+        (pymysql.err.OperationalError(1142, "SELECT denied"), "SELECT denied", None),
+    ],
+)
+def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(
+    target: Target, at: str, problem: Exception, what: str, remedy: str | None
+) -> None:
+    broken, whole = Recorded({at: problem}), Recorded()
+    makers = {"broken": maker(broken), "whole": maker(whole)}
+    with collecting(makers, ["broken", "whole"], target, DRIVEN) as collector:
+        collector.see(BEGIN)
+        collector.see(END)
+        found = collector.document()
+    assert found["observers"] == ["whole"]
+    (missing,) = (each for each in found["missing"] if each["observer"] == "broken")
+    assert missing["what"].startswith(what)
+    assert missing["remedy"] == remedy
+    # Closed at once, and again with the rest.
+    assert broken.asked[-3:] == [at, "close", "close"]
+    assert whole.asked == ["begin", "end", "told", "close"]
+
+
+def test_an_observer_that_failed_is_closed_when_the_others_have_looked(target: Target) -> None:
+    asked: list[str] = []
+    broken = Recorded({"begin": Unavailable("no more")}, asked)
+    makers = {"broken": maker(broken), "whole": maker(Recorded(asked=asked))}
+    with collecting(makers, ["broken", "whole"], target, DRIVEN) as collector:
+        collector.see(BEGIN)
+        assert asked == ["begin", "begin", "close"]
+
+
+def test_who_begins_first_ends_last(target: Target) -> None:
+    looked: list[str] = []
+
+    class Named(Recorded):
+        def _ask(self, what: str) -> None:
+            looked.append(f"{self.section} {what}")
+
+    makers = {name: maker(Named(section=name)) for name in ("one", "two", "three")}
+    with collecting(makers, ["three", "one", "two"], target, DRIVEN) as collector:
+        collector.see(BEGIN)
+        collector.see(END)
+    assert looked == [
+        "one begin", "two begin", "three begin", "three end", "two end", "one end",
+    ]  # fmt: skip
+
+
+def test_sections_of_amounts_tell_how_late_they_began(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("millrace.collect.collectors.time", clock)
+    makers = {
+        name: maker(Recorded(section=name, clock=clock)) for name in ("plans", "status", "disk")
+    }
+    with collecting(makers, list(makers), target, DRIVEN) as collector:
+        collector.see(BEGIN)
+        clock.now_s += 10.0
+        collector.see(END)
+        found = collector.document()
+    assert found["window_s"] == 13.0
+    # Each looks for a second, one after the other.
+    assert (found["status"]["late_s"], found["disk"]["late_s"]) == (1.5, 2.5)
+    assert found["disk"]["asked"] == ["begin", "end"]
+    assert "late_s" not in found["plans"]
+
+
+@dataclass
+class Unsated(Recorded):
+    """An observer that has to see the measured part so often."""
+
+    wanted: int = 3
+
+    @property
+    def wants_more(self) -> bool:
+        return self.asked.count("begin") < self.wanted
+
+
+def repeated(makers: Mapping[str, Make], target: Target) -> tuple[int, dict[str, Any]]:
+    """How often a load was repeated until nobody wanted more, and what was seen."""
+    times = 0
+    with collecting(makers, list(makers), target, LOADING) as collector:
+        for event in (started("load"), ended("load", "load_data"), started("finish")):
+            collector.see(event)
+            assert not collector.wants_more
+        collector.see(ended("finish"))
+        while collector.wants_more:
+            times += 1
+            for event in (started("create"), started("load"), ended("finish"), ended("count")):
+                collector.see_again(event)
+        return times, collector.document()
+
+
+def test_only_who_saw_too_little_looks_again(target: Target) -> None:
+    sated, unsated = Recorded(), Unsated(section="profile")
+    makers = {"one": maker(sated), "profile": maker(unsated)}
+    times, found = repeated(makers, target)
+    assert times == 2
+    assert unsated.asked == [*["begin", "end"] * 3, "told", "close"]
+    assert sated.asked == ["begin", "end", "told", "close"]
+    assert found["observers"] == ["one", "profile"]
+
+
+def test_the_window_is_that_of_the_first_time(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("millrace.collect.collectors.time", clock)
+    observer = Unsated(section="profile", clock=clock)
+    _, found = repeated({"profile": maker(observer)}, target)
+    assert found["window_s"] == 1.0  # its begin took
+    assert found["profile"]["late_s"] == 0.5
+
+
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_nothing_is_repeated_for_who_saw_enough(target: Target, wanted: int) -> None:
+    times, _ = repeated({"profile": maker(Unsated(section="profile", wanted=wanted))}, target)
+    assert times == 0
+
+
+def test_who_fails_when_looking_again_is_missed_and_ends_the_repetition(target: Target) -> None:
+    class Tires(Unsated):
+        def _ask(self, what: str) -> None:
+            super()._ask(what)
+            if self.asked.count("begin") == 2:
+                raise Unavailable("perf is gone")
+
+    times, found = repeated({"profile": maker(Tires(section="profile"))}, target)
+    assert times == 1
+    assert found["observers"] == []
+    assert [each["what"] for each in found["missing"]] == ["perf is gone"]
+
+
+def test_samplers_work_while_nobody_else_looks() -> None:
+    assert list(OBSERVERS)[-4:] == ["threads", "switches", "states", PROFILE]
+
+
+def test_an_observer_that_cannot_even_begin_is_missed(target: Target) -> None:
+    def refuse(_target: Target) -> Observer:
+        raise Unavailable("no Performance Schema in this build")
+
+    found = collected(refuse, target)
+    assert found["observers"] == []
+    assert found["missing"][0]["what"] == "no Performance Schema in this build"
+
+
+def test_a_defect_of_an_observer_is_not_hidden(target: Target) -> None:
+    observer = Recorded({"begin": ZeroDivisionError()})
+    with pytest.raises(ZeroDivisionError):
+        collected(maker(observer), target)
+    assert observer.asked[-1] == "close"

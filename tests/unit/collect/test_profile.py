@@ -1,0 +1,133 @@
+"""What a profile is asked for, what perf says, and what is told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace.collect.profile import ENOUGH_S, MOST_RUNS, Profile, choose, missing
+from millrace.collect.profiling import recording
+from millrace.collect.profiling.folding import Folded
+from millrace.collect.profiling.recording import Granted, Settings
+from millrace.errors import Unavailable
+from millrace.host import perf
+from millrace.host.perf import Perf
+
+# As perf prints them for a guest without counters, and for a processor with two kinds of cores.
+SOFTWARE = """\
+cpu-clock: type: 1, size: 128, { sample_period, sample_freq }: 199, sample_type: IP|TID, inherit: 1
+dummy:HG: type: 1, size: 128, config: 0x9, { sample_period, sample_freq }: 199, exclude_kernel: 1
+"""
+HYBRID = """\
+dummy:u: type: 1, size: 128, config: 0x9, { sample_period, sample_freq }: 1, exclude_kernel: 1
+cpu_core/cycles/u: type: 0, size: 128, { sample_period, sample_freq }: 97, exclude_kernel: 1
+cpu_atom/cycles/u: type: 0, size: 128, { sample_period, sample_freq }: 97, exclude_kernel: 1
+"""
+
+
+def test_what_was_recorded_is_read_from_the_recording() -> None:
+    assert recording.granted(SOFTWARE, whole_cpus=True) == Granted("cpu-clock", 199, True, True)
+    assert recording.granted(HYBRID, whole_cpus=False) == Granted("cycles:u", 97, False, False)
+    with pytest.raises(Unavailable, match="does not tell"):
+        recording.granted("no data\n", whole_cpus=True)
+
+
+def test_calls_are_followed_by_dwarf_where_perf_can() -> None:
+    able = Perf("perf", unwinds=True, is_told=True, is_bounded=True)
+    unable = Perf("perf", unwinds=False, is_told=True, is_bounded=True)
+    assert choose(able, 2, lambda: True) == Settings(199, "dwarf", 32768)
+    assert choose(able, 64, lambda: False) == Settings(7, "dwarf", 32768)
+    assert choose(able, 10_000, lambda: False).frequency_hz == 1
+    assert choose(unable, 2, lambda: True) == Settings(997, "fp")
+    assert choose(unable, 2, lambda: False) == Settings(997, "none")
+
+
+def test_samples_that_wait_have_room() -> None:
+    assert Settings(997, "fp").buffer_bytes == 512 * 1024
+    assert Settings(199, "dwarf", 32768).buffer_bytes == 8 * 1024**2
+    assert Settings(7, "dwarf", 32768).buffer_bytes == 512 * 1024
+
+
+def test_a_refusal_says_why_and_what_to_do() -> None:
+    denied = perf.refused(
+        "Error:\nAccess to performance monitoring and observability operations is limited.\n"
+        "Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open\n"
+    )
+    assert "observability operations is limited" in denied.message
+    assert denied.remedy is not None
+    assert "CAP_PERFMON" in denied.remedy
+    assert f"({perf.setting('perf_event_paranoid')} now) to 0" in denied.remedy
+    gone = perf.refused("Couldn't create thread/CPU maps: No such process\n")
+    assert gone.message == "perf cannot record: Couldn't create thread/CPU maps: No such process"
+    assert gone.remedy is None
+    assert perf.refused("").message == "perf cannot record: it ended without a word"
+    assert perf.setting("no_such_setting") == "unknown"
+
+
+class Took:
+    """A recording that is as long as it says each time, and a watch of threads."""
+
+    def __init__(self, each_s: float, *, may_resume: bool = True) -> None:
+        self.seconds = 0.0
+        self.may_resume = may_resume
+        self.looks = 0
+        self._each_s = each_s
+
+    def look(self) -> None:
+        self.looks += 1
+
+    def begin(self) -> None:
+        assert self.looks % 2 == 1
+
+    def end(self) -> None:
+        self.seconds += self._each_s
+
+
+@pytest.mark.parametrize(
+    ("took", "runs"),
+    [
+        (Took(3 * ENOUGH_S), 1),
+        (Took(ENOUGH_S / 2.5), 3),
+        (Took(ENOUGH_S / 1000), MOST_RUNS),
+        (Took(ENOUGH_S / 1000, may_resume=False), 1),
+    ],
+)
+def test_what_is_short_is_seen_again_until_there_is_enough(took: Any, runs: int) -> None:
+    profile = Profile(took, DWARF, took)
+    counted = 0
+    while counted == 0 or profile.wants_more:
+        counted += 1
+        profile.begin()
+        profile.end()
+    assert counted == runs
+
+
+def folded(**different: object) -> Folded:
+    values: dict[str, object] = {
+        "stacks": {}, "samples": 100, "lost": 0, "rooted": 100, "unnamed": {}, "kernel": 40,
+        "unnamed_kernel": 0,
+    }  # fmt: skip
+    return Folded(**{**values, **different})  # type: ignore[arg-type]
+
+
+ALL = Granted("cycles", 199, with_kernel=True, whole_cpus=True)
+DWARF = Settings(199, "dwarf", 32768)
+
+
+def lacks(granted: Granted, of: Folded, settings: Settings = DWARF) -> str:
+    return "; ".join(str(each["what"]) for each in missing(granted, of, settings))
+
+
+def test_what_a_profile_lacks_is_told() -> None:
+    assert lacks(ALL, folded()) == ""
+    assert lacks(ALL, folded(unnamed={"mysqld": 1})) == ""
+    assert lacks(ALL, folded(unnamed={"mysqld": 31, "libc.so": 2})) == (
+        "names of functions of mysqld, in 31 % of samples"
+    )
+    assert "20 % of samples, which were lost" in lacks(ALL, folded(lost=25))
+    assert "callers of 40 % of samples" in lacks(ALL, folded(rooted=60), Settings(997, "fp"))
+    assert "names of the kernel's functions" in lacks(ALL, folded(unnamed_kernel=40))
+    assert "what the kernel does" in lacks(Granted("cycles", 199, False, True), folded(kernel=0))
+    assert "whole CPUs" in lacks(Granted("cycles", 199, True, False), folded())
+    assert lacks(ALL, folded(samples=0, rooted=0, kernel=0)) == ""

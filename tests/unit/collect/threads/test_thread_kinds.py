@@ -1,0 +1,166 @@
+"""What a thread is for, by the names and the doings of threads of real servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace.collect.threads.thread_kinds import Server, Thread, agreed, kind_of
+
+SILENT = Server(pid=100, ready=(500, 130), tells_sessions=False)
+TELLING = Server(pid=100, ready=(500, 130), tells_sessions=True)
+
+
+def thread(name: str = "mysqld", tid: int = 120, **known: Any) -> Thread:
+    return Thread(**{"tid": tid, "name": name, "started_ticks": 400, "ran": True, **known})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        # MySQL 8.0 and 9.
+        ("ib_io_ibuf", "io"),
+        ("ib_io_rd-1", "io"),
+        ("ib_io_wr-4", "io"),
+        ("ib_pg_flush_co", "page_cleaner"),
+        ("ib_pg_flush-1", "page_cleaner"),
+        ("ib_log_checkpt", "checkpoint"),
+        ("ib_log_fl_notif", "log"),
+        ("ib_log_flush", "log"),
+        ("ib_log_wr_notif", "log"),
+        ("ib_log_writer", "log"),
+        ("ib_log_files_g", "log"),
+        ("ib_srv_purge", "purge"),
+        ("ib_srv_wkr-1", "purge"),
+        ("ib_srv_lock_to", "timer"),
+        ("ib_srv_err_mon", "timer"),
+        ("ib_srv_mon", "timer"),
+        ("ib_src_main", "background"),
+        ("ib_buf_dump", "background"),
+        ("ib_clone_gtid", "background"),
+        ("ib_dict_stats", "background"),
+        ("ib_fts_opt", "background"),
+        ("evt_sched", "background"),
+        ("sig_handler", "background"),
+        ("rpl_opt_tracker", "background"),
+        ("xpl_worker-1", "background"),
+        ("gtid_zip", "binlog"),
+        # MariaDB 11.8.
+        ("io_uring_wait", "io"),
+        ("page_cleaner", "page_cleaner"),
+        ("statement_timer", "timer"),
+        ("checkpoint_bg", "background"),
+        ("ib_tpool_worker", "background"),
+        ("manager", "background"),
+        ("signal_handler", "background"),
+        # The kernel's own.
+        ("iou-wrk-4711", "io"),
+        ("iou-sqp-4711", "io"),
+    ],
+)
+def test_names_that_only_background_threads_have(name: str, kind: str) -> None:
+    found = kind_of(thread(name), SILENT)
+    assert found == kind
+    # Nothing else counts then.
+    late = thread(name, tid=140, started_ticks=900, sockets=frozenset({"client"}))
+    assert kind_of(late, SILENT) == kind
+
+
+def test_the_first_thread_is_the_main_one() -> None:
+    assert kind_of(thread(tid=100, sockets=frozenset({"listening"})), TELLING) == "main"
+    assert kind_of(thread("ib_log_writer", tid=100), SILENT) == "main"
+
+
+def test_what_the_server_tells_goes_before_what_is_seen() -> None:
+    seen = frozenset({"client"})
+    assert kind_of(thread(told="purge", sockets=seen), TELLING) == "purge"
+    assert kind_of(thread(told="background", sockets=seen), TELLING) == "background"
+    assert kind_of(thread(told="connection"), TELLING) == "connection"
+    assert kind_of(thread("connection", told="connection", sockets=seen), TELLING) == "connection"
+
+
+def test_sessions_of_millrace_are_no_clients() -> None:
+    own = frozenset({"own"})
+    assert kind_of(thread(told="connection", sockets=own), TELLING) == "observer"
+    assert kind_of(thread(told="observer"), TELLING) == "observer"
+    # It was seen, if the server did not say so.
+    assert kind_of(thread(told="background", sockets=own), TELLING) == "observer"
+    late = thread(tid=140, started_ticks=900, sockets=own)
+    assert kind_of(late, SILENT) == "observer"
+
+
+def test_who_did_nothing_was_no_client() -> None:
+    kept = thread("connection", tid=140, started_ticks=900, ran=False)
+    assert kind_of(kept, SILENT) == "background"
+    idle = thread(tid=140, started_ticks=900, ran=False, sockets=frozenset({"client"}))
+    assert kind_of(idle, SILENT) == "background"
+    assert kind_of(thread(told="connection", ran=False), TELLING) == "background"
+
+
+def test_who_waits_on_a_socket() -> None:
+    assert kind_of(thread(sockets=frozenset({"client"})), SILENT) == "connection"
+    assert kind_of(thread(sockets=frozenset({"client"})), TELLING) == "connection"
+    assert kind_of(thread(sockets=frozenset({"listening"})), SILENT) == "main"
+    assert kind_of(thread(waited_for_io=True), SILENT) == "io"
+
+
+def test_workers_of_a_pool_serve_whoever_has_a_request() -> None:
+    worker: dict[str, Any] = {"tid": 140, "started_ticks": 900, "told": "pool"}
+    assert kind_of(thread(**worker), TELLING) == "pool"
+    for use in ("client", "own"):
+        assert kind_of(thread(**worker, sockets=frozenset({use})), TELLING) == "pool"
+    assert kind_of(thread(**worker, ran=False), TELLING) == "background"
+
+
+def test_late_threads_of_a_server_that_tells_all_sessions_are_its_own() -> None:
+    assert kind_of(thread("mariadbd", tid=140, started_ticks=900), TELLING) == "background"
+
+
+@pytest.mark.parametrize(
+    ("tid", "started_ticks", "kind"),
+    [
+        (140, 900, "connection"),
+        (131, 500, "connection"),  # just after
+        (129, 500, "background"),  # just before
+        (140, 499, "background"),  # numbers begin anew where they are used up
+    ],
+)
+def test_servers_that_tell_nothing_start_only_connections_late(
+    tid: int, started_ticks: int, kind: str
+) -> None:
+    assert kind_of(thread(tid=tid, started_ticks=started_ticks), SILENT) == kind
+
+
+def test_late_threads_of_a_server_that_only_wait_for_a_lock_are_its_own() -> None:
+    late = thread(tid=140, started_ticks=900, waited_for_locks=True)
+    assert kind_of(late, SILENT) == "background"
+    client = thread(
+        tid=140, started_ticks=900, waited_for_locks=True, sockets=frozenset({"client"})
+    )
+    assert kind_of(client, SILENT) == "connection"
+
+
+def test_both_sections_of_threads_agree() -> None:
+    listed = {
+        "process": {"cpu_s": 1.0},
+        "threads": [
+            {"tid": 4, "kind": "background", "cpu_s": 1.0},
+            {"tid": 5, "kind": "purge", "cpu_s": 1.0},
+            {"tid": 0, "kind": "ended", "cpu_s": 1.0},
+        ],
+    }
+    sampled = {"ticks": 9, "threads": [{"tid": 4, "kind": "connection"}]}
+    found = agreed({"threads": listed, "states": sampled, "disk": {}})
+    assert [each["kind"] for each in found["threads"]["threads"]] == [
+        "connection", "purge", "ended"
+    ]  # fmt: skip
+    assert found["threads"]["process"] == {"cpu_s": 1.0}
+    assert (found["states"], found["disk"]) == (sampled, {})
+    assert agreed({"threads": listed}) == {"threads": listed}
+    assert agreed({}) == {}
+
+
+def test_where_nothing_is_known_it_is_background() -> None:
+    blind = Server(pid=100, ready=None, tells_sessions=False)
+    assert kind_of(thread(tid=140, started_ticks=900), blind) == "background"

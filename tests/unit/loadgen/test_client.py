@@ -1,0 +1,279 @@
+"""What becomes of a load generator that is missing, refuses, hangs, dies, or says too much.
+
+The programs here are real processes: shell scripts that misbehave as the real one never should.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import HostProblem, TrialFailed, UserError
+from millrace.loadgen import client
+from millrace.loadgen.spec import Connection, RunSpec, Statement
+
+SPEC = RunSpec(
+    Connection(user="u", password="p", socket=Path("/nowhere")), (), (Statement("s", ("x",), 5),)
+)
+FAR_AWAY_S = 600.0  # a limit that, if it were waited for, would be noticed
+START = '{"type":"start","load_generator":"0.1.0","server_version":"5.6.24"}'
+SUMMARY = (
+    '{"type":"summary","statements":[{"name":"s","count":1,"errors":{"1290":2},"histogram":"HIST"}]'
+    ',"client":{"user_s":0.5,"system_s":0.25,"voluntary_switches":3,"involuntary_switches":4,'
+    '"max_rss_bytes":5},"bytes_sent":6,"bytes_received":7}'
+)
+PHASE = (
+    '{"type":"phase","name":"s","kind":"statement","duration_s":1.5,"affected_rows":2,"warnings":3,"rows_sent":0,'
+    '"bytes_sent":0,"generator_wait_s":null,"result":[["a",null]]}'
+)
+
+HISTOGRAM = '{"encoded":"HIST","count":3,"sum_s":0.5,"min_s":0.1,"max_s":0.2}'
+RECORD = (
+    '{"name":"point","count":3,"errors":{"1213":2},"retries":1,"rows":3,"affected_rows":0,'
+    '"bytes_sent":30,"bytes_received":60,"service":HISTOGRAM,"response":null}'
+).replace("HISTOGRAM", HISTOGRAM)
+DRIVEN = (
+    '{"type":"phase","kind":"drive","name":"measure","duration_s":1.0,"warmup_s":0.5,'
+    '"connect_s":0.1,"partial":PARTIAL,"partial_reason":REASON,"clients":2,"threads":1,'
+    '"protocol":"text","test":"point","busy_poll":false,"cpus":null,"pacing":{"kind":"closed"},'
+    '"mean_gap_s":0.001,"transactions":[RECORD],"statements":[RECORD],"client":{"user_s":1.0}}'
+).replace("RECORD", RECORD)
+LOADED = (
+    '{"type":"phase","name":"load","kind":"load_tables","duration_s":1.5,"affected_rows":2,'
+    '"warnings":0,"rows_sent":2,"bytes_sent":9,"generator_wait_s":null,"result":null,'
+    '"tables":[{"name":"t1","rows":2,"bytes":9,"checksum":"77","load_s":1.0,"after_load_s":0.5}],'
+    '"method":"multi_row","method_reason":"LOCAL is off"}'
+)
+
+Acting = Callable[[str], None]
+
+
+@pytest.fixture
+def acting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Acting:
+    """Puts a shell script in the place of the load generator."""
+
+    def make(script: str) -> None:
+        program = tmp_path / "millrace-load"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("MILLRACE_LOAD", str(program))
+
+    return make
+
+
+def test_a_good_run_becomes_a_result(acting: Acting) -> None:
+    interval = '{"type":"interval","phase":"s","t_s":1.0,"rows":5,"bytes":9}'
+    lines = "\n".join((START, interval, PHASE, SUMMARY))
+    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
+    events: list[client.Event] = []
+    result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
+    assert [event["type"] for event in events] == ["start", "interval", "phase", "summary"]
+    assert result.server_version == "5.6.24"
+    [phase] = result.phases
+    assert phase == client.PhaseResult("s", "statement", 1.5, 2, 3, 0, 0, None, (("a", None),))
+    assert result.driven() is None
+    assert result.statements == (client.StatementResult("s", 1, {1290: 2}, "HIST"),)
+    assert result.client == client.ClientUsage(0.5, 0.25, 3, 4, 5)
+    assert (result.bytes_sent, result.bytes_received) == (6, 7)
+
+
+def driven(reason: str | None = None) -> str:
+    said = "null" if reason is None else f'"{reason}"'
+    return DRIVEN.replace("PARTIAL", str(reason is not None).lower()).replace("REASON", said)
+
+
+def test_tables_and_clients_become_results(acting: Acting) -> None:
+    mark = '{"type":"mark","phase":"measure","mark":"measure_started","t_s":0.6}'
+    interval = '{"type":"interval","phase":"measure","kind":"drive","part":"measure","t_s":1.0}'
+    lines = "\n".join((START, LOADED, mark, interval, driven(), SUMMARY))
+    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
+    events: list[client.Event] = []
+    result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
+    assert [event["type"] for event in events][2:4] == ["mark", "interval"]
+    loaded, measured = result.phases
+    assert isinstance(loaded, client.TablesResult)
+    assert loaded.tables == (client.LoadedTable("t1", 2, 9, "77", 1.0, 0.5),)
+    assert (loaded.method, loaded.method_reason) == ("multi_row", "LOCAL is off")
+    assert isinstance(measured, client.DriveResult)
+    assert measured is result.driven()
+    assert measured.transactions[0].errors == {1213: 2}
+    assert measured.transactions[0].service.encoded == "HIST"
+    assert measured.transactions[0].response is None
+    assert measured.details["pacing"] == {"kind": "closed"}
+    assert not measured.partial
+
+
+@pytest.mark.parametrize("ending", ["", f"\n{SUMMARY}"])
+def test_what_clients_did_before_the_end_is_kept(acting: Acting, ending: str) -> None:
+    error = (
+        '{"type":"error","phase":"measure","kind":"lost","code":null,"sqlstate":null,'
+        '"message":"lost the connection"}'
+    )
+    lines = "\n".join((START, driven("lost the connection"), error)) + ending
+    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND\nexit 1")
+    with pytest.raises(client.LoadFailed, match="lost the connection") as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert caught.value.result is not None
+    kept = caught.value.result.driven()
+    assert kept is not None
+    assert kept.partial
+    assert kept.transactions[0].count == 3
+
+
+def test_a_failure_to_log_in_has_no_result(acting: Acting) -> None:
+    error = (
+        '{"type":"error","phase":"connect","kind":"server","code":1045,"sqlstate":"28000",'
+        '"message":"Access denied"}'
+    )
+    acting(f"cat >/dev/null; echo '{error}'; exit 1")
+    with pytest.raises(client.LoadFailed, match="Access denied") as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert caught.value.result is None
+
+
+def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
+    error = (
+        '{"type":"error","phase":"load","kind":"server","code":1021,"sqlstate":"HY000",'
+        '"message":"Disk full"}'
+    )
+    lines = "\n".join((START, error, SUMMARY))
+    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND\nexit 1")
+    with pytest.raises(TrialFailed) as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert caught.value.message == "load: Disk full (error 1021, SQLSTATE HY000)"
+    assert caught.value.remedy is None
+    assert caught.value.step == "load"
+
+
+@pytest.mark.parametrize("code", [1148, 3948, 4166])
+def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: int) -> None:
+    error = (
+        f'{{"type":"error","phase":"load","kind":"server","code":{code},"sqlstate":"42000",'
+        '"message":"The used command is not allowed"}'
+    )
+    acting(f"cat >/dev/null; cat <<'END'\n{START}\n{error}\n{SUMMARY}\nEND\nexit 1")
+    with pytest.raises(TrialFailed) as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert "SET GLOBAL local_infile=1" in (caught.value.remedy or "")
+
+
+def test_a_refused_specification_is_a_matter_of_versions(acting: Acting) -> None:
+    acting("echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2")
+    with pytest.raises(HostProblem, match="refused its specification: -: version: 2") as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert "make setup" in (caught.value.remedy or "")
+
+
+def test_a_killed_program_is_named(acting: Acting) -> None:
+    acting(f"cat >/dev/null; echo '{START}'; printf '{{\"type\":\"int'; kill -9 $$")
+    with pytest.raises(HostProblem, match="killed by SIGKILL"):
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+
+
+def test_a_program_that_ends_too_early_is_no_success(acting: Acting) -> None:
+    acting(f"cat >/dev/null; echo '{START}'")
+    with pytest.raises(HostProblem, match="without a word"):
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+
+
+def test_a_program_that_hangs_is_ended(acting: Acting, tmp_path: Path) -> None:
+    acting(f"echo $$ > {tmp_path}/pid; cat >/dev/null; exec sleep 600")
+    with pytest.raises(TrialFailed, match=r"ended after 0\.5 s"):
+        client.run(SPEC, limit_s=0.5)
+    assert_gone(tmp_path)
+
+
+def test_what_the_listener_raises_ends_the_program(acting: Acting, tmp_path: Path) -> None:
+    acting(f"echo $$ > {tmp_path}/pid; cat >/dev/null; echo '{START}'; exec sleep 600")
+
+    def listener(_event: client.Event) -> None:
+        raise TrialFailed("the server is gone")
+
+    with pytest.raises(TrialFailed, match="the server is gone"):
+        client.run(SPEC, on_event=listener, limit_s=FAR_AWAY_S)
+    assert_gone(tmp_path)
+
+
+def assert_gone(directory: Path) -> None:
+    pid = int((directory / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_the_program_dies_with_its_parent(tmp_path: Path) -> None:
+    child = textwrap.dedent(
+        """
+        import subprocess, sys, time
+        from millrace.loadgen.program import find_load_generator
+        # It reads standard input, which never comes.
+        process = subprocess.Popen(
+            [find_load_generator(), "--die-with-parent", "run", "-"], stdin=subprocess.PIPE
+        )
+        print(process.pid, flush=True)
+        time.sleep(600)
+        """
+    )
+    source = Path(client.__file__).parents[2]
+    parent = subprocess.Popen(
+        [sys.executable, "-c", child],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    asleep(pid)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    while is_alive(pid):
+        os.sched_yield()
+
+
+def asleep(pid: int) -> None:
+    """Wait until the program has started and waits for its specification."""
+    while "millrace-load" not in command_of(pid) or state_of(pid) != "S":
+        assert is_alive(pid)
+        os.sched_yield()
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return state_of(pid) != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_the_named_program_must_be_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for wrong in (tmp_path, tmp_path / "absent"):
+        monkeypatch.setenv("MILLRACE_LOAD", str(wrong))
+        with pytest.raises(UserError, match="MILLRACE_LOAD names"):
+            client.find_load_generator()
+
+
+def test_no_program_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MILLRACE_LOAD", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(HostProblem, match="is not beside") as caught:
+        client.find_load_generator()
+    assert "make setup" in (caught.value.remedy or "")
+    beside = tmp_path / "millrace-load"
+    beside.write_text("")
+    beside.chmod(0o755)
+    assert client.find_load_generator() == beside

@@ -1,0 +1,66 @@
+"""The load generator's word on sleeping CPUs; needs the program, no server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import HostProblem
+from millrace.loadgen import cpu_idle
+
+
+def idle_class_threads() -> list[int]:
+    """The process of each thread in the idle scheduling class (5) that belongs to a load generator
+    which this process started; others may run other tests meanwhile."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue  # ended meanwhile
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        fields = rest.split()
+        ours = name == "millrace-load" and int(fields[1]) == os.getpid()
+        if ours and fields[38] == "5":
+            found.append(int(stat.parts[2]))
+    return found
+
+
+@pytest.mark.quiet
+def test_each_cpu_is_measured() -> None:
+    measured = cpu_idle.measure()
+    assert {cpu.cpu for cpu in measured} == os.sched_getaffinity(0)
+    assert all(cpu.idle_us > 0 and cpu.awake_us > 0 for cpu in measured)
+
+
+def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = cpu_idle.measure()
+    monkeypatch.setenv("MILLRACE_LOAD", "/nowhere")
+    assert cpu_idle.measure() is first
+
+
+def test_pollers_live_as_long_as_the_block() -> None:
+    before = idle_class_threads()
+    with cpu_idle.kept_awake() as how:
+        assert how.pollers == len(os.sched_getaffinity(0))
+        assert len(idle_class_threads()) == len(before) + how.pollers
+    assert idle_class_threads() == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no scheduling by session")
+def test_pollers_give_way_to_a_server_in_another_session() -> None:
+    before = set(idle_class_threads())
+    with cpu_idle.kept_awake():
+        (poller,) = set(idle_class_threads()) - before
+        assert Path(f"/proc/{poller}/autogroup").read_text().split()[-1] == "19"
+
+
+def test_a_program_that_cannot_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = tmp_path / "millrace-load"
+    refusing.write_text("#!/bin/sh\necho 'cannot keep CPUs awake: no' >&2; exit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("MILLRACE_LOAD", str(refusing))
+    with pytest.raises(HostProblem, match="cannot keep CPUs awake: no"), cpu_idle.kept_awake():
+        pass

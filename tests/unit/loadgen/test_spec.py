@@ -1,0 +1,145 @@
+"""The specification as JSON, and that the load generator reads exactly that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import TrialFailed
+from millrace.loadgen import client
+from millrace.loadgen.spec import (
+    Closed,
+    Connection,
+    Drive,
+    GeneratedSource,
+    LoadData,
+    LoadTables,
+    Open,
+    Phase,
+    RunSpec,
+    ServerFile,
+    Statement,
+    Tables,
+    Tls,
+    VerifyTables,
+    WarmTables,
+)
+from tests.unit.workloads.small import driving
+
+
+def every_kind(connection: Connection) -> RunSpec:
+    return RunSpec(
+        connection=connection,
+        session=("SET time_zone = '+00:00'",),
+        phases=(
+            LoadData("load", "nodes", ("id", "lat"), GeneratedSource("nodes", 10, 1), 600.0),
+            LoadData("file", "nodes", (), ServerFile(Path("/tmp/nodes.tsv")), 600.0),
+            Statement("finish", ("COMMIT", "FLUSH TABLES"), 0.5),
+        ),
+    )
+
+
+def test_the_form_as_json() -> None:
+    connection = Connection(user="u", password="p", database="d", socket=Path("/run/s"))
+    written = json.loads(every_kind(connection).to_json())
+    assert written == {
+        "version": 2,
+        "connection": {"socket": "/run/s", "user": "u", "password": "p", "database": "d"},
+        "session": ["SET time_zone = '+00:00'"],
+        "phases": [
+            {
+                "name": "load", "kind": "load_data", "table": "nodes", "columns": ["id", "lat"],
+                "source": {"generate": {"set": "nodes", "rows": 10, "seed": 1}}, "limit_s": 600.0,
+            },
+            {
+                "name": "file", "kind": "load_data", "table": "nodes", "columns": [],
+                "source": {"server_file": "/tmp/nodes.tsv"}, "limit_s": 600.0,
+            },
+            {
+                "name": "finish", "kind": "statement", "sql": ["COMMIT", "FLUSH TABLES"],
+                "limit_s": 0.5,
+            },
+        ],
+    }  # fmt: skip
+
+
+def with_tables(connection: Connection) -> RunSpec:
+    definition = driving()
+    phases: tuple[Phase, ...] = (
+        LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True, linger_s=0.5),
+        VerifyTables("verify", 60.0),
+        WarmTables("warm", 60.0),
+        Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=Closed()),
+        Drive(
+            "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
+            pacing=Open(50.5, "constant", 0.5), retry=(1213,), busy_poll=True,
+            warmup_s=20, until_steady=True, linger_s=0.25, board=Path("/run/board"),
+        ),
+    )  # fmt: skip
+    names = ("tables", "draws", "statements", "tests")
+    tables = Tables(
+        {name: definition[name] for name in names},
+        defaults={"tables": 1, "table_size": 10, "range_size": 100, "engine": "InnoDB"},
+        values={"table_size": 20},
+        seed=7,
+    )
+    return RunSpec(connection, (), phases, tables)
+
+
+def test_the_form_of_tables_and_clients() -> None:
+    connection = Connection(user="u", password="p", host="h", port=1, tls=Tls("required"))
+    written = json.loads(with_tables(connection).to_json())
+    assert written["connection"]["tls"] == {"mode": "required", "ca": None}
+    assert written["seed"] == 7
+    assert written["values"] == {"table_size": 20}
+    assert written["workload"]["statements"].keys() == {"select", "update", "again", "range"}
+    load, verify, warm, closed, opened = written["phases"]
+    assert load == {
+        "name": "load", "kind": "load_tables", "threads": 2, "method": "multi_row",
+        "lock_tables": True, "linger_s": 0.5, "limit_s": 60.0,
+    }  # fmt: skip
+    assert verify == {"name": "verify", "kind": "verify_tables", "limit_s": 60.0}
+    assert warm == {"name": "warm", "kind": "warm_tables", "limit_s": 60.0}
+    assert closed["end"] == {"kind": "time", "seconds": 0.5}
+    assert closed["warmup"] == {"kind": "time", "seconds": 0.25}
+    assert opened["warmup"] == {"kind": "steady", "limit_s": 20}
+    assert (closed["pacing"], closed["cpus"]) == ({"kind": "closed"}, None)
+    assert (closed["linger_s"], opened["linger_s"]) == (0.0, 0.25)
+    assert (closed["board"], opened["board"]) == (None, "/run/board")
+    assert opened["end"] == {"kind": "operations", "transactions": 100}
+    assert opened["pacing"] == {
+        "kind": "open", "rate": 50.5, "arrivals": "constant", "late_limit_s": 0.5,
+    }  # fmt: skip
+
+
+def test_clients_end_by_time_or_by_number() -> None:
+    for time_s, transactions in ((None, None), (1.0, 5)):
+        with pytest.raises(ValueError, match="for a time or for a number"):
+            Drive("measure", "point", 1, 60.0, time_s=time_s, transactions=transactions)
+
+
+def test_the_load_generator_reads_every_kind_and_looks_for_the_server(tmp_path: Path) -> None:
+    nobody = tmp_path / "nobody"
+    connections = (
+        Connection(user="u", password="", socket=nobody),
+        Connection(user="u", password="", database="d", host="127.0.0.1", port=1),
+    )
+    for connection in connections:
+        for spec in (every_kind(connection), with_tables(connection)):
+            with pytest.raises(TrialFailed, match="cannot connect to") as caught:
+                client.run(spec, limit_s=60)
+            assert caught.value.step == "connect"
+
+
+def test_a_connection_is_either_a_socket_or_an_address() -> None:
+    with pytest.raises(ValueError, match="either a socket, or a host and a port"):
+        Connection(user="u", password="p")
+    with pytest.raises(ValueError, match="either"):
+        Connection(user="u", password="p", socket=Path("/s"), host="h", port=1)
+
+
+def test_a_password_is_not_shown() -> None:
+    connection = Connection(user="u", password="s3cret", socket=Path("/run/s"))
+    assert "s3cret" not in repr(every_kind(connection))

@@ -1,0 +1,138 @@
+"""Directories of a server, closed to whoever has a descriptor of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.servers.instances import processes
+from millrace.servers.instances.closing import close_tree, give_tree
+
+STRANGER = 61_999
+LEVELS = 1_500  # more than Python's recursion and paths of the kernel allow
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+
+
+def state(path: Path) -> tuple[int, int]:
+    status = path.lstat()
+    return status.st_uid, stat.S_IMODE(status.st_mode)
+
+
+@contextlib.contextmanager
+def deep(directory: Path) -> Iterator[None]:
+    """Make directories so deep that no path reaches the innermost."""
+    at = os.open(directory, os.O_RDONLY)
+    try:
+        for _ in range(LEVELS):
+            os.mkdir("level", dir_fd=at)
+            below = os.open("level", os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = below
+        yield
+    finally:
+        os.close(at)
+        subprocess.run(["rm", "-rf", directory], check=True)  # which needs no paths
+
+
+def as_stranger(descriptor: int) -> str:
+    """Return what happens to another user who makes a name in a directory by its descriptor."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setresuid(STRANGER, STRANGER, STRANGER)
+            os.symlink("/", "planted", dir_fd=descriptor)
+            os.write(writing, b"made")
+        except OSError as error:
+            os.write(writing, type(error).__name__.encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        return said.read()
+
+
+@needs_root
+def test_a_descriptor_of_a_directory_is_of_no_use_once_it_is_closed(tmp_path: Path) -> None:
+    inner = tmp_path / "data" / "of" / "others"
+    inner.mkdir(parents=True)
+    for path in (inner, inner.parent):
+        os.chown(path, STRANGER, STRANGER)
+        path.chmod(0o777)
+    descriptor = os.open(inner, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert as_stranger(descriptor) == "made"
+        assert close_tree(tmp_path / "data") == 3
+        (inner / "planted").unlink()
+        assert as_stranger(descriptor) == "PermissionError"
+    finally:
+        os.close(descriptor)
+    ours = (os.geteuid(), 0o700)
+    assert [state(path) for path in (inner.parent.parent, inner.parent, inner)] == [ours] * 3
+
+
+@needs_root
+def test_links_lead_nowhere_and_files_of_other_places_are_not_given_away(tmp_path: Path) -> None:
+    data, outside = tmp_path / "data", tmp_path / "outside"
+    for path in (data / "a", outside):
+        path.mkdir(parents=True)
+    (outside / "secret").write_text("secret")
+    (data / "a" / "own").write_text("own")
+    (data / "to").symlink_to(outside)
+    (data / "file").hardlink_to(outside / "secret")
+    before = [state(path) for path in (outside, outside / "secret")]
+    close_tree(data)
+    give_tree(data, STRANGER, STRANGER)
+    assert [state(path) for path in (outside, outside / "secret")] == before
+    assert {state(path)[0] for path in (data, data / "a", data / "a" / "own")} == {STRANGER}
+
+
+def test_no_depth_ends_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    (data / "beside").mkdir()
+    with deep(data):
+        assert close_tree(data) == LEVELS + 1
+        give_tree(data, os.geteuid(), os.getegid())
+        assert state(data / "level" / "level")[1] == 0o700
+        assert state(data / "beside")[1] == 0o700
+
+
+def test_the_top_may_not_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(OSError, match="directory"):
+        close_tree(tmp_path / "link")
+    assert state(tmp_path / "real")[1] == 0o755
+
+
+@needs_root
+def test_a_directory_is_removed_while_others_have_a_descriptor_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "instance"
+    shared = directory / "data" / "shared"
+    shared.mkdir(parents=True)
+    shared.chmod(0o777)
+    descriptor = os.open(shared, os.O_RDONLY | os.O_DIRECTORY)
+    tried: list[str] = []
+
+    def close_and_try(path: Path) -> None:
+        close_tree(path)
+        tried.append(as_stranger(descriptor))
+
+    monkeypatch.setattr(processes, "close_tree", close_and_try)
+    try:
+        processes._remove_tree(directory)
+    finally:
+        os.close(descriptor)
+    assert tried == ["PermissionError"]
+    assert not directory.exists()

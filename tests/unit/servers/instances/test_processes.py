@@ -1,0 +1,321 @@
+"""Accounts, orphans and the lock of the host, with ordinary processes instead of servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import HostProblem, Interrupted, UserError
+from millrace.host.exclusive import HOST_LOCK, TESTS_VARIABLE, host_lock, lock_file
+from millrace.servers.instances import processes
+from millrace.servers.instances.signals import signals_as_errors, signals_held
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_WORK", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def sleeper(instance_id: str | None = None) -> subprocess.Popen[bytes]:
+    environment = dict(os.environ)
+    if instance_id is not None:
+        environment[processes.ENVIRONMENT_VARIABLE] = instance_id
+    return subprocess.Popen(["/bin/sleep", "600"], env=environment)
+
+
+def account_in(place: Path, *, orphan: bool = False) -> processes.Account:
+    instance_id = processes.new_id("some server/1")
+    directory = place / instance_id
+    account = processes.open_account(
+        instance_id, server="some server/1", role="server", directories=[directory]
+    )
+    (directory / "data").mkdir(parents=True)
+    return disown(account) if orphan else account
+
+
+def disown(account: processes.Account) -> processes.Account:
+    """The account as if its owner had been another process, which is gone."""
+    gone = replace(account, owner=replace(account.owner, started_ticks=1))
+    processes._write(gone)
+    return gone
+
+
+def identity(process: subprocess.Popen[bytes]) -> processes.ProcessId:
+    found = processes.ProcessId.of(process.pid)
+    assert found is not None
+    return found
+
+
+def test_a_process_is_told_from_another_with_its_number(
+    sleepers: list[subprocess.Popen[bytes]],
+) -> None:
+    sleepers.append(sleeper())
+    process = identity(sleepers[0])
+    later = replace(process, started_ticks=process.started_ticks + 1)
+    assert process.exists()
+    assert not later.exists()
+    assert processes.end(later, signal.SIGKILL, limit_s=5)
+    assert sleepers[0].poll() is None
+    assert processes.end(process, signal.SIGKILL, limit_s=5)
+    assert not process.exists(), "a zombie has ended"
+    sleepers[0].wait()
+    assert processes.ProcessId.of(process.pid) is None
+
+
+def test_a_process_that_stays_is_reported(sleepers: list[subprocess.Popen[bytes]]) -> None:
+    sleepers.append(sleeper())
+    assert not processes.end(identity(sleepers[0]), signal.SIGCONT, limit_s=0.05)
+
+
+def test_an_id_is_a_file_name() -> None:
+    assert "/" not in processes.new_id("../up")
+    assert processes.new_id("x") != processes.new_id("x")
+
+
+def test_what_is_ours_is_not_reaped(place: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
+    account = account_in(place)
+    sleepers.append(sleeper(account.id))
+    account = processes.record_process(account, identity(sleepers[0]))
+    assert processes.reap_orphans() == []
+    assert sleepers[0].poll() is None
+    assert processes.running() == [account]
+    processes.close_account(account)
+    assert sleepers[0].wait(5) == -signal.SIGKILL
+    assert processes.running() == []
+    assert not Path(account.directories[0]).exists()
+
+
+def test_exactly_what_an_orphan_has_is_ended(
+    place: Path, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
+    ours, orphan = account_in(place), account_in(place, orphan=True)
+    recorded, unrecorded, stranger, our_own = (
+        sleeper(),
+        sleeper(orphan.id),
+        sleeper(),
+        sleeper(ours.id),
+    )
+    sleepers += [recorded, unrecorded, stranger, our_own]
+    processes.record_process(orphan, identity(recorded))
+    (sentence,) = processes.reap_orphans()
+    assert orphan.id in sentence
+    assert str(recorded.pid) in sentence
+    assert str(unrecorded.pid) in sentence
+    assert [recorded.wait(5), unrecorded.wait(5)] == [-signal.SIGKILL, -signal.SIGKILL]
+    assert [stranger.poll(), our_own.poll()] == [None, None]
+    assert [account.id for account in processes.running()] == [ours.id]
+    assert not Path(orphan.directories[0]).exists()
+    assert Path(ours.directories[0]).exists()
+
+
+def test_a_number_that_was_given_again_is_left_alone(
+    place: Path, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
+    orphan = account_in(place, orphan=True)
+    sleepers.append(sleeper())
+    process = identity(sleepers[0])
+    processes.record_process(orphan, replace(process, started_ticks=process.started_ticks - 1))
+    (sentence,) = processes.reap_orphans()
+    assert "nothing of it ran" in sentence
+    assert sleepers[0].poll() is None
+
+
+def test_a_draft_of_a_killed_owner_goes_with_its_account(place: Path) -> None:
+    orphan = account_in(place, orphan=True)
+    folder = place / "state/instances"
+    (folder / f".{orphan.id}.json.x1.millrace-draft").touch()
+    assert [account.id for account in processes.running()] == [orphan.id]
+    processes.reap_orphans()
+    assert list(folder.iterdir()) == []
+
+
+def test_another_process_of_this_host_sees_the_same_boot_and_namespace() -> None:
+    ask = (
+        "from millrace.servers.instances.processes import *; "
+        "print(boot_id()); print(pid_namespace())"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", ask],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout.splitlines() == [processes.boot_id(), processes.pid_namespace()]
+
+
+def test_after_a_reboot_there_are_no_processes_to_end(
+    place: Path, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
+    account = account_in(place)
+    sleepers.append(sleeper())
+    account = processes.record_process(account, identity(sleepers[0]))
+    processes._write(replace(account, boot_id="another boot"))
+    assert len(processes.reap_orphans()) == 1
+    assert sleepers[0].poll() is None
+    assert not Path(account.directories[0]).exists()
+
+
+def test_an_owner_in_another_container_counts_as_alive(place: Path) -> None:
+    account = account_in(place, orphan=True)
+    processes._write(replace(account, pid_namespace="pid:[1]"))
+    assert processes.reap_orphans() == []
+
+
+def test_a_directory_that_does_not_carry_the_id_is_never_removed(place: Path) -> None:
+    precious = place / "precious"
+    precious.mkdir()
+    account = account_in(place, orphan=True)
+    processes._write(replace(account, directories=(*account.directories, str(precious))))
+    processes.reap_orphans()
+    assert precious.is_dir()
+
+
+def test_no_depth_keeps_a_directory(place: Path) -> None:
+    account = account_in(place)
+    at = os.open(account.directories[0], os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deep", dir_fd=at)
+        below = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    processes.close_account(account)
+    assert not Path(account.directories[0]).exists()
+
+
+def test_a_link_in_the_place_of_a_directory_is_no_way_out(place: Path) -> None:
+    precious = place / "precious"
+    precious.mkdir()
+    account = account_in(place)
+    directory = Path(account.directories[0])
+    (directory / "data").rmdir()
+    (directory / "data").symlink_to(precious)
+    processes.close_account(account)
+    assert precious.is_dir()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"id": 1}', '{"owner": 3}'])
+def test_an_account_that_is_none_is_left_alone(place: Path, content: str) -> None:
+    folder = place / "state/instances"
+    folder.mkdir(parents=True)
+    (folder / "odd.json").write_text(content, encoding="utf-8")
+    assert processes.running() == []
+    assert processes.reap_orphans() == []
+    assert (folder / "odd.json").exists()
+
+
+def test_a_state_that_cannot_be_written_is_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(place))
+    (place / "instances").touch()
+    with pytest.raises(HostProblem, match="account of an instance cannot be written"):
+        account_in(place)
+
+
+def test_two_do_not_measure_at_the_same_time(place: Path) -> None:
+    file = place / "lock"
+    hold = """
+import sys
+from pathlib import Path
+from millrace.host.exclusive import host_lock
+with host_lock("run a\\033study", file=Path(sys.argv[1])):
+    print("held", flush=True)
+    input()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(UserError) as caught, host_lock("mine", file=file):
+            pass
+        holder.kill()
+    assert f"process {holder.pid}, " in caught.value.message
+    assert "run a?study" in caught.value.message, "nothing that acts on a terminal"
+    assert caught.value.remedy is not None
+    with host_lock("mine", file=file):
+        assert json.loads(file.read_text(encoding="utf-8"))["pid"] == os.getpid()
+    assert file.stat().st_mode & 0o777 == 0o666
+
+
+def test_all_users_of_a_host_meet_at_one_lock(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "MILLRACE_CACHE", "MILLRACE_WORK"):
+        monkeypatch.setenv(name, str(place))
+    monkeypatch.delenv(TESTS_VARIABLE)
+    assert lock_file() == HOST_LOCK
+
+
+def test_the_lock_follows_no_link(place: Path) -> None:
+    victim = place / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    (place / "soft").symlink_to(victim)
+    (place / "hard").hardlink_to(victim)
+    os.mkfifo(place / "fifo")
+    for name in ("soft", "hard", "fifo"):
+        with pytest.raises(HostProblem, match=name), host_lock("mine", file=place / name):
+            pass
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_ending_signal_becomes_an_error(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+
+    def work() -> None:
+        with signals_as_errors():
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+
+    with pytest.raises(Interrupted, match=number.name):
+        work()
+    assert signal.getsignal(number) is before
+
+
+def test_a_clean_up_is_not_torn_apart() -> None:
+    done = []
+
+    def work() -> None:
+        with signals_as_errors():
+            with signals_held():
+                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+                done.append("cleaned up")
+            done.append("not reached")
+
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        work()
+    assert done == ["cleaned up"]
+
+
+def test_a_pipe_in_the_place_of_a_directory_is_removed_at_once(tmp_path: Path) -> None:
+    place = tmp_path / "planted"
+    os.mkfifo(place)
+    processes._remove_tree(place)
+    assert not place.exists()

@@ -1,0 +1,500 @@
+"""Templates are there whole or not at all; nothing in use goes; what is damaged does."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import multiprocessing
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace import paths
+from millrace.errors import HostProblem, TrialFailed, UserError
+from millrace.servers import snapshots
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.manifest import Layout, Manifest, server
+from millrace.servers.model import FittedOptions, InstalledServer, Option, Provenance
+from millrace.servers.snapshots import (
+    NotKept,
+    Template,
+    TemplateKey,
+    Unusable,
+    copying,
+    create_restore,
+    digests,
+    repository,
+)
+from millrace.servers.snapshots.copying import Owner
+from millrace.servers.snapshots.tables import KeptTable, Reading
+from millrace.trial.steps import time_limit
+from tests.unit.servers import small_servers
+
+NOTHING = FittedOptions("default", ())
+TABLES = (KeptTable("db.t", Reading(("SELECT 1",), 16, 5), Reading(("SELECT 2",), 90, 7)),)
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
+    monkeypatch.delenv("MILLRACE_TEMPLATES", raising=False)
+    monkeypatch.delenv(snapshots.LIMIT_VARIABLE, raising=False)
+
+
+@pytest.fixture(scope="session")
+def small(own_places: Path) -> InstalledServer:
+    """A server that never runs here: only its data directory is of interest."""
+    tree = small_servers.tree(own_places / "small/tree")
+    layout = Layout("tree", "tree/bin/mysqld", "tree/share")
+    made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
+    return server(made, tree.parent)
+
+
+@contextlib.contextmanager
+def loaded(
+    small: InstalledServer, options: FittedOptions = NOTHING, content: bytes = b"rows"
+) -> Iterator[Instance]:
+    """An instance, with a data directory as if it had been loaded and stopped."""
+    with lifecycle.create(small, options) as instance:
+        data = instance.data_dir
+        (data / "db").mkdir()
+        (data / "db/t.ibd").write_bytes(content * 10_000)
+        (data / "ibdata1").write_bytes(b"system")
+        (data / "auto.cnf").write_text("server-uuid")
+        (data / "ib_buffer_pool").write_text("1,2\n")
+        status = data.stat()
+        for path in data.rglob("*"):
+            os.chown(path, status.st_uid, status.st_gid)
+        yield instance
+
+
+def key_of(small: InstalledServer, seed: int = 1, options: FittedOptions = NOTHING) -> TemplateKey:
+    return snapshots.key(small, options, {"seed": seed}, user="me")
+
+
+def kept(small: InstalledServer, seed: int = 1, content: bytes = b"rows") -> Template:
+    with loaded(small, content=content) as instance:
+        return snapshots.save(instance, key_of(small, seed), {"rows": 7}, made_s=1.5)
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def names() -> set[str]:
+    root = paths.templates_dir()
+    return {path.name for path in root.iterdir()} if root.is_dir() else set()
+
+
+def test_what_was_saved_is_found_and_restored(small: InstalledServer) -> None:
+    with loaded(small) as instance:
+        mode, password = instance.data_dir.stat().st_mode, instance.password
+        made = snapshots.save(instance, key_of(small), {"rows": 7}, made_s=1.5, tables=TABLES)
+        assert files(instance.data_dir) == {}
+        assert instance.data_dir.stat().st_mode == mode
+        first = instance.restore(made)
+        expected = files(instance.data_dir)
+    assert expected == {"db/t.ibd": b"rows" * 10_000, "ibdata1": b"system", "ib_buffer_pool": b""}
+    assert first.bytes == sum(map(len, expected.values())) == made.bytes
+    found = snapshots.find(key_of(small))
+    assert found == made
+    assert found is not None
+    assert (found.facts, found.made_s, found.password) == ({"rows": 7}, 1.5, password)
+    assert found.tables == TABLES
+    with lifecycle.create(small, NOTHING) as other:
+        assert other.password != password
+        restored = other.restore(found, page_cache="warm")
+        assert restored.page_cache == "warm"
+        assert files(other.data_dir) == expected
+        assert other.password == password
+        assert other.data_dir.stat().st_uid == (other.data_dir / "db/t.ibd").stat().st_uid
+    assert snapshots.find(key_of(small, seed=2)) is None
+
+
+def test_the_password_is_for_its_owner_only(small: InstalledServer) -> None:
+    made = kept(small)
+    assert made.password not in repr(made)
+    assert stat.S_IMODE(made.directory.stat().st_mode) == 0o700
+    holding = [path for path in made.directory.iterdir() if path.is_file()]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in holding] == [0o600]
+
+
+def damage(made: Template, how: str) -> None:
+    file = made.data_dir / "db/t.ibd"
+    match how:
+        case "truncated":
+            os.truncate(file, 100)
+        case "changed":
+            with file.open("r+b") as opened:
+                opened.write(b"other")
+        case "missing":
+            file.unlink()
+        case "added":
+            (made.data_dir / "more").touch()
+        case "open to others":
+            made.directory.chmod(0o777)
+        case "of another key" | "of another format":
+            document = json.loads((made.directory / "template.json").read_text())
+            changed = document["key"]["data"] if how == "of another key" else document
+            changed["seed" if how == "of another key" else "format"] += 98
+            (made.directory / "template.json").write_text(json.dumps(document))
+        case _:
+            (made.directory / "template.json").write_text("{")
+
+
+HOW = ["truncated", "changed", "missing", "added", "open to others"]
+HOW += ["of another key", "of another format", "torn"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_damaged_one_is_thrown_away_and_made_again(small: InstalledServer, how: str) -> None:
+    damage(kept(small), how)
+    assert snapshots.find(key_of(small)) is None
+    assert names() == set()
+    assert kept(small) == snapshots.find(key_of(small))
+
+
+@pytest.mark.parametrize("how", HOW[:5])
+def test_damage_after_it_was_found_leaves_an_empty_data_directory(
+    small: InstalledServer, how: str
+) -> None:
+    made = kept(small)
+    damage(made, how)
+    with lifecycle.create(small, NOTHING) as instance:
+        with pytest.raises(Unusable, match=made.name):
+            instance.restore(made)
+        assert list(instance.data_dir.iterdir()) == []
+    assert names() == set()
+
+
+def flip(file: Path, at: int) -> None:
+    """Change one byte and leave no trace of it in the file's size and time."""
+    before = file.stat()
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        (byte,) = opened.read(1)
+        opened.seek(at)
+        opened.write(bytes([byte ^ 1]))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_other_bytes_of_the_same_size_and_time_are_found_before_they_are_used(
+    small: InstalledServer,
+) -> None:
+    made = kept(small)
+    flip(made.data_dir / "db/t.ibd", 20_000)
+    assert made.damage() is None, "names, sizes and times are as they were"
+    with lifecycle.create(small, NOTHING) as instance:
+        with pytest.raises(Unusable, match=r"db/t\.ibd holds other bytes than were kept"):
+            instance.restore(made)
+        assert list(instance.data_dir.iterdir()) == []
+    assert names() == set()
+    again = kept(small)
+    with lifecycle.create(small, NOTHING) as instance:
+        instance.restore(again)
+        assert (instance.data_dir / "db/t.ibd").read_bytes() == b"rows" * 10_000
+
+
+def test_contents_are_verified_once_in_a_process(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def counts(data_dir: Path, kept: Mapping[str, str]) -> str | None:
+        read.append(data_dir)
+        return whole(data_dir, kept)
+
+    whole = digests.damage
+    monkeypatch.setattr(digests, "damage", counts)
+    for _ in range(2):
+        made = kept(small)
+        for _ in range(2):
+            with lifecycle.create(small, NOTHING) as instance:
+                instance.restore(made)
+        repository.remove(made.name)
+    assert len(read) == 2, "each of the two that were made"
+
+
+def test_a_manifest_without_the_digest_of_a_file_is_damage(small: InstalledServer) -> None:
+    made = replace(kept(small), digests={})
+    with lifecycle.create(small, NOTHING) as instance, pytest.raises(Unusable, match="digests"):
+        instance.restore(made)
+
+
+def test_one_that_is_gone_cannot_be_restored(small: InstalledServer) -> None:
+    made = kept(small)
+    snapshots.remove(made.name)
+    with lifecycle.create(small, NOTHING) as instance, pytest.raises(Unusable, match="gone"):
+        instance.restore(made)
+
+
+def test_who_is_slower_uses_the_template_of_who_was_quicker(small: InstalledServer) -> None:
+    first = kept(small, content=b"quick")
+    assert kept(small, content=b"slow!") == first
+    assert names() == {first.name}
+
+
+def test_a_damaged_one_is_replaced_by_who_saves(small: InstalledServer) -> None:
+    damage(kept(small), "truncated")
+    assert kept(small).damage() is None
+
+
+def test_a_data_directory_with_content_is_not_restored_over(small: InstalledServer) -> None:
+    made = kept(small)
+    with loaded(small) as instance:
+        before = files(instance.data_dir)
+        with pytest.raises(ValueError, match="not empty"):
+            instance.restore(made)
+        assert files(instance.data_dir) == before
+
+
+def refused(small: InstalledServer, instance: Instance, why: str) -> None:
+    """Saving is refused, and everything is as it was."""
+    before, there = files(instance.data_dir), names()
+    with pytest.raises(NotKept, match=why):
+        snapshots.save(instance, key_of(small), {}, made_s=1)
+    assert files(instance.data_dir) == before
+    assert names() == there
+
+
+def test_what_does_not_lie_in_the_data_directory_is_not_kept(small: InstalledServer) -> None:
+    away = FittedOptions("x", (Option("innodb_undo_directory", "/elsewhere", False, "x"),))
+    with loaded(small, away) as instance:
+        refused(small, instance, "innodb_undo_directory = /elsewhere")
+    for link in ("db/linked", "other"):
+        with loaded(small) as instance:
+            (instance.data_dir / link).symlink_to(instance.directory)
+            refused(small, instance, link)
+    with loaded(small) as instance:
+        (instance.data_dir / "db/t.isl").write_text("/elsewhere/t.ibd")
+        refused(small, instance, "t.isl")
+
+
+def test_what_is_larger_than_the_limit_is_not_kept(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(small, seed=2)
+    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "10K")
+    with loaded(small) as instance:
+        refused(small, instance, "templates may take")
+
+
+def copying_instead(data_dir: Path, kept: Path) -> None:
+    """As where the template would be on another file system."""
+    kept.mkdir(mode=0o700)
+    copying.copy_tree(data_dir, kept, Owner())
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "millrace.servers.snapshots.manifest.write",
+        "millrace.servers.snapshots.page_cache.write_back",
+        "millrace.servers.snapshots.repository.publish",
+        "millrace.servers.snapshots.repository._flush",  # when it has its name already
+        "millrace.servers.snapshots.digests.digests",
+    ],
+)
+def test_a_disk_that_refuses_leaves_the_data_directory(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch, place: str, copies: bool
+) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "there")
+
+    with loaded(small) as instance:
+        before = instance.data_dir.stat()
+        with monkeypatch.context() as patch:
+            if copies:
+                patch.setattr(create_restore, "_move", copying_instead)
+            patch.setattr(place, full)
+            with pytest.raises(NotKept, match="No space left"):
+                snapshots.save(instance, key_of(small), {}, made_s=1)
+        assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
+        after = instance.data_dir.stat()
+        assert (after.st_mode, after.st_uid) == (before.st_mode, before.st_uid)
+        assert names() == set()
+        assert snapshots.save(instance, key_of(small), {}, made_s=1).damage() is None
+
+
+def test_a_copied_data_directory_is_empty_after(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(create_restore, "_move", copying_instead)
+    with loaded(small) as instance:
+        made = snapshots.save(instance, key_of(small), {}, made_s=1)
+        assert list(instance.data_dir.iterdir()) == []
+        instance.restore(made)
+        assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
+
+
+def test_a_template_that_cannot_be_replaced_leaves_the_data_directory(
+    small: InstalledServer,
+) -> None:
+    made = kept(small)
+    with loaded(small) as instance, repository.in_use(made):
+        damage(made, "truncated")
+        with pytest.raises(NotKept, match="damaged, but in use"):
+            snapshots.save(instance, key_of(small), {}, made_s=1)
+        assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
+
+
+def test_a_template_that_cannot_be_read_leaves_nothing_behind(
+    small: InstalledServer, tmp_path: Path
+) -> None:
+    made = kept(small)
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+
+        def fails(*arguments: Any) -> Any:
+            copying.copy_tree(*arguments)
+            raise OSError(errno.EIO, "it went wrong")
+
+        patch.setattr("millrace.servers.snapshots.create_restore.copy_tree", fails)
+        with pytest.raises(HostProblem, match="it went wrong"):
+            create_restore.restore_into(made, target, Owner(), "cold")
+    assert list(target.iterdir()) == []
+
+
+def test_a_restore_that_takes_too_long_ends_its_threads(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = kept(small)
+    told: list[bool] = []
+
+    def hangs(_part: object, stopped: threading.Event) -> None:
+        told.append(stopped.wait(30))
+
+    monkeypatch.setattr(copying, "_copy_part", hangs)
+    monkeypatch.setattr(copying, "_cloned", lambda *_: False)
+    with (
+        lifecycle.create(small, NOTHING) as instance,
+        pytest.raises(TrialFailed, match="restore took longer"),
+        time_limit("restore", 0),
+    ):
+        instance.restore(made)
+    assert told
+    assert all(told)
+    assert snapshots.find(key_of(small)) == made
+
+
+def test_the_least_recently_used_go_first(small: InstalledServer) -> None:
+    made = [kept(small, seed) for seed in range(4)]
+    for age, template in zip((40, 10, 30, 20), made, strict=True):
+        os.utime(template.directory, (1e9 - age, 1e9 - age))
+    each = made[0].allocated_bytes + 20_000
+    assert snapshots.evict(3 * each, spared=[made[0].name]) == [made[2].name]
+    with lifecycle.create(small, NOTHING) as instance:
+        instance.restore(made[3])
+    assert snapshots.evict(each) == [made[0].name, made[1].name]
+    assert names() == {made[3].name}
+    assert snapshots.evict(0) == [made[3].name]
+
+
+def test_saving_makes_room(small: InstalledServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kept(small)
+    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, str(first.allocated_bytes * 3 // 2))
+    second = kept(small, seed=2)
+    assert names() == {second.name}
+
+
+def use_until_told(made: Template, ready: Any, leave: Any) -> None:
+    with repository.in_use(made):
+        ready.set()
+        leave.wait(30)
+
+
+def test_one_in_use_stays(small: InstalledServer) -> None:
+    made = kept(small)
+    context = multiprocessing.get_context("spawn")
+    ready, leave = context.Event(), context.Event()
+    user = context.Process(target=use_until_told, args=(made, ready, leave))
+    user.start()
+    assert ready.wait(30)
+    assert snapshots.evict(0) == []
+    with pytest.raises(UserError, match="in use"):
+        snapshots.remove(made.name)
+    with repository.in_use(made):
+        pass  # two may use one
+    leave.set()
+    user.join(30)
+    assert snapshots.evict(0) == [made.name]
+
+
+_SAVES_UNTIL_KILLED = """
+import sys, time
+from pathlib import Path
+from millrace.servers import templates
+from millrace.servers.snapshots import TemplateKey, keeping
+
+with keeping.draft(TemplateKey("small", {"seed": 1})) as draft:
+    (draft / "data").mkdir()
+    (draft / "data/t.ibd").write_bytes(b"half")
+    print("saving", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_save_leaves_nothing_that_is_taken_for_whole(
+    small: InstalledServer, child_environment: dict[str, str]
+) -> None:
+    environment = {**child_environment, **os.environ, "PYTHONPATH": child_environment["PYTHONPATH"]}
+    with subprocess.Popen(
+        [sys.executable, "-c", _SAVES_UNTIL_KILLED], stdout=subprocess.PIPE, env=environment
+    ) as saver:
+        assert saver.stdout is not None
+        assert saver.stdout.readline() == b"saving\n"
+        snapshots.reap()
+        assert len(names()) == 1, "one that is being made is left alone"
+        assert snapshots.listing() == []
+        saver.send_signal(signal.SIGKILL)
+        saver.wait(30)
+    assert len(names()) == 1
+    snapshots.evict(1 << 40)
+    assert names() == set()
+
+
+def test_a_limit_that_is_no_size_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "much")
+    with pytest.raises(UserError, match=snapshots.LIMIT_VARIABLE):
+        snapshots.limit_bytes()
+    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "50G")
+    assert snapshots.limit_bytes() == 50 << 30
+    monkeypatch.delenv(snapshots.LIMIT_VARIABLE)
+    assert 0 < snapshots.limit_bytes() <= 100_000_000_000
+
+
+def test_an_unknown_one_is_told_with_the_nearest(small: InstalledServer) -> None:
+    made = kept(small)
+    with pytest.raises(UserError, match="no template") as caught:
+        snapshots.remove(made.name[:-1])
+    assert made.name in (caught.value.remedy or "")
+
+
+def test_templates_lie_where_a_copy_can_share_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert paths.templates_dir() == tmp_path / "state/templates"
+    shared = Path("/dev/shm")
+    if shared.is_dir() and shared.stat().st_dev != tmp_path.stat().st_dev:
+        monkeypatch.setenv("MILLRACE_WORK", str(shared / "not-made/work"))
+        assert paths.templates_dir() == shared / "not-made/work/templates"
+    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "mine"))
+    assert paths.templates_dir() == tmp_path / "mine"

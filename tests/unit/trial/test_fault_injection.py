@@ -1,0 +1,126 @@
+"""A process that is stopped for a share of the time, and what is measured of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.collect.collectors import Window
+from millrace.errors import HostProblem, UserError
+from millrace.experiment.slowdown import OptionGiven, SlowFsync
+from millrace.servers.model import FittedOptions, InstalledServer, LeftOut, Option
+from millrace.trial.fault_injection import (
+    Slowing,
+    owed,
+    refuse_left_out,
+    slow_fsync_library,
+    slowed_server,
+)
+from tests.unit.servers.installed import installed
+
+BEGIN = {"type": "mark", "mark": "measure_started", "phase": "measure"}
+END = {"type": "mark", "mark": "measure_ended", "phase": "measure"}
+
+# Counts for as long as it is told to, and says how much of its time it did not run.
+_COUNTING = """
+import time
+began = last = time.monotonic()
+held = 0.0
+while last - began < 1.5:
+    now = time.monotonic()
+    held += max(now - last - 0.002, 0)
+    last = now
+print(held)
+"""
+
+_SYNCING = """
+import os, tempfile, time
+with tempfile.TemporaryFile() as file:
+    began = time.monotonic()
+    for _ in range(25):
+        os.fsync(file.fileno())
+        os.fdatasync(file.fileno())
+    print(time.monotonic() - began)
+"""
+
+
+@given(st.floats(0.0, 0.9), st.lists(st.floats(0.0, 0.02), max_size=40))
+def test_what_is_owed_is_made_up_for(share: float, late: list[float]) -> None:
+    """Whatever a turn was late, the share of all turns is met at the end of each."""
+    stopped = 0.0
+    for turn, too_much in enumerate(late, start=1):
+        stopped += max(owed(share, turn, stopped), 0.0)
+        assert stopped >= share * turn * 0.1 - 1e-9
+        stopped += too_much * share
+    assert owed(share, len(late) + 1, stopped) <= share * 0.1 + 1e-9
+
+
+@pytest.mark.quiet
+def test_a_process_is_stopped_for_the_share_and_goes_on() -> None:
+    window = Window("measure", "measure", drives=True)
+    with subprocess.Popen([sys.executable, "-c", _COUNTING], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        found = Slowing(process.pid, 0.2, window)
+        time.sleep(0.3)
+        found.see(BEGIN)
+        time.sleep(1.0)
+        found.see(END)
+        held_s = float(process.stdout.read())
+    measured = {each.name: each.value for each in found.measurements()}
+    share = measured["slowdown_stopped_s"] / measured["slowdown_window_s"]
+    assert 0.19 < share < 0.6  # a busy host may be late for the end of the last turn
+    assert held_s > 0.5 * measured["slowdown_stopped_s"]  # it begins and ends by itself
+
+
+def test_a_process_that_is_gone_is_no_error() -> None:
+    window = Window("measure", "measure", drives=True)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        found = Slowing(process.pid, 0.5, window)
+        found.see(BEGIN)
+        process.kill()
+        process.wait()
+        time.sleep(0.2)
+        found.end()
+    assert found.measurements()[1].value > 0
+
+
+def test_each_fsync_and_fdatasync_takes_the_delay_longer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
+    server = slowed_server(installed(tmp_path), SlowFsync(2_000))
+    assert isinstance(server, InstalledServer)
+    done = subprocess.run(
+        [sys.executable, "-c", _SYNCING], env=server.env, capture_output=True, check=True
+    )
+    assert float(done.stdout) >= 50 * 0.002
+
+
+def test_an_option_that_the_server_lacks_is_refused() -> None:
+    class Server:
+        name = "mysql-5.5.34"
+
+    option = Option("innodb_new", "1", True, "factor")
+    fitted = FittedOptions(
+        "default", (), (LeftOut(option, "mysql-5.5.34 has no option innodb_new"),)
+    )
+    with pytest.raises(UserError, match=r"--slowdown innodb_new=1: mysql-5\.5\.34 has no option"):
+        refuse_left_out(Server(), fitted, OptionGiven("innodb_new", "1"))  # type: ignore[arg-type]
+    refuse_left_out(Server(), fitted, OptionGiven("innodb_old", "1"))  # type: ignore[arg-type]
+    refuse_left_out(Server(), fitted, SlowFsync(1))  # type: ignore[arg-type]
+
+
+def test_without_a_compiler_it_is_said_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    with pytest.raises(HostProblem, match="needs a C compiler") as refused:
+        slow_fsync_library()
+    assert "--slowdown cpu" in (refused.value.remedy or "")

@@ -1,0 +1,113 @@
+"""How the server's counters are asked for, and what is kept of the answers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pymysql
+import pytest
+
+from millrace.errors import TrialFailed
+from millrace.servers import families
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.client import ASK_LIMIT_S
+from millrace.trial.measurement_counters import Counters, counters_of
+
+WRITE_BACK = families.get("mysql").write_back
+BEGIN = {"type": "mark", "mark": "measure_started"}
+END = {"type": "mark", "mark": "measure_ended"}
+POOL = {
+    "Innodb_buffer_pool_dump_status": "not started",
+    "Innodb_buffer_pool_pages_data": "600",
+    "Innodb_buffer_pool_pages_free": "400",
+    "Innodb_buffer_pool_pages_total": "1000",
+    "Innodb_buffer_pool_read_ahead": "30",
+    "Innodb_buffer_pool_read_requests": "9000",
+    "Innodb_buffer_pool_reads": "70",
+}
+ENGINE = "Modified db pages  12\nHistory list length 3\nLog sequence number 500\n"
+
+
+class Session:
+    """Answers status and engine status; ``refuses`` are beginnings of what it does not answer."""
+
+    def __init__(self, *refuses: str) -> None:
+        self.asked: list[str] = []
+        self._refuses = refuses
+        self._rows: Sequence[Any] = ()
+
+    def cursor(self) -> Session:
+        return self
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def execute(self, sql: str) -> None:
+        self.asked.append(sql)
+        if sql.startswith(self._refuses):
+            raise pymysql.err.OperationalError(1227, "you need the PROCESS privilege")
+        engine = [("InnoDB", "", ENGINE)]
+        self._rows = list(POOL.items()) if sql.startswith("SHOW GLOBAL STATUS") else engine
+
+    def fetchall(self) -> Sequence[Any]:
+        return self._rows
+
+
+def counters(session: Session) -> Counters:
+    return Counters(cast(Any, session), None, WRITE_BACK)
+
+
+def test_the_server_is_asked_with_a_limit_of_time() -> None:
+    limits = []
+
+    class Server:
+        server = SimpleNamespace(family="mysql")
+
+        def connect(self, *, limit_s: float | None = None) -> io.StringIO:
+            limits.append(limit_s)
+            return io.StringIO()  # like a session, it can be closed
+
+    with counters_of(cast(AttachedInstance, Server())):
+        pass
+    assert limits == [ASK_LIMIT_S]
+
+
+def test_two_questions_are_asked_at_each_mark_and_none_in_between() -> None:
+    session = Session()
+    found = counters(session)
+    for event in (BEGIN, {"type": "interval"}, {"type": "mark", "mark": "connected"}, END):
+        found.see(event)
+    assert len(session.asked) == 4
+    state = found.state()
+    assert state["begin"] == state["end"] == {
+        "pool_pages": 1000, "pool_data_pages": 600, "pool_free_pages": 400,
+        "pages_asked_for": 9000, "pages_fetched": 100, "dirty_pages": 12, "history": 3,
+        "log_position": 500,
+    }  # fmt: skip
+    assert state["since_begin_s"] >= 0
+    names = [each.name for each in found.measurements()]
+    assert names == ["buffer_pool_reads", "buffer_pool_read_requests"]
+
+
+def test_a_server_that_does_not_show_its_engine_fails_no_trial() -> None:
+    found = counters(Session("SHOW ENGINE"))
+    found.see(BEGIN)
+    found.see(END)
+    assert "history" not in found.state()["end"]
+    assert found.state()["end"]["pool_pages"] == 1000
+    assert list(found.measurements())
+
+
+def test_a_server_that_is_gone_has_no_counters() -> None:
+    found = counters(Session("SHOW GLOBAL STATUS"))
+    found.see(BEGIN)
+    found.see(END)
+    assert found.state() == {}
+    with pytest.raises(TrialFailed, match="could not be read"):
+        list(found.measurements())

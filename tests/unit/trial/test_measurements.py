@@ -1,0 +1,228 @@
+"""What is made of the load generator's answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace import workloads
+from millrace.errors import TrialFailed
+from millrace.loadgen.client import (
+    ClientUsage,
+    DataChecksum,
+    DriveResult,
+    HistogramResult,
+    LoadedTable,
+    LoadResult,
+    PhaseResult,
+    Record,
+    TablesResult,
+)
+from millrace.trial import measurements
+from millrace.workloads.sure_rows import Rows
+
+LOAD_DATA = workloads.checked(workloads.load("load-data"))
+EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
+
+
+def phase(name: str, result: tuple[tuple[str | None, ...], ...] | None = None) -> PhaseResult:
+    return PhaseResult(
+        name=name,
+        kind="load_data" if name == "load" else "statement",
+        duration_s=2.0,
+        affected_rows=1_000,
+        warnings=3,
+        rows_sent=1_000,
+        bytes_sent=79_000,
+        generator_wait_s=0.25 if name == "load" else None,
+        result=result,
+    )
+
+
+def answer(
+    count: tuple[tuple[str | None, ...], ...] | None = (("1000",),),
+    verify: tuple[tuple[str | None, ...], ...] | None = (("1000", "4242"),),
+) -> LoadResult:
+    return LoadResult(
+        load_generator="0.1.0",
+        server_version="5.6.24",
+        phases=(
+            phase("create"),
+            phase("load"),
+            phase("finish"),
+            phase("count", count),
+            phase("verify", verify),
+        ),
+        statements=(),
+        client=ClientUsage(0.5, 0.25, 10, 2, 1 << 20),
+        bytes_sent=79_000,
+        bytes_received=1_000,
+    )
+
+
+def test_a_table_with_what_was_made_is_verified() -> None:
+    measurements.verify(LOAD_DATA, answer(), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "step"),
+    [
+        (answer(count=(("999",),)), "count"),
+        (answer(count=None), "count"),
+        (answer(count=()), "count"),
+        (answer(verify=(("1000", "4243"),)), "verify"),
+        (answer(verify=(("1001", "4242"),)), "verify"),
+        (answer(verify=(("1000", None),)), "verify"),
+    ],
+)
+def test_a_table_with_anything_else_fails_the_trial(wrong: LoadResult, step: str) -> None:
+    with pytest.raises(TrialFailed) as failure:
+        measurements.verify(LOAD_DATA, wrong, EXPECTED)
+    assert failure.value.step == step
+
+
+def test_measurements_are_what_the_phases_yielded() -> None:
+    found = {
+        each.name: each.value
+        for each in (
+            *measurements.data_measurements(EXPECTED),
+            *measurements.measurements(answer()),
+        )
+    }
+    assert found["rows"] == 1_000
+    assert found["load_duration_s"] == found["finish_duration_s"] == 2.0
+    assert found["load_generator_wait_s"] == 0.25
+    assert found["load_warnings"] == 3
+    assert found["load_generator_user_s"] == 0.5
+    assert "finish_warnings" not in found
+
+
+def test_phases_are_steps_one_after_another() -> None:
+    steps = measurements.step_records(answer())
+    assert [step.started_s for step in steps] == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def record(name: str, count: int, **changes: Any) -> Record:
+    histogram = HistogramResult("HIST", count, 0.5, 0.1, 0.2)
+    made = Record(name, count, {}, 0, 3 * count, count, 10 * count, 20 * count, histogram, None)
+    return replace(made, **changes)
+
+
+def driven(**changes: Any) -> LoadResult:
+    waited = HistogramResult("LATE", 90, 0.75, 0.1, 0.3)
+    phase = DriveResult(
+        name="measure",
+        duration_s=10.0,
+        warmup_s=5.0,
+        connect_s=0.25,
+        partial=False,
+        partial_reason=None,
+        transactions=(
+            record("pair", 90, errors={1213: 2, 1205: 1}, retries=4, response=waited),
+            record("one", 10),
+        ),
+        statements=(record("select", 180), record("update", 10)),
+        details={
+            "clients": 8,
+            "pacing": {"kind": "open", "scheduled": 120, "late": 7, "skipped": 1},
+            "mean_gap_s": None,
+            "client": {
+                "user_s": 1.5,
+                "system_s": 2.5,
+                "voluntary_switches": 11,
+                "involuntary_switches": 12,
+                "host_share": 0.2,
+            },
+        },
+    )
+    return replace(answer(), phases=(replace(phase, **changes),))
+
+
+def measured(result: LoadResult) -> dict[str, float]:
+    return {each.name: each.value for each in measurements.measurements(result)}
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_a_warmup_until_throughput_is_steady_tells_whether_it_was(steady: bool) -> None:
+    result = driven()
+    (phase,) = result.phases
+    assert isinstance(phase, DriveResult)
+    warmed = replace(phase, details={**phase.details, "warmup_steady": steady}, warmup_s=8.0)
+    found = measured(replace(result, phases=(warmed,)))
+    assert (found["measure_warmup_s"], found["warmup_steady"]) == (8.0, int(steady))
+
+
+def test_what_clients_did() -> None:
+    assert measured(driven()) == {
+        "measure_duration_s": 10.0,
+        "measure_warmup_s": 5.0,
+        "measure_connect_s": 0.25,
+        "transactions": 100,
+        "statements": 190,
+        "rows_read": 570,
+        "rows_affected": 190,
+        "errors": 3,
+        "errors_1205": 1,
+        "errors_1213": 2,
+        "retries": 4,
+        "bytes_sent": 1_900,
+        "bytes_received": 3_800,
+        "scheduled": 120,
+        "late": 7,
+        "skipped": 1,
+        "load_generator_user_s": 1.5,
+        "load_generator_system_s": 2.5,
+        "load_generator_voluntary_switches": 11,
+        "load_generator_involuntary_switches": 12,
+    }
+    [step] = measurements.step_records(driven())
+    assert (step.name, step.duration_s) == ("measure", 15.25)
+
+
+def test_a_closed_loop_has_a_gap_and_no_schedule() -> None:
+    details = driven().driven().details  # type: ignore[union-attr]
+    closed = {**details, "pacing": {"kind": "closed"}, "mean_gap_s": 0.001}
+    found = measured(driven(details=closed))
+    assert found["mean_gap_s"] == 0.001
+    assert not {"scheduled", "late", "skipped"} & found.keys()
+
+
+def test_a_partial_result_is_marked() -> None:
+    assert measured(driven(partial=True, partial_reason="lost"))["partial"] == 1
+
+
+def test_every_latency_is_kept() -> None:
+    kept = [
+        (each.of, each.name, each.kind, each.count) for each in measurements.histograms(driven())
+    ]
+    assert kept == [
+        ("transaction", "pair", "service", 90),
+        ("transaction", "pair", "response", 90),
+        ("transaction", "one", "service", 10),
+        ("statement", "select", "service", 180),
+        ("statement", "update", "service", 10),
+    ]
+    assert measurements.histograms(answer()) == ()
+
+
+def test_loaded_tables_are_rows_and_bytes() -> None:
+    tables = tuple(LoadedTable(f"t{n}", 500, 9_000, "1", 0.5, 0.25) for n in (1, 2))
+    loaded = TablesResult("load", "load_tables", 3.0, tables, "local", None)
+    found = measured(replace(answer(), phases=(loaded,)))
+    assert (found["rows"], found["data_bytes"], found["load_duration_s"]) == (1_000, 18_000, 3.0)
+
+
+@pytest.mark.parametrize(("did", "field"), [("read", "rows"), ("changed", "affected_rows")])
+def test_statements_that_surely_find_rows_and_found_none_fail_the_trial(
+    did: Rows, field: str
+) -> None:
+    without = driven(statements=(record("other", 180, rows=0), record("mine", 180, **{field: 0})))
+    measurements.refuse_no_rows({}, without)
+    measurements.refuse_no_rows({"mine": did}, driven(statements=(record("mine", 180),)))
+    few = driven(statements=(record("mine", 19, **{field: 0}),))
+    measurements.refuse_no_rows({"mine": did}, few)
+    with pytest.raises(TrialFailed, match=f"mine {did} no row in 180 statements") as failure:
+        measurements.refuse_no_rows({"mine": did}, without)
+    assert failure.value.step == measurements.VERIFY_ROWS

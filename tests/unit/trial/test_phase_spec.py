@@ -1,0 +1,193 @@
+"""A workload's phases made into the load generator's spec, with their limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace import workloads
+from millrace.loadgen import spec
+from millrace.loadgen.spec import Connection, GeneratedSource, LoadData, ServerFile, Statement
+from millrace.trial import phase_spec, time_limits
+from millrace.trial.resolved_workload import DataFile, Work
+from tests.unit.workloads.small import driving
+
+LOAD_DATA = workloads.load("load-data")
+SOMEWHERE = Connection(user="root", password="secret", socket=Path("/somewhere"))
+
+
+def work(**chosen: Any) -> Work:
+    return Work(LOAD_DATA, {"rows": 1_000, "data_seed": 7, **chosen})
+
+
+def made(given: Work, data_file: DataFile | None = None) -> spec.RunSpec:
+    return phase_spec.spec(given.measuring, given, SOMEWHERE, data_file)
+
+
+def test_the_spec_at_each_load_mode() -> None:
+    local = made(work())
+    assert [each.name for each in local.phases] == ["create", "load", "finish", "count", "verify"]
+    load = local.phases[1]
+    assert isinstance(load, LoadData)
+    assert load.source == GeneratedSource("nodes", 1_000, 7)
+    from_file = made(work(load_mode="server_file"), DataFile(Path("/d/nodes")))
+    load = from_file.phases[1]
+    assert isinstance(load, LoadData)
+    assert load.source == ServerFile(Path("/d/nodes"))
+
+
+@pytest.mark.parametrize(
+    ("engine", "finish"),
+    [
+        ("InnoDB", ("COMMIT",)),
+        ("MyISAM", ("FLUSH TABLES",)),
+        ("RocksDB", ("COMMIT", "FLUSH TABLES")),
+    ],
+)
+def test_the_finish_makes_the_engine_durable(engine: str, finish: tuple[str, ...]) -> None:
+    create, _, last = made(work(engine=engine)).phases[:3]
+    assert isinstance(create, Statement)
+    assert create.sql[0].endswith(f"ENGINE={engine}")
+    assert isinstance(last, Statement)
+    assert tuple(last.sql) == finish
+
+
+def test_the_checksum_compares_text_as_bytes() -> None:
+    data = workloads.checked(LOAD_DATA).data
+    assert data is not None
+    assert phase_spec.checksum_sql(data) == (
+        "SELECT count(*), sum(crc32(concat_ws('\\t', id, lat, lon, version, timestamp, changeset, "
+        "uid, CAST(user AS BINARY)))) FROM nodes"
+    )
+
+
+def test_the_session_is_utc() -> None:
+    assert made(work()).session == ("SET time_zone = '+00:00'",)
+
+
+def limit_s(given: Work) -> float:
+    return time_limits.limit_s(given.workload.phases, given)
+
+
+def test_limits_grow_with_the_rows() -> None:
+    small, large = work(), work(rows=46_741_126)
+    assert limit_s(small) < limit_s(large)
+    assert limit_s(large) == pytest.approx(sum(each.limit_s for each in made(large).phases))
+    assert made(small).tables is None
+
+
+def driven(**chosen: Any) -> Work:
+    return Work(driving(), chosen)
+
+
+def drive(**chosen: Any) -> spec.Drive:
+    given = driven(**chosen)
+    [phase] = phase_spec.spec(given.measuring, given, SOMEWHERE).phases
+    assert isinstance(phase, spec.Drive)
+    return phase
+
+
+def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apart() -> None:
+    given = driven()
+    parts = (given.making, given.warming, given.measuring)
+    assert [[phase.name for phase in part] for part in parts] == [
+        ["load", "verify"],
+        ["warm"],
+        ["measure"],
+    ]
+    making = phase_spec.spec(given.making, given, SOMEWHERE)
+    assert [type(phase) for phase in making.phases] == [spec.LoadTables, spec.VerifyTables]
+    assert making.tables is not None
+    assert making.tables.definition["tests"].keys() == {"point", "pair", "repeat", "one"}
+    assert making.tables.seed == 1
+    only_loading = work()
+    assert (only_loading.making, only_loading.warming) == ((), ())
+    assert only_loading.measuring == tuple(only_loading.workload.phases)
+
+
+def test_clients_are_driven_as_the_levels_say() -> None:
+    assert drive() == spec.Drive(
+        "measure", "point", 1, time_limits.limit_s(driven().measuring, driven()),
+        time_s=30.0, warmup_s=5.0, retry=(1213, 1205, 1020), linger_s=0.3,
+    )  # fmt: skip
+    steady = drive(warmup="steady", warmup_s=1)
+    assert (steady.until_steady, steady.warmup_s) == (True, 300.0)
+    assert steady.limit_s > 300 + 30
+    open_loop = drive(clients=8, protocol="text", rate=1000, arrivals="constant", late_limit_s=2)
+    assert (open_loop.clients, open_loop.protocol) == (8, "text")
+    assert open_loop.pacing == spec.Open(1000.0, "constant", 2.0)
+    assert drive(rate=5, late_limit_s=0).pacing == spec.Open(5.0, "poisson", None)
+    equal_work = drive(operations=100, client_cpus="0,2-3", threads=2)
+    assert (equal_work.time_s, equal_work.transactions) == (None, 100)
+    assert (equal_work.cpus, equal_work.threads) == ((0, 2, 3), 2)
+
+
+def test_what_an_experiment_says_outranks_a_test_and_a_test_the_defaults() -> None:
+    assert drive(test="one").time_s == 30.0
+    assert driven(test="one").values["range_size"] == 7
+    assert driven(test="one", range_size=9).values["range_size"] == 9
+    assert driven(test="point").values["range_size"] == 100
+    # Tables know of no test, so that all tests share one data set.
+    assert driven(test="one").of_tables["range_size"] == 100
+    tables = driven(test="one", table_size=5).tables
+    assert tables is not None
+    assert tables.values == {"test": "one", "table_size": 5}
+    assert tables.defaults["range_size"] == 100
+
+
+@pytest.mark.parametrize(
+    ("chosen", "restorable"),
+    [
+        ({}, True),
+        ({"template": "off"}, False),
+        ({"engine": "MEMORY"}, False),
+        ({"engine": "Heap"}, False),
+        ({"engine": "MyISAM"}, True),
+    ],
+)
+def test_what_a_restart_would_lose_is_never_restored(
+    chosen: dict[str, Any], *, restorable: bool
+) -> None:
+    assert driven(**chosen).is_restorable is restorable
+
+
+@pytest.mark.parametrize(
+    ("method", "locks"), [("local", False), ("multi_row", True), ("single_row", True)]
+)
+def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
+    given = Work(
+        workloads.load("insert-methods"), {"load_method": method, "lock_tables": True, "rows": 5}
+    )
+    load, verify = made(given).phases
+    assert isinstance(load, spec.LoadTables)
+    assert (load.method, load.lock_tables) == (method, locks)
+    assert isinstance(verify, spec.VerifyTables)
+
+
+def test_connections_of_loads_that_are_measured_stay_until_threads_are_read() -> None:
+    measured, *_ = made(Work(workloads.load("insert-methods"), {"rows": 5})).phases
+    made_before, *_ = phase_spec.spec(driven().making, driven(), SOMEWHERE).phases
+    assert isinstance(measured, spec.LoadTables)
+    assert isinstance(made_before, spec.LoadTables)
+    assert measured.linger_s > made_before.linger_s == 0
+
+
+def test_single_row_loading_gets_the_time_it_takes() -> None:
+    at_once, one_by_one = driven(), driven(load_method="single_row")
+    assert time_limits.limit_s(one_by_one.making, one_by_one) > time_limits.limit_s(
+        at_once.making, at_once
+    )
+
+
+def test_driving_gets_its_time_and_more() -> None:
+    for chosen, least_s in (
+        ({"time_s": 300}, 300),
+        ({"time_s": 300, "warmup_s": 600}, 900),
+        ({"operations": 1_000_000}, 10_000),
+        ({"operations": 1_000, "rate": 0.1}, 10_000),
+        ({"clients": 10_000}, 60),
+    ):
+        given = driven(**chosen)
+        assert time_limits.limit_s(given.measuring, given) > least_s

@@ -1,0 +1,49 @@
+"""What decides the content of a template, and what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace.trial.resolved_workload import Work
+from tests.unit.workloads.small import driving
+
+
+def made_of(**chosen: Any) -> dict[str, Any]:
+    return Work(driving(), chosen).made_of
+
+
+def test_only_what_tables_name_is_part_of_them() -> None:
+    assert made_of()["values"] == {"engine": "InnoDB", "table_size": 1000, "tables": 2}
+
+
+@pytest.mark.parametrize(
+    "same",
+    [{"test": "one"}, {"clients": 8}, {"range_size": 3}, {"time_s": 5}, {"load_threads": 2}],
+)
+def test_treatments_share_tables(same: dict[str, Any]) -> None:
+    assert made_of(**same) == made_of()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"table_size": 5}, {"engine": "MyISAM"}, {"data_seed": 2}, {"load_method": "multi_row"}],
+)
+def test_other_tables_are_others(other: dict[str, Any]) -> None:
+    assert made_of(**other) != made_of()
+
+
+def test_the_factor_that_chooses_a_text_counts() -> None:
+    tables = driving()["tables"]
+    chosen = {"by": "row_format", "default": [], "compressed": ["OPTIMIZE TABLE {table}"]}
+    tables = {"sbtest": {**tables["sbtest"], "after_load": chosen}}
+    factors = {**driving()["factors"], "row_format": {"default": "dynamic", "free": True}}
+    work = Work(driving(tables=tables, factors=factors), {"row_format": "compressed"})
+    assert work.made_of["values"]["row_format"] == "compressed"
+
+
+def test_tables_as_many_as_clients_are_others_for_other_clients() -> None:
+    tables = {"sbtest": {**driving()["tables"]["sbtest"], "count": "{clients}"}}
+    of = [Work(driving(tables=tables), {"clients": clients}).made_of for clients in (1, 8)]
+    assert of[0] != of[1]

@@ -1,0 +1,103 @@
+"""Which failures may pass, and that a run can stop at them without a result that stays."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from millrace import workloads
+from millrace.campaign import scheduler as runner
+from millrace.cli.experiment_options import surroundings
+from millrace.errors import HostProblem, LastingProblem, TrialFailed, UserError
+from millrace.experiment.model import Plan
+from millrace.experiment.plan import expand
+from millrace.experiment.read import read
+from millrace.servers.download import Refused, WrongChecksum
+from millrace.servers.model import FittedOptions
+from millrace.servers.unpack import Unusable
+from millrace.store.store import Store
+from millrace.trial.resolved_workload import Work
+from millrace.trial.transient import may_pass
+from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
+from tests.unit.servers.installed import installed
+
+_SHORT_WRITE = """\
+InnoDB: Error: Write to file ./test/nodes.ibd failed at offset 148897792.
+InnoDB: 1048576 bytes should have been written, only 745472 were written.
+InnoDB: Operating system error number 0.
+InnoDB: Check that your OS and file system support files of this size.
+InnoDB: Check also that the disk is not full or a disk quota exceeded.
+"""
+
+
+@pytest.mark.parametrize(
+    ("cause", "log_tail"),
+    [
+        (HostProblem("the download was cut off"), None),
+        (OSError(errno.ENOSPC, "No space left on device"), None),
+        (TrialFailed("The table 'nodes' is full", log_tail="Error number 28 means ..."), None),
+        (TrialFailed("The table 'nodes' is full", log_tail=_SHORT_WRITE), None),
+        (TrialFailed("mysqld: Disk is full writing './a/b.MYD' (Errcode: 28)"), None),
+        (TrialFailed("not ready after 60 s"), "write (OS errno 28 - No space left on device)"),
+    ],
+)
+def test_what_the_host_lacks_for_now_may_pass(cause: Exception, log_tail: str | None) -> None:
+    assert may_pass(cause, log_tail)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        LastingProblem("cannot be run on this host"),
+        Refused("404"),
+        WrongChecksum("wrong checksum"),
+        Unusable("damaged"),
+        UserError("there is no such option"),
+        ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+        TrialFailed("mysqld ended with exit status 1", log_tail="unknown variable 'a=28'"),
+        TrialFailed("The table 'x' is full (error 1114, SQLSTATE HY000)", log_tail="ready"),
+    ],
+)
+def test_what_is_the_servers_own_does_not(cause: Exception) -> None:
+    assert not may_pass(cause, "ready for connections")
+
+
+def plan_of(directory: Path) -> Plan:
+    file = experiment_file(directory, engines='["InnoDB"]')
+    return expand(read(file, scale=None, surroundings=surroundings()), seed=1)
+
+
+def given(plan: Plan, directory: Path, *, stops: bool) -> runner.RunInput:
+    """Trials of a server that is never started: it has no place to be made at."""
+    server = installed(directory, "mysql-5.6.24")
+    work = Work(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
+    prepared = runner.PreparedTreatment(server, FittedOptions("default", ()), work)
+    treatments = {each.id: prepared for each in plan.treatments}
+    return runner.RunInput(plan, treatments, None, None, stop_at_host_problems=stops)
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    monkeypatch.setenv("MILLRACE_WORK", str(file / "work"))
+
+
+@pytest.mark.usefixtures("full")
+def test_a_run_that_stops_at_it_has_no_result_of_the_trial(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    run = runner.new_run_record(plan, HOST, VERSIONS, "millrace test")
+    with Store.open(tmp_path / "results.sqlite") as store:
+        runner.begin(store, run, plan)
+        with pytest.raises(HostProblem, match=r"could not be measured: failed at prepare") as why:
+            runner.carry_out(store, run, given(plan, tmp_path, stops=True), lambda _event: None)
+        (attempt,) = store.load_run(run.id).attempts
+        assert (attempt.outcome, attempt.reason) == ("interrupted", str(why.value))
+        assert "MILLRACE_WORK" in why.value.message
+        # The same trial comes first again; where nothing stops, it fails, as do all others.
+        runner.carry_out(store, run, given(plan, tmp_path, stops=False), lambda _event: None)
+        stored = store.load_run(run.id)
+        assert {attempt.outcome for attempt in stored.last_attempts().values()} == {"failed"}
+        assert len(stored.last_attempts()) == len(stored.trials)
