@@ -34,7 +34,7 @@ LOOK = """
 import resource
 from pathlib import Path
 from millrace.app import host_activity
-from millrace.servers import processes
+from millrace.servers.instances import processes
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 host_activity._databases(Path("/"))
 account = processes.open_account("s-0a1b2c3d", server="s", role="server", directories=[])

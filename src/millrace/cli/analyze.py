@@ -15,4 +15,5 @@ COMMANDS = {
 
 @click.group("analyze", cls=LazyGroup, described=COMMANDS, prefix="analyze_")
 def command() -> None:
-    """Analyze numbers that any benchmark measured: the same verdicts, without trials of millrace."""
+    """Analyze numbers that any benchmark measured: the same verdicts, without trials of
+    millrace."""

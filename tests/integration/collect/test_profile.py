@@ -259,7 +259,7 @@ def test_nothing_is_left_of_a_profile_that_was_not_ended(instance_of: InstanceOf
 
 KILLED = """
 import sys, time
-from millrace.collect import perf
+from millrace.host import perf
 from millrace.collect.profiling.recording import Recording, Settings
 recorded = Recording(perf.find(), int(sys.argv[1]), Settings(199, "none"))
 recorded.begin()

@@ -126,7 +126,7 @@ def test_servers_that_cannot_be_confined_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root confines servers")
 def test_a_root_without_the_capability_learns_why() -> None:
-    script = "from millrace.servers import confinement; print(confinement.lacking())"
+    script = "from millrace.servers.instances import confinement; print(confinement.lacking())"
     ran = subprocess.run(
         ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", script],
         capture_output=True,

@@ -52,7 +52,7 @@ def only(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_json_has_what_a_program_wants(call: Call, file: Path) -> None:
     old, new = noise(1, 12), noise(2, 12, 0.9)
-    document = json.loads(call("pairs", str(keep(file, old=old, new=new)), "--json")[0])
+    document = json.loads(call("paired", str(keep(file, old=old, new=new)), "--json")[0])
     assert document["base"] == "old"
     assert (document["direction"], document["margin"], document["alpha"]) == ("higher", 0.02, 0.05)
     found = only(document)
@@ -83,14 +83,14 @@ def test_the_ratio_is_in_the_raw_unit_and_the_direction_decides_the_word(
     call: Call, file: Path, ratio: float, direction: str, verdict: str
 ) -> None:
     path = str(keep(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, ratio, sd=0.004)))
-    found = only(json.loads(call("pairs", path, "--json", "--direction", direction)[0]))
+    found = only(json.loads(call("paired", path, "--json", "--direction", direction)[0]))
     assert found["ratio"] == pytest.approx(ratio, abs=0.01)
     assert found["verdict"] == verdict
 
 
 def test_the_base_can_be_named(call: Call, file: Path) -> None:
     path = str(keep(file, a=noise(1, 8), b=noise(2, 8, 0.5), c=noise(3, 8, 2.0)))
-    document = json.loads(call("pairs", path, "--json", "--base", "b")[0])
+    document = json.loads(call("paired", path, "--json", "--base", "b")[0])
     assert document["base"] == "b"
     assert [each["candidate"] for each in document["comparisons"]] == ["a", "c"]
     assert [round(each["ratio"]) for each in document["comparisons"]] == [2, 4]
@@ -98,10 +98,10 @@ def test_the_base_can_be_named(call: Call, file: Path) -> None:
 
 def test_margin_and_alpha_are_obeyed(call: Call, file: Path) -> None:
     path = str(keep(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, 0.97, sd=0.004)))
-    assert only(json.loads(call("pairs", path, "--json")[0]))["verdict"] == "regression"
-    wide = only(json.loads(call("pairs", path, "--json", "--margin", "5")[0]))
+    assert only(json.loads(call("paired", path, "--json")[0]))["verdict"] == "regression"
+    wide = only(json.loads(call("paired", path, "--json", "--margin", "5")[0]))
     assert wide["verdict"] == "equivalent"
-    sure = only(json.loads(call("pairs", path, "--json", "--alpha", "0.001")[0]))
+    sure = only(json.loads(call("paired", path, "--json", "--alpha", "0.001")[0]))
     assert sure["low"] < wide["low"] < wide["high"] < sure["high"]
 
 
@@ -111,7 +111,7 @@ def test_a_block_without_one_of_the_two_is_dropped_for_that_pair(call: Call, fil
     values += [f"{n},half,{50 + n / 2}" for n in (5, 4, 3, 1, 0, 7)]
     values += [f"{n},twice,{200 + 2 * n}" for n in range(6)]
     file.write_text("\n".join(values), encoding="utf-8")
-    half, twice = json.loads(call("pairs", str(file), "--json")[0])["comparisons"]
+    half, twice = json.loads(call("paired", str(file), "--json")[0])["comparisons"]
     assert (half["n_blocks"], half["dropped_blocks"]) == (5, 2)
     assert half["ratio"] == pytest.approx(0.5)
     assert (twice["n_blocks"], twice["dropped_blocks"]) == (6, 0)
@@ -122,7 +122,7 @@ def test_a_block_without_one_of_the_two_is_dropped_for_that_pair(call: Call, fil
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_too_few_blocks_are_inconclusive(call: Call, file: Path, blocks: int) -> None:
     path = str(keep(file, a=[1.0, 1.1][:blocks], b=[2.0, 2.1, 2.2][:blocks]))
-    found = only(json.loads(call("pairs", path, "--json")[0]))
+    found = only(json.loads(call("paired", path, "--json")[0]))
     assert found["verdict"] == "inconclusive"
     assert found["low"] is found["high"] is found["minimum_detectable_effect"] is None
     assert "at least 3 are wanted" in found["reason"]
@@ -130,15 +130,15 @@ def test_too_few_blocks_are_inconclusive(call: Call, file: Path, blocks: int) ->
 
 def test_treatments_that_share_no_block_are_inconclusive(call: Call, file: Path) -> None:
     file.write_text("block,treatment,value\n1,a,1\n2,b,2\n", encoding="utf-8")
-    found = only(json.loads(call("pairs", str(file), "--json")[0]))
+    found = only(json.loads(call("paired", str(file), "--json")[0]))
     assert (found["n_blocks"], found["ratio"], found["verdict"]) == (0, None, "inconclusive")
     assert found["reason"].startswith("no block has both")
-    assert "inconclusive" in call("pairs", str(file))[0]
+    assert "inconclusive" in call("paired", str(file))[0]
 
 
 def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
     path = str(keep(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05)))
-    out, _ = call("pairs", path)
+    out, _ = call("paired", path)
     words = " ".join(out.split())
     assert (
         "base old; higher is better (assumed: the file does not say; --direction does), margin 2 %"
@@ -151,7 +151,7 @@ def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
 
 def test_a_verdict_is_told_with_its_reason(call: Call, file: Path) -> None:
     path = str(keep(file, old=noise(1, 8), new=noise(2, 8, 0.9)))
-    out, _ = call("pairs", path)
+    out, _ = call("paired", path)
     assert "▼ regression" in out
     assert "new against old: " in out
     assert "% lower, regression, the interval excludes 1" in " ".join(out.split())
@@ -161,10 +161,10 @@ def test_a_verdict_is_told_with_its_reason(call: Call, file: Path) -> None:
 def test_of_many_candidates_the_chance_of_finding_one_is_told(call: Call, file: Path) -> None:
     alike = {f"c{n}": noise(n, 8) for n in range(3, 8)}
     path = str(keep(file, a=noise(1, 8), b=noise(2, 8, 0.8), **alike))
-    out, _ = call("pairs", path)
+    out, _ = call("paired", path)
     words = " ".join(out.split())
     assert "1 of 6 intervals excludes 1; 1 still does" in words
-    found = json.loads(call("pairs", path, "--json")[0])["comparisons"]
+    found = json.loads(call("paired", path, "--json")[0])["comparisons"]
     assert [each["adjusted_p"] <= 0.05 for each in found] == [True, *[False] * 5]
 
 
@@ -173,7 +173,7 @@ def test_names_that_look_like_markup_are_told_as_they_are(call: Call, file: Path
         "block,treatment,value\n" + "".join(f"{n},[red]a,1\n{n},[/b],2\n" for n in range(5)),
         encoding="utf-8",
     )
-    out, _ = call("pairs", str(file))
+    out, _ = call("paired", str(file))
     assert "base [red]a" in out
     assert "[/b] against [red]a" in out
 
@@ -181,20 +181,20 @@ def test_names_that_look_like_markup_are_told_as_they_are(call: Call, file: Path
 def test_files_as_spreadsheets_write_them(call: Call, file: Path) -> None:
     rows = "".join(f' {n} ,"1,5",{n},"{2 + n / 10}", a\r\n{n},x,{n},1,b\r\n' for n in range(1, 6))
     file.write_bytes(("\ufeffblock,note,n,value,treatment\r\n" + rows + ",,,,\r\n\r\n").encode())
-    found = only(json.loads(call("pairs", str(file), "--json")[0]))
+    found = only(json.loads(call("paired", str(file), "--json")[0]))
     assert (found["base"], found["candidate"], found["n_blocks"]) == ("a", "b", 5)
 
 
 def test_values_at_the_ends_of_what_can_be_held(call: Call, file: Path) -> None:
     path = str(keep(file, a=[1e-300, 1e300, 1.0, 1e-300], b=[1e300, 1e-300, 1.0, 1e300]))
-    found = only(json.loads(call("pairs", path, "--json")[0]))
+    found = only(json.loads(call("paired", path, "--json")[0]))
     assert found["verdict"] == "inconclusive"
     assert math.isfinite(found["high"])
 
 
 def test_equal_values_are_equivalent(call: Call, file: Path) -> None:
     path = str(keep(file, a=[3.0] * 5, b=[3.0] * 5))
-    found = only(json.loads(call("pairs", path, "--json")[0]))
+    found = only(json.loads(call("paired", path, "--json")[0]))
     assert (found["ratio"], found["low"], found["high"]) == (1.0, 1.0, 1.0)
     assert found["verdict"] == "equivalent"
 
@@ -245,14 +245,14 @@ HEAD = "block,treatment,value\n"
 def test_bad_files_are_told_by_line_and_column(
     call: Call, file: Path, text: str, said: str
 ) -> None:
-    check_refused(call, "pairs", file, text, said)
+    check_refused(call, "paired", file, text, said)
 
 
 def test_places_that_are_no_files(call: Call, tmp_path: Path, file: Path) -> None:
-    assert "there is no file" in call("pairs", str(tmp_path / "none.csv"), status=2)[1]
-    assert "is a directory" in call("pairs", str(tmp_path), status=2)[1]
+    assert "there is no file" in call("paired", str(tmp_path / "none.csv"), status=2)[1]
+    assert "is a directory" in call("paired", str(tmp_path), status=2)[1]
     file.write_bytes(b"block,treatment,value\n1,\xff,2\n")
-    assert "is not UTF-8 text (byte 24)" in call("pairs", str(file), status=2)[1]
+    assert "is not UTF-8 text (byte 24)" in call("paired", str(file), status=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -272,14 +272,14 @@ def test_options_that_cannot_be_are_refused(
     call: Call, file: Path, option: str, value: str
 ) -> None:
     path = str(keep(file, old=[1.0] * 3, new=[2.0] * 3))
-    _, err = call("pairs", path, option, value, status=2)
+    _, err = call("paired", path, option, value, status=2)
     assert value in err
 
 
 def test_a_base_with_a_slip_is_recognised(call: Call, file: Path) -> None:
     path = str(keep(file, old=[1.0] * 3, new=[2.0] * 3))
-    assert "did you mean 'old'?" in call("pairs", path, "--base", "odl", status=2)[1]
-    assert "it has: old, new" in call("pairs", path, "--base", "zzz", status=2)[1]
+    assert "did you mean 'old'?" in call("paired", path, "--base", "odl", status=2)[1]
+    assert "it has: old, new" in call("paired", path, "--base", "zzz", status=2)[1]
 
 
 def test_what_is_imported_can_be_judged(call: Call, tmp_path: Path, file: Path) -> None:
@@ -297,7 +297,7 @@ def test_what_is_imported_can_be_judged(call: Call, tmp_path: Path, file: Path) 
     out, err = call("import", "sysbench", *files, "-o", str(file))
     assert out == ""
     assert str(file) in err
-    assert only(json.loads(call("pairs", str(file), "--json")[0]))["n_blocks"] == 5
+    assert only(json.loads(call("paired", str(file), "--json")[0]))["n_blocks"] == 5
 
 
 def test_a_slower_program_that_hyperfine_timed_is_a_regression(
@@ -315,15 +315,15 @@ def test_a_slower_program_that_hyperfine_timed_is_a_regression(
     _, err = call("import", "hyperfine", *files, "-o", str(file))
     assert "base: old, the first one; --base names another" in err
     assert "values: lower is better (unit s)" in err
-    document = json.loads(call("pairs", str(file), "--json")[0])
+    document = json.loads(call("paired", str(file), "--json")[0])
     assert (document["direction"], document["direction_from"], document["unit"]) == (
         "lower",
         "file",
         "s",
     )
     assert only(document)["verdict"] == "regression"
-    assert "base old; lower is better (unit s), margin 2 %" in call("pairs", str(file))[0]
-    forced = json.loads(call("pairs", str(file), "--json", "--direction", "higher")[0])
+    assert "base old; lower is better (unit s), margin 2 %" in call("paired", str(file))[0]
+    forced = json.loads(call("paired", str(file), "--json", "--direction", "higher")[0])
     assert (forced["direction_from"], only(forced)["verdict"]) == ("option", "improvement")
 
 
@@ -345,9 +345,9 @@ def test_the_unit_of_a_file_implies_which_values_are_better(
 ) -> None:
     rows = "".join(f"{n},a,1,{unit}\n{n},b,2,{unit}\n" for n in range(4))
     file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
-    document = json.loads(call("pairs", str(file), "--json")[0])
+    document = json.loads(call("paired", str(file), "--json")[0])
     assert (document["direction"], document["direction_from"]) == (direction, basis)
-    assert ("(assumed: " in call("pairs", str(file))[0]) == (basis == "assumed")
+    assert ("(assumed: " in call("paired", str(file))[0]) == (basis == "assumed")
 
 
 def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, file: Path) -> None:
@@ -361,7 +361,7 @@ def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, f
     assert "base: new, the first one; --base names another" in call("import", "sysbench", *files)[1]
     _, err = call("import", "sysbench", *files, "--base", "old", "-o", str(file))
     assert "base: old values: higher is better (unit transactions/s)" in err
-    document = json.loads(call("pairs", str(file), "--json")[0])
+    document = json.loads(call("paired", str(file), "--json")[0])
     assert (document["base"], only(document)["verdict"]) == ("old", "regression")
     _, err = call("import", "sysbench", *files, "--base", "odl", status=2)
     assert "did you mean 'old'?" in err
@@ -391,8 +391,8 @@ def test_it_does_not_write_where_nothing_can_be(call: Call, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("pairs", "block,treatment,value\n" + "".join(f"{i},a,10\n{i},b,5\n" for i in range(9))),
-        ("history", "label,value\n" + "".join(f"c{i},{10 + i % 2}\n" for i in range(9))),
+        ("paired", "block,treatment,value\n" + "".join(f"{i},a,10\n{i},b,5\n" for i in range(9))),
+        ("series", "label,value\n" + "".join(f"c{i},{10 + i % 2}\n" for i in range(9))),
     ],
 )
 def test_a_dash_is_standard_input(command: str, text: str) -> None:

@@ -43,9 +43,7 @@ def keep(file: Path, head: str, **series: Sequence[float]) -> Path:
 
 
 def changes(call: Call, path: str, *options: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(call("history", path, "--json", *options)[0])[
-        "changes"
-    ]
+    found: list[dict[str, Any]] = json.loads(call("series", path, "--json", *options)[0])["changes"]
     return found
 
 
@@ -75,7 +73,7 @@ def test_series_are_told_apart(call: Call, file: Path) -> None:
     )
     found = changes(call, path)
     assert [(each["series"], each["index"]) for each in found] == [("down", 40), ("up", 20)]
-    out, _ = call("history", path, "--direction", "lower")
+    out, _ = call("series", path, "--direction", "lower")
     words = " ".join(out.split())
     assert "240 points in 3 series; lower is better, margin 2 %" in words
     assert words.index("down") < words.index("▲ improvement") < words.index("up c20")
@@ -93,16 +91,16 @@ def test_series_may_take_turns_in_the_file(call: Call, file: Path) -> None:
 def test_a_level_that_does_not_move(call: Call, file: Path) -> None:
     path = str(keep(file, "label,value", only=stepping(2, 1.0)))
     assert changes(call, path, "--sensitivity", "page") == []
-    assert "The level did not move." in call("history", path, "--sensitivity", "page")[0]
+    assert "The level did not move." in call("series", path, "--sensitivity", "page")[0]
 
 
 @pytest.mark.parametrize("points", [2, 3, 7])
 def test_few_points_are_too_few_to_tell(call: Call, file: Path, points: int) -> None:
     path = str(keep(file, "label,value", only=[100.0, 50.0, 20.0, 90.0, 10.0, 3.0, 70.0][:points]))
-    out, _ = call("history", path)
+    out, _ = call("series", path)
     assert "1 series has too few points to tell whether a level moved: 8 are needed." in out
     assert "did not move" not in out
-    document = json.loads(call("history", path, "--json")[0])
+    document = json.loads(call("series", path, "--json")[0])
     assert document["fewest_points"] == 8
     assert (document["series"][0]["points"], document["series"][0]["outcome"]) == (
         points,
@@ -112,7 +110,7 @@ def test_few_points_are_too_few_to_tell(call: Call, file: Path, points: int) -> 
 
 def test_short_series_do_not_hide_the_others(call: Call, file: Path) -> None:
     path = str(keep(file, "series,label,value", short=[1.0, 2.0], flat=stepping(2, 1.0)))
-    out, _ = call("history", path, "--sensitivity", "page")
+    out, _ = call("series", path, "--sensitivity", "page")
     assert "8 are needed: short." in out
     assert "The other levels did not move." in out
 
@@ -122,7 +120,7 @@ def test_each_series_keeps_its_unit_and_direction(call: Call, file: Path) -> Non
     for name, unit, direction in (("time", "ms", ""), ("rate", "MB", "higher")):
         rows += [f"{name},c{n},{v!r},{unit},{direction}" for n, v in enumerate(stepping(1, 0.8))]
     file.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    document = json.loads(call("history", str(file), "--json")[0])
+    document = json.loads(call("series", str(file), "--json")[0])
     assert [(each["series"], each["verdict"]) for each in document["changes"]] == [
         ("time", "improvement"),
         ("rate", "regression"),
@@ -130,7 +128,7 @@ def test_each_series_keeps_its_unit_and_direction(call: Call, file: Path) -> Non
     assert [
         (each["direction"], each["direction_from"], each["unit"]) for each in document["series"]
     ] == [("lower", "unit", "ms"), ("higher", "file", "MB")]
-    out, _ = call("history", str(file))
+    out, _ = call("series", str(file))
     assert "lower is better (unit ms) in time, higher is better (unit MB) in rate" in " ".join(
         out.split()
     )
@@ -138,7 +136,7 @@ def test_each_series_keeps_its_unit_and_direction(call: Call, file: Path) -> Non
 
 def test_one_point_is_a_history_too(call: Call, file: Path) -> None:
     path = str(keep(file, "label,value", only=[3.5]))
-    document = json.loads(call("history", path, "--json")[0])
+    document = json.loads(call("series", path, "--json")[0])
     assert document["changes"] == []
     assert document["series"][0]["outcome"] == "too few points"
 
@@ -169,20 +167,20 @@ def test_a_smaller_alpha_makes_wider_intervals(call: Call, file: Path) -> None:
 def test_bad_files_are_told_by_line_and_column(
     call: Call, file: Path, text: str, said: str
 ) -> None:
-    check_refused(call, "history", file, text, said)
+    check_refused(call, "series", file, text, said)
 
 
 def test_a_sensitivity_that_is_none_is_refused(call: Call, file: Path) -> None:
     path = str(keep(file, "label,value", only=[1.0]))
-    assert "'loud'" in call("history", path, "--sensitivity", "loud", status=2)[1]
+    assert "'loud'" in call("series", path, "--sensitivity", "loud", status=2)[1]
 
 
 def test_series_that_follow_a_trend_are_named(call: Call, file: Path) -> None:
     trend = [float(1000 * math.exp(x)) for x in np.cumsum(np.linspace(0.0, 0.1, 80) ** 2)]
     path = str(keep(file, "series,label,value", steps=stepping(1, 0.8), trend=trend))
-    text = call("history", path)[0]
+    text = call("series", path)[0]
     assert "1 series follows a trend, with no levels to compare: trend." in text
     assert "1 candidate" in text
-    alone = call("history", str(keep(file, "label,value", only=trend)))[0]
+    alone = call("series", str(keep(file, "label,value", only=trend)))[0]
     assert "with no levels to compare." in alone
     assert "did not move" not in alone

@@ -441,10 +441,10 @@ def test_one_in_use_stays(small: InstalledServer) -> None:
 _SAVES_UNTIL_KILLED = """
 import sys, time
 from pathlib import Path
-from millrace.servers import templates
-from millrace.servers.snapshots import TemplateKey, keeping
+from millrace.servers import snapshots
+from millrace.servers.snapshots import TemplateKey, repository
 
-with keeping.draft(TemplateKey("small", {"seed": 1})) as draft:
+with repository.draft(TemplateKey("small", {"seed": 1})) as draft:
     (draft / "data").mkdir()
     (draft / "data/t.ibd").write_bytes(b"half")
     print("saving", flush=True)
