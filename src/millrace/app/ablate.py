@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from millrace.analysis.explain.ablation import Alignments, given_back, with_test
+from millrace.analysis.explain.ablation import Alignments, given_back
 from millrace.analysis.explain.explanation import Explained, Explanation
 from millrace.app.run import carry_out, new_run
 from millrace.campaign.policies.ablate import AlignedPlan, Refuses, aligned_plan, alignments
@@ -82,7 +82,7 @@ def _measure(path: Path, aligned: AlignedPlan) -> StoredRun:
 
 def _chosen(aligned: AlignedPlan) -> Chosen:
     chosen = new_run(aligned.plan)
-    spec = with_test(chosen.run, aligned.test)
+    spec = chosen.run.spec.replace(tested=aligned.test)
     return replace(chosen, run=replace(chosen.run, spec=spec))
 
 
