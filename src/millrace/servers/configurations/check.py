@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from millrace import sizes
+from millrace import databases, sizes
+from millrace.databases.mysql import option_names
 from millrace.errors import Mistake, nearest
-from millrace.servers import families, option_names
 
-FAMILIES = families.names()
+FAMILIES = databases.names()
 VERSION = re.compile(r"\d+(\.\d+)*")
 
 _SECTIONS = ("options", "optional")
@@ -139,7 +139,7 @@ def check_varied_option(place: str, name: str, level: object) -> list[Mistake]:
 
 
 def _administrative(family: str) -> frozenset[str]:
-    return families.get(family).administrative_options
+    return databases.get(family).administrative_options
 
 
 def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Mistake]:
