@@ -20,13 +20,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from millrace import databases
+from millrace.databases.mysql import option_names
 from millrace.errors import NotServed
 from millrace.host import exclusive
-from millrace.servers import families, install, option_names, snapshots
+from millrace.model.servers import FittedOptions, InstalledServer, Option
+from millrace.servers import install, snapshots
 from millrace.servers.instances import lifecycle, processes
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
-from millrace.servers.model import FittedOptions, InstalledServer, Option
 from tests import servers
 
 ServerOf = Callable[[str], InstalledServer]
@@ -150,7 +152,7 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
 
 def _initialise(instance: Instance, kept: Path) -> None:
     """Initialise an instance, or copy what one of the same build and layout was initialised to."""
-    shaping = families.get(instance.server.family).shaping_options
+    shaping = databases.get(instance.server.family).shaping_options
     options = tuple(
         option
         for option in instance.options.applied

@@ -18,9 +18,9 @@ import pymysql
 from millrace.servers.instances.lifecycle.lifecycle import Instance
 from pymysql.connections import Connection
 
+from millrace.model.servers import FittedOptions
 from millrace.servers import install
 from millrace.servers.instances import lifecycle
-from millrace.servers.model import FittedOptions
 
 SEEDS = Path(__file__).parent / "seeds"
 SERVERS = (

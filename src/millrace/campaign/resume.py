@@ -18,8 +18,8 @@ from millrace.errors import MillraceError
 from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand
+from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import install
-from millrace.servers.model import InstalledServer, as_data
 from millrace.store.environment_diff import changes
 from millrace.store.records import CONFIRMS, HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store

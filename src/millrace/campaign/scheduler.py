@@ -26,8 +26,8 @@ from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.slowdown import Slowdown
 from millrace.host.cpuset import Half
 from millrace.loadgen import client as load
+from millrace.model.servers import FittedOptions, Server
 from millrace.servers.instances.signals import signals_held
-from millrace.servers.model import FittedOptions, Server
 from millrace.store import database, observations
 from millrace.store.events import EventLog
 from millrace.store.records import (

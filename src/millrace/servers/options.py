@@ -8,13 +8,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from millrace import atomic_file, paths, safe_json
+from millrace import atomic_file, databases, paths, safe_json
+from millrace.databases.base import Family
+from millrace.databases.mysql import option_names
 from millrace.errors import PermanentHostError, UserError, nearest_names
-from millrace.servers import families, option_names
-from millrace.servers.families.model import Family
-from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import (
+from millrace.model.servers import (
     AttachedServer,
     Configuration,
     FittedOptions,
@@ -24,6 +22,8 @@ from millrace.servers.model import (
     Option,
     Server,
 )
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.provenance import sha256
 
 _HELP_LIMIT_S = 60.0
@@ -92,7 +92,7 @@ def fit(server: Server, configuration: Configuration) -> FittedOptions:
         return FittedOptions(configuration.name, ())
     if not configuration.options:
         return FittedOptions(configuration.name, (), configuration.left_out)
-    family = families.get(server.family)
+    family = databases.get(server.family)
     _refuse_administrative(family, configuration)
     return fit_known(server.name, family, known(server), configuration)
 

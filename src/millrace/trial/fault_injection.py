@@ -31,10 +31,10 @@ from millrace import paths
 from millrace.collect.collectors import Window
 from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
+from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.configurations.check import about
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions, InstalledServer, Server
 from millrace.shared_directories import refuse_shared
 from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from millrace.databases.mysql.client import ASK_LIMIT_S
 from millrace.errors import HostError, TrialFailed
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
-from millrace.servers.client import ASK_LIMIT_S
+from millrace.model.servers import InstalledServer
 from millrace.servers.instances import error_log, instance_paths, lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import InstalledServer
 from millrace.servers.snapshots import manifest
 from millrace.store.records import MeasurementRecord, StepRecord
 from millrace.trial import measure, time_limits

@@ -13,13 +13,13 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from millrace import paths
+from millrace import databases, paths
 from millrace.errors import HostError, TrialFailed
-from millrace.servers import families, verify
+from millrace.model.servers import AttachedServer, FittedOptions
+from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance, with_password
 from millrace.servers.instances import lifecycle, processes
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import AttachedServer, FittedOptions
 from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
@@ -67,7 +67,7 @@ def test_two_instances_of_a_server_differ_in_nothing_but_host_variables(
     for name in (INITIALIZE, JSON_ACCOUNTS):
         with instance_of(name) as one, instance_of(name) as other:
             a, b = one.effective(), other.effective()
-        patterns = families.get(one.server.family).host_variables
+        patterns = databases.get(one.server.family).host_variables
         different = {key for key in a.keys() | b.keys() if a.get(key) != b.get(key)}
         assert {"port", "socket", "datadir"} <= different
         unexplained = [k for k in different if not any(fnmatch(k, p) for p in patterns)]

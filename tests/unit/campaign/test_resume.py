@@ -14,8 +14,8 @@ from millrace.campaign.scheduler import begin, stored_trial_id
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.validation import Surroundings
+from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import added, configurations, install
-from millrace.servers.model import InstalledServer, as_data
 from millrace.store.records import (
     AttemptResult,
     Design,

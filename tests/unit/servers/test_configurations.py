@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import sizes
+from millrace.databases.mysql import disk_estimate
 from millrace.errors import UserError
+from millrace.model.servers import Configuration
 from millrace.servers import configurations
-from millrace.servers.configurations import disk_estimate
-from millrace.servers.model import Configuration
 
 GIB = 1 << 30
 BUILTIN = configurations.load_builtin()

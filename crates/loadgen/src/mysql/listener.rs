@@ -2,7 +2,7 @@
 //!
 //! The password itself goes over a socket only where nobody but root, the user of this process and
 //! whom these two let own the socket's directory can have put it there. The rules and the words are
-//! those of `millrace/servers/instances/listener.py`; a test asks both.
+//! those of `millrace/host/listener.py`; a test asks both.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

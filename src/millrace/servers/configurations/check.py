@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from millrace import sizes
+from millrace import databases, sizes
+from millrace.databases.mysql import option_names
 from millrace.errors import Diagnostic, nearest
-from millrace.servers import families, option_names
 
-FAMILIES = families.names()
+FAMILIES = databases.names()
 VERSION = re.compile(r"\d+(\.\d+)*")
 
 _SECTIONS = ("options", "optional")
@@ -147,7 +147,7 @@ def check_varied_option(place: str, name: str, level: object) -> list[Diagnostic
 
 
 def _administrative(family: str) -> frozenset[str]:
-    return families.get(family).administrative_options
+    return databases.get(family).administrative_options
 
 
 def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Diagnostic]:

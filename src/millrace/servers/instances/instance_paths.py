@@ -12,8 +12,8 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostError
+from millrace.model.servers import InstalledServer
 from millrace.servers.instances import launch, processes
-from millrace.servers.model import InstalledServer
 from millrace.shared_directories import refuse_shared
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"

@@ -28,13 +28,14 @@ from typing import IO, Any
 import pymysql
 from pymysql.connections import Connection
 
-from millrace import paths
+from millrace import databases, paths
+from millrace.databases.base import Initialisation, Site
+from millrace.databases.mysql import client, option_names
 from millrace.errors import TrialFailed
-from millrace.servers import client, families, option_names
-from millrace.servers.families.model import Initialisation, Site
-from millrace.servers.instances import error_log, instance_paths, launch, listener, processes, users
+from millrace.host import listener
+from millrace.model.servers import FittedOptions, InstalledServer, Option
+from millrace.servers.instances import error_log, instance_paths, launch, processes, users
 from millrace.servers.instances.signals import signals_held
-from millrace.servers.model import FittedOptions, InstalledServer, Option
 from millrace.servers.snapshots import PageCache, Restored, Template, create_restore
 from millrace.servers.snapshots.copying import Owner
 from millrace.shown_text import shown_line
@@ -97,7 +98,7 @@ class Instance(client.Answering):
         self.password = site.password
         self.runs_as = runs_as.name
         self._site = site
-        self._family = families.get(site.server.family)
+        self._family = databases.get(site.server.family)
         self._runs_as = runs_as
         self._account = account
         self._log = log

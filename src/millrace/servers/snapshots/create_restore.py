@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from millrace import paths, sizes
+from millrace import databases, paths, sizes
+from millrace.databases.base import version_key
+from millrace.databases.mysql import option_names
+from millrace.databases.mysql.client import ASK_LIMIT_S, words_of
 from millrace.errors import HostError
-from millrace.servers import families, option_names
-from millrace.servers.client import ASK_LIMIT_S, words_of
-from millrace.servers.families.model import version_key
+from millrace.model.servers import FittedOptions
 from millrace.servers.instances.closing import close_tree, give_tree
-from millrace.servers.model import FittedOptions
 from millrace.servers.snapshots import digests, manifest, page_cache, repository
 from millrace.servers.snapshots.copying import Owner, copy_tree
 from millrace.servers.snapshots.key import TemplateKey, leads_away
@@ -304,6 +304,6 @@ def _leave_out(data_dir: Path, options: FittedOptions) -> None:
 
 def _forget_binary_log(instance: Instance) -> str:
     """The statement that empties the binary log of this version."""
-    family = families.get(instance.server.family)
+    family = databases.get(instance.server.family)
     version = version_key(instance.server.version)
     return [sql for since, sql in family.forget_binary_log if version_key(since) <= version][-1]

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import HostError, UserError
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import (
     AttachedInstance,
     lacks_password,
@@ -20,7 +21,6 @@ from millrace.servers.attached import (
     with_password,
 )
 from millrace.servers.instances import error_log, instance_paths
-from millrace.servers.model import AttachedServer
 from tests.unit.servers.installed import installed
 
 QUIET = (

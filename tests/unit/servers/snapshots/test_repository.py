@@ -21,11 +21,11 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostError, TrialFailed, UserError
+from millrace.model.servers import FittedOptions, InstalledServer, Option, Provenance
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.manifest import Layout, Manifest, server
-from millrace.servers.model import FittedOptions, InstalledServer, Option, Provenance
 from millrace.servers.snapshots import (
     NotKept,
     Template,

@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from millrace.errors import TrialFailed
-from millrace.servers.families.model import (
+from millrace.databases.base import (
     Explains,
     Family,
     Initialisation,
@@ -31,11 +30,12 @@ from millrace.servers.families.model import (
     WriteBack,
     version_key,
 )
-from millrace.servers.model import InstalledServer, Option
+from millrace.errors import TrialFailed
+from millrace.model.servers import InstalledServer, Option
 
 Data = Mapping[str, Any]
 
-_COMMON = Path(__file__).with_suffix(".toml")
+_COMMON = Path(__file__).with_name("mysqld.toml")
 
 
 def read_family(source: Path) -> Family:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from millrace import sizes
-from millrace.servers.families.model import version_key
-from millrace.servers.model import Configuration
+from millrace.databases.base import version_key
+from millrace.model.servers import Configuration
 
 # The largest of the servers' own redo logs: 2 x 48M, or a capacity of 100M.
 DEFAULT_REDO_BYTES = 100 << 20

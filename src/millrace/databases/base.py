@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millrace.servers.model import InstalledServer, Option
+from millrace.model.servers import InstalledServer, Option
 
 
 @dataclass(frozen=True)

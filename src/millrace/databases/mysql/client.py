@@ -21,7 +21,7 @@ from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
 from millrace.errors import TrialFailed
-from millrace.servers.instances import listener
+from millrace.host import listener
 from millrace.shown_text import shown_line
 from millrace.tls import Tls
 
