@@ -75,7 +75,7 @@ def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> 
 def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation] = ()) -> Path:
     """Write the page to ``path``, making its directory, and return it.
 
-    Raises HostProblem where that cannot be.
+    Raises HostError where that cannot be.
     """
     return write_text(path, as_html(analysis, explanations), PAGE, make_directory=True)
 

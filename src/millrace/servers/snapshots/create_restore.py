@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 
 from millrace import paths, sizes
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.servers import families, option_names
 from millrace.servers.client import ASK_LIMIT_S, words_of
 from millrace.servers.families.model import version_key
@@ -53,7 +53,7 @@ _LOST_AT_A_STOP = (
 )
 
 
-class NotKept(HostProblem):
+class NotKept(HostError):
     """A data directory cannot be kept as a template; the trial that made it goes on with it."""
 
 
@@ -115,7 +115,7 @@ def save(
     try:
         levels = close_tree(instance.data_dir)
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
         ) from error
     try:
@@ -140,7 +140,7 @@ def save(
     try:
         empty(instance.data_dir)  # of what was copied, not moved
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{instance.data_dir}, which is kept as a template, cannot be emptied: {error.strerror}"
         ) from error
     return template
@@ -153,7 +153,7 @@ def restore_into(
     cache.
 
     Raises keeping.Unusable, with the directory empty again, when the template is gone or was
-    changed, and HostProblem when the disk refuses.
+    changed, and HostError when the disk refuses.
     """
     if any(data_dir.iterdir()):
         raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
@@ -166,7 +166,7 @@ def restore_into(
         owner.take(data_dir)
     except OSError as error:
         _empty_for(owner, data_dir)
-        raise HostProblem(
+        raise HostError(
             f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
             remedy="free space there, or name another place with MILLRACE_WORK",
         ) from error

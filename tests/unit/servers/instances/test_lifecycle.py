@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.servers.attached import (
     AttachedInstance,
     lacks_password,
@@ -130,7 +130,7 @@ def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -
     work.mkdir()
     for mode, refused in ((0o777, True), (0o1777, False)):
         work.chmod(mode)
-        expected = pytest.raises(HostProblem, match="could replace") if refused else nullcontext()
+        expected = pytest.raises(HostError, match="could replace") if refused else nullcontext()
         directory = work / "i"
         with expected:
             instance_paths.make_directories(server, [directory], directory / "run", uid=None)
