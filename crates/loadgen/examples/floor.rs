@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use millrace_load::engine::{
-    self, Drive, End, Latencies, Names, PATIENCE, Pacing, Request, Script, Warmup,
-};
-use millrace_load::mysql::answer::AnswerReader;
-use millrace_load::mysql::binary::{Execute, Kind, put_command};
-use millrace_load::mysql::channel::Channel;
-use millrace_load::mysql::{Address, ClientError, Connection, Login, Tls, TlsMode, Watch};
+use engine::{Drive, End, Latencies, PATIENCE, Pacing, Warmup};
 use millrace_load::usage;
+use protocol::ClientError;
+use protocol::mysql::answer::AnswerReader;
+use protocol::mysql::binary::{Execute, Kind, put_command};
+use protocol::mysql::channel::Channel;
+use protocol::mysql::{Address, Connection, Login, Tls, TlsMode, Watch};
+use protocol::script::{Names, Request, Script};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use serde_json::json;

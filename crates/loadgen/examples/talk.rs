@@ -15,12 +15,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use millrace_load::mysql::answer::{AnswerEnd, AnswerReader};
-use millrace_load::mysql::binary::{Execute, Kind, put_command};
-use millrace_load::mysql::channel::Channel;
-use millrace_load::mysql::{
-    Address, ClientError, Connection, Login, Outcome, Parameter, Tls, TlsMode, Watch,
-};
+use protocol::ClientError;
+use protocol::mysql::answer::{AnswerEnd, AnswerReader};
+use protocol::mysql::binary::{Execute, Kind, put_command};
+use protocol::mysql::channel::Channel;
+use protocol::mysql::{Address, Connection, Login, Outcome, Parameter, Tls, TlsMode, Watch};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const COM_QUERY: u8 = 3;
