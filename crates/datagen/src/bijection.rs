@@ -40,6 +40,7 @@ impl Bijection {
     }
 
     /// How many numbers there are.
+    #[inline]
     pub fn span(&self) -> u64 {
         self.span
     }
@@ -57,6 +58,7 @@ impl Bijection {
         }
     }
 
+    #[inline]
     fn turn(&self, value: u64) -> u64 {
         let right_mask = (1u64 << self.right_bits) - 1;
         let left_mask = (1u64 << self.left_bits) - 1;

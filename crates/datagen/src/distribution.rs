@@ -104,6 +104,7 @@ impl Integers {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss
     )]
+    #[inline]
     fn part(&self, place: f64) -> u64 {
         // A place just below 1 may round to the end of a large range.
         ((place * self.span as f64) as u64).min(self.span - 1)
@@ -114,6 +115,7 @@ impl Integers {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss
     )]
+    #[inline]
     fn special(&self, share: f64, central: f64, random: &mut Random) -> u64 {
         let last = self.span - 1;
         let length = last as f64;
@@ -132,6 +134,7 @@ impl Integers {
 /// A normally distributed number of mean 0 and deviation 1 (Box and Muller, "A note on the
 /// generation of random normal deviates", Ann. Math. Stat. 29, 1958). The second one that the
 /// method yields is not kept, so that a stream has no state but its position.
+#[inline]
 fn standard_normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.unit()).cos()

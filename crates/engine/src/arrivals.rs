@@ -51,6 +51,7 @@ impl Arrivals {
 
     /// The oldest transaction that has arrived and may still begin; those that may not are
     /// skipped. It stays until `begun` is told.
+    #[inline]
     pub fn due(
         &mut self,
         now_ns: u64,
@@ -101,6 +102,7 @@ impl Arrivals {
     }
 
     /// The transaction that was due has begun.
+    #[inline]
     pub fn begun(&mut self, now_ns: u64) {
         if let Some(arrival) = self.waiting.take()
             && now_ns - arrival.intended_ns > LATE_NS
@@ -120,6 +122,7 @@ impl Arrivals {
     }
 
     /// When something arrives, or the schedule ends; never, once it has ended.
+    #[inline]
     pub fn next_ns(&self, shared: &Shared) -> u64 {
         if self.is_over {
             return UNKNOWN;
@@ -128,6 +131,7 @@ impl Arrivals {
     }
 
     /// Nothing waits and nothing arrives any more.
+    #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over && self.waiting.is_none()
     }

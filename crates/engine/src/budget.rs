@@ -58,6 +58,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Takes one transaction; false where none is left.
+    #[inline]
     pub fn take(&mut self) -> bool {
         let Some(budget) = self.budget else {
             return true;
@@ -71,6 +72,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Gives back one transaction that was taken and not begun, to whoever asks next.
+    #[inline]
     pub fn put_back(&mut self) {
         if let Some(budget) = self.budget {
             budget.left.fetch_add(1, Ordering::Relaxed);

@@ -3,14 +3,10 @@
 use std::io::{self, ErrorKind};
 
 use crate::statement_activity::Place;
-use protocol::mysql::answer::AnswerReader;
-use protocol::mysql::channel::Channel;
+use protocol::{Protocol, Session};
 
 use super::record::Tally;
 use protocol::script::{Request, Script};
-
-/// `COM_QUIT`.
-const QUIT: &[u8] = b"\x01\0\0\0\x01";
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +22,13 @@ pub enum State {
 }
 
 /// A client of the server.
-#[derive(Debug)]
-pub struct Client<S> {
+pub struct Client<C: Session, S> {
     pub number: u32,
-    pub channel: Channel,
+    pub session: C,
     pub script: S,
     /// Where it shows its request.
     pub place: Place,
-    pub reader: AnswerReader,
+    pub answers: <C::Protocol as Protocol>::Answers,
     pub state: State,
     pub request: Request,
     /// Of the current request: when it was to be sent, when it was, and how long it was.
@@ -60,14 +55,14 @@ pub struct Transaction {
     pub tally: Tally,
 }
 
-impl<S: Script> Client<S> {
-    pub fn new(number: u32, channel: Channel, script: S) -> Self {
+impl<C: Session, S: Script> Client<C, S> {
+    pub fn new(number: u32, session: C, script: S) -> Self {
         Self {
             number,
-            channel,
+            session,
             script,
             place: Place::default(),
-            reader: AnswerReader::new(),
+            answers: Default::default(),
             state: State::Idle,
             request: Request::default(),
             due_ns: 0,
@@ -84,7 +79,7 @@ impl<S: Script> Client<S> {
     #[inline]
     pub fn send(&mut self, packet: &[u8]) -> io::Result<bool> {
         self.sent_bytes = packet.len();
-        let taken = at_once(|| self.channel.write(packet))?.unwrap_or(0);
+        let taken = at_once(|| self.session.write(packet))?.unwrap_or(0);
         if taken < packet.len() {
             self.unsent.extend_from_slice(&packet[taken..]);
         }
@@ -99,17 +94,17 @@ impl<S: Script> Client<S> {
     /// Says goodbye where that can be understood: else the server would note an aborted connection.
     pub fn leave(mut self) {
         if self.rests() {
-            let _ = self.channel.write(QUIT); // one that is gone need not hear it
+            let _ = self.session.write(C::Protocol::QUIT); // one that is gone need not hear it
         }
     }
 
     pub fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty() || self.channel.wants_write()
+        !self.unsent.is_empty() || self.session.wants_write()
     }
 
     /// Sends more of what is kept; true where nothing is left.
     pub fn send_more(&mut self) -> io::Result<bool> {
-        let taken = at_once(|| self.channel.write(&self.unsent))?.unwrap_or(0);
+        let taken = at_once(|| self.session.write(&self.unsent))?.unwrap_or(0);
         self.unsent.drain(..taken);
         if self.unsent.is_empty() {
             self.unsent = Vec::new(); // many connections keep no memory for it
@@ -120,7 +115,7 @@ impl<S: Script> Client<S> {
     /// Takes what has come; None where nothing has.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        at_once(|| self.channel.read(buffer))
+        at_once(|| self.session.read(buffer))
     }
 }
 

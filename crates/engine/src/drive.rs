@@ -9,8 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use crate::statement_activity::{Board, Place};
-use protocol::ClientError;
-use protocol::mysql::channel::Channel;
+use protocol::{ClientError, Session};
 
 use super::arrivals::Arrivals;
 use super::budget::Budget;
@@ -40,10 +39,10 @@ const SEEN_WAITING_NS: u64 = 200_000_000;
 /// clients' numbers from 0. `report` is called by the calling thread. A true `stop` ends the drive
 /// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
 /// the limit too.
-pub fn drive<S: Script + Send>(
+pub fn drive<C: Session, S: Script + Send>(
     drive: &Drive,
     names: &Names,
-    open: impl Fn(u32) -> Result<(Channel, S), ClientError> + Sync,
+    open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
     report: &dyn Fn(&Report),
     stop: &AtomicBool,
 ) -> Result<Driven, Failed> {
@@ -124,13 +123,13 @@ pub fn drive<S: Script + Send>(
 }
 
 /// Gives each client its place on a new board.
-fn put_up_board<S: Script>(
+fn put_up_board<C: Session, S: Script>(
     path: &Path,
     names: &Names,
-    groups: &mut [Vec<Client<S>>],
+    groups: &mut [Vec<Client<C, S>>],
 ) -> io::Result<()> {
-    let mut clients: Vec<&mut Client<S>> = groups.iter_mut().flatten().collect();
-    let sockets = clients.iter().map(|client| client.channel.peer_address());
+    let mut clients: Vec<&mut Client<C, S>> = groups.iter_mut().flatten().collect();
+    let sockets = clients.iter().map(|client| client.session.peer_address());
     let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
     let board = Arc::new(Board::create(path, &sockets, &names.statements)?);
     for (slot, client) in clients.iter_mut().enumerate() {

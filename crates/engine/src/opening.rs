@@ -7,8 +7,7 @@ use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use protocol::ClientError;
-use protocol::mysql::channel::Channel;
+use protocol::{ClientError, Session};
 
 use super::client::Client;
 use protocol::script::Script;
@@ -22,11 +21,11 @@ const OTHER_FILES: u64 = 64;
 
 /// Opens the connections and gives each to its thread: client `n` to thread `n % threads`. The
 /// first that cannot be opened ends it.
-pub fn open_all<S: Script + Send>(
+pub fn open_all<C: Session, S: Script + Send>(
     clients: u32,
     threads: u32,
-    open: &(impl Fn(u32) -> Result<(Channel, S), ClientError> + Sync),
-) -> Result<Vec<Vec<Client<S>>>, ClientError> {
+    open: &(impl Fn(u32) -> Result<(C, S), ClientError> + Sync),
+) -> Result<Vec<Vec<Client<C, S>>>, ClientError> {
     allow_files(u64::from(clients) + OTHER_FILES)?;
     let next = AtomicU32::new(0);
     let failed = AtomicBool::new(false);
@@ -42,8 +41,8 @@ pub fn open_all<S: Script + Send>(
                     let outcome = open(number);
                     let mut all = opened.lock().expect("no opener panics while it holds it");
                     match (outcome, all.as_mut()) {
-                        (Ok((channel, script)), Ok(list)) => {
-                            list.push(Client::new(number, channel, script));
+                        (Ok((session, script)), Ok(list)) => {
+                            list.push(Client::new(number, session, script));
                         }
                         (Err(error), Ok(_)) => {
                             failed.store(true, Ordering::Relaxed);
@@ -57,7 +56,7 @@ pub fn open_all<S: Script + Send>(
     });
     let mut all = opened.into_inner().expect("all openers have ended")?;
     all.sort_by_key(|client| client.number);
-    let mut shares: Vec<Vec<Client<S>>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut shares: Vec<Vec<Client<C, S>>> = (0..threads).map(|_| Vec::new()).collect();
     for client in all {
         shares[(client.number % threads) as usize].push(client);
     }

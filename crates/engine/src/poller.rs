@@ -85,6 +85,7 @@ impl Poller {
 
     /// Waits for room to write too, or no longer. Only while there is something to write: else each
     /// read of the server would be an event.
+    #[inline]
     pub fn set_writing(&self, socket: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
         let token = EventData::new_u64(token);
         Ok(epoll::modify(
@@ -96,6 +97,7 @@ impl Poller {
     }
 
     /// Waits, and gives the number of events.
+    #[inline]
     pub fn wait(&self, events: &mut Events, patience: Patience) -> io::Result<usize> {
         events.0.clear();
         let timeout = match patience {
@@ -114,6 +116,7 @@ impl Poller {
     }
 }
 
+#[inline]
 fn interest(writing: bool) -> EventFlags {
     let reading = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
     if writing {
@@ -124,6 +127,7 @@ fn interest(writing: bool) -> EventFlags {
 }
 
 /// A signal ends a wait, which is no error.
+#[inline]
 fn uninterrupted(events: Result<usize, Errno>) -> io::Result<usize> {
     match events {
         Err(Errno::INTR) => Ok(0),

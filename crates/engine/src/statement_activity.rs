@@ -132,6 +132,7 @@ impl Board {
         })
     }
 
+    #[inline]
     fn slots(&self) -> &[Slot] {
         // SAFETY: the mapping begins at a page, is as long as that, and lives as long as the board;
         // a slot is made of atomics, for which all bytes are good.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::thread::set_current_timer_slack;
 
-use protocol::ClientError;
+use protocol::{ClientError, Session};
 
 use super::arrivals::Arrivals;
 use super::budget::Allowance;
@@ -63,10 +63,10 @@ pub struct Finished {
 }
 
 /// A thread's connections and everything it needs to drive them.
-pub struct Worker<'a, S> {
+pub struct Worker<'a, C: Session, S> {
     shared: &'a Shared,
     retry: &'a [u16],
-    clients: Vec<Client<S>>,
+    clients: Vec<Client<C, S>>,
     poller: Poller,
     spins: bool,
     /// None in a closed loop.
@@ -94,10 +94,10 @@ pub struct Context<'a> {
     pub shared: &'a Shared,
 }
 
-impl<'a, S: Script> Worker<'a, S> {
+impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     pub fn new(
         context: Context<'a>,
-        clients: Vec<Client<S>>,
+        clients: Vec<Client<C, S>>,
         arrivals: Option<Arrivals>,
         waker: &Waker,
         sender: Sender<Message>,
@@ -109,7 +109,7 @@ impl<'a, S: Script> Worker<'a, S> {
         } = context;
         let poller = Poller::new(waker)?;
         for (index, client) in clients.iter().enumerate() {
-            poller.add(&client.channel, index as u64)?;
+            poller.add(&client.session, index as u64)?;
         }
         Ok(Self {
             shared,
@@ -134,9 +134,9 @@ impl<'a, S: Script> Worker<'a, S> {
 
     /// Drives until nothing is under way and nothing more is to begin, on one CPU if so wanted. Gives
     /// the clients back, still connected.
-    pub fn run(mut self, cpu: Option<usize>) -> Vec<Client<S>> {
+    pub fn run(mut self, cpu: Option<usize>) -> Vec<Client<C, S>> {
         let outcome = settle_thread(cpu).and_then(|()| self.drive());
-        let waits = |client: &&Client<S>| !client.rests();
+        let waits = |client: &&Client<C, S>| !client.rests();
         let unanswered = self.clients.iter().filter(waits).count() as u64;
         let counts = self.take_counts();
         drop(self.allowance); // what is left goes back before anybody counts it

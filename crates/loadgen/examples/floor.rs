@@ -13,11 +13,12 @@ use clap::{Parser, ValueEnum};
 use engine::{Drive, End, Latencies, PATIENCE, Pacing, Warmup};
 use millrace_load::usage;
 use protocol::ClientError;
-use protocol::mysql::answer::AnswerReader;
+use protocol::mysql::MysqlAnswerReader;
 use protocol::mysql::binary::{Execute, Kind, put_command};
 use protocol::mysql::channel::Channel;
 use protocol::mysql::{Address, Connection, Login, Tls, TlsMode, Watch};
 use protocol::script::{Names, Request, Script};
+use protocol::{AnswerReader as _, Session as _};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use serde_json::json;
@@ -278,7 +279,7 @@ fn ask_once(peer: &mut Peer) -> Result<usize, ClientError> {
         source,
     };
     peer.channel.write(peer.packets.next()).map_err(lost)?;
-    let mut reader = AnswerReader::new();
+    let mut reader = MysqlAnswerReader::new();
     let mut buffer = vec![0; 64 << 10];
     let mut length = 0;
     loop {

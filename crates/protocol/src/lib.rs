@@ -13,4 +13,4 @@ mod session;
 pub mod shown;
 
 pub use error::{ClientError, ProtocolError, ServerError};
-pub use session::PeerAddress;
+pub use session::{AnswerReader, AnswerSummary, Fed, PeerAddress, Protocol, Session};

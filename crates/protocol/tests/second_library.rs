@@ -15,8 +15,9 @@ use mysql_common::row::{Row, RowDeserializer};
 use mysql_common::value::{ServerSide, Value as TheirValue};
 use proptest::prelude::*;
 
+use protocol::AnswerReader;
 use protocol::ServerError;
-use protocol::mysql::answer::AnswerReader;
+use protocol::mysql::MysqlAnswerReader;
 use protocol::mysql::binary::{Execute, Kind};
 use protocol::mysql::handshake::Greeting;
 use protocol::mysql::packet::Decoder;
@@ -120,7 +121,7 @@ fn changes() {
             (ours.affected_rows, ours.warnings),
             (theirs.affected_rows(), theirs.warnings())
         );
-        let end = AnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
         assert_eq!(
             (end.affected_rows, end.warnings),
             (theirs.affected_rows(), theirs.warnings())
@@ -136,7 +137,7 @@ fn errors() {
             let message = &messages(&bytes)[0];
             let theirs = their_error(message);
             assert_eq!(reply::parse_error(message).unwrap(), theirs, "{name}");
-            let end = AnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+            let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
             assert_eq!(end.error.as_deref(), Some(&theirs), "{name}");
             let expected = if target == "answer" {
                 (1146, "42S02")
@@ -186,7 +187,7 @@ fn text_rows() {
             );
         }
         assert_eq!(rows.len(), 3, "{name}");
-        let end = AnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
         assert_eq!((end.rows, end.bytes), (3, bytes.len() as u64), "{name}");
     }
 }
@@ -217,7 +218,7 @@ fn binary_rows() {
                 assert!(alike(our, &their), "{name} {column:?}: {our:?}, {their:?}");
             }
         }
-        let end = AnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
         assert_eq!(end.rows, 3, "{name}");
     }
 }

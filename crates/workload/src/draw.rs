@@ -132,6 +132,7 @@ impl Draw {
     }
 
     /// How many values a permutation has in all.
+    #[inline]
     pub fn values(&self) -> Option<u64> {
         match &self.maker {
             Maker::Permutation { order, .. } => Some(order.span()),

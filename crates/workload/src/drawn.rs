@@ -38,6 +38,7 @@ impl Drawn {
         self.text.clear();
     }
 
+    #[inline]
     pub fn mark(&self) -> Mark {
         Mark {
             values: self.values.len(),
@@ -46,6 +47,7 @@ impl Drawn {
     }
 
     /// Forgets what was drawn after the mark.
+    #[inline]
     pub fn back_to(&mut self, mark: Mark) {
         self.values.truncate(mark.values);
         self.text.truncate(mark.text);
@@ -66,6 +68,7 @@ impl Drawn {
     }
 
     /// Pushes a text: `write` puts it at the start of a buffer of `room` bytes and returns its length.
+    #[inline]
     pub fn push_text(&mut self, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let start = self.text.len();
         self.text.resize(start + room, 0);
@@ -89,6 +92,7 @@ impl Drawn {
     }
 
     /// The texts of a slot.
+    #[inline]
     pub fn texts(&self, slot: u16) -> impl Iterator<Item = &[u8]> {
         self.integers(slot).iter().map(|&ends| {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -100,6 +104,7 @@ impl Drawn {
 }
 
 /// All values of a repetition fit into one packet each time they are used, so 32 bits are enough.
+#[inline]
 fn place(index: usize) -> u32 {
     u32::try_from(index).expect("a statement's values take less than 4 GB")
 }

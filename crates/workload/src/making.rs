@@ -73,6 +73,7 @@ impl Sources {
     }
 
     /// The client's next position of what all share.
+    #[inline]
     fn position(&mut self, counter: usize) -> u64 {
         let count = &mut self.counters[counter];
         let position = self.turn + *count * self.turns;

@@ -110,11 +110,13 @@ impl Script {
         }
     }
 
+    #[inline]
     fn current(&self) -> &Transaction {
         &self.plan.transactions[usize::from(self.transaction)]
     }
 
     /// Counts the current transaction as done, all of it, however far it came.
+    #[inline]
     fn finish(&mut self) {
         self.number += 1;
         let transaction = &self.plan.transactions[usize::from(self.transaction)];
@@ -124,6 +126,7 @@ impl Script {
         self.next = Next::Begin;
     }
 
+    #[inline]
     fn begin(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         self.sources.random = Random::member(self.stream, self.number);
         if self.plan.transactions.len() > 1 {
@@ -152,6 +155,7 @@ impl Script {
     }
 
     /// Whether a permutation has not enough values left for the whole transaction.
+    #[inline]
     fn is_used_up(&self) -> bool {
         let uses = self.counters.iter().zip(&self.current().uses);
         uses.zip(&self.plan.counted).any(|((begun, uses), &draw)| {

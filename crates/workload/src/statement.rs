@@ -228,10 +228,12 @@ impl Statement {
         }
     }
 
+    #[inline]
     pub fn is_prepared(&self) -> bool {
         !self.to_prepare.is_empty()
     }
 
+    #[inline]
     pub fn parameter_count(&self) -> u16 {
         u16::try_from(self.kinds.len()).expect("their number is checked")
     }

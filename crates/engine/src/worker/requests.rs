@@ -4,14 +4,12 @@ use std::io::{self, ErrorKind};
 
 use crate::client::State;
 use crate::record::Tally;
-use protocol::mysql::answer::{AnswerEnd, AnswerReader};
 use protocol::script::Script;
-use protocol::{ClientError, ProtocolError, ServerError};
+use protocol::{
+    AnswerReader, AnswerSummary, ClientError, Protocol, ProtocolError, ServerError, Session,
+};
 
 use super::{Worker, cannot_wait};
-
-/// `COM_QUERY` of `ROLLBACK`.
-const ROLLBACK: &[u8] = b"\x09\0\0\0\x03ROLLBACK";
 
 /// A transaction is begun again so often at most: whatever fails more often will not succeed, and
 /// equal work would never end. Even of those that fail nine times in ten, none gets there.
@@ -20,7 +18,7 @@ const MOST_RETRIES: u64 = 1_000;
 /// After the end of the measured part, when everybody waits for what is under way, this suffices.
 const MOST_RETRIES_AFTER_END: u64 = 10;
 
-impl<S: Script> Worker<'_, S> {
+impl<C: Session, S: Script> Worker<'_, C, S> {
     /// Serves a connection that an event was told of.
     #[inline]
     pub(super) fn serve(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
@@ -36,7 +34,7 @@ impl<S: Script> Worker<'_, S> {
             Ok(false) => Ok(()),
             Ok(true) => self
                 .poller
-                .set_writing(&client.channel, index as u64, false)
+                .set_writing(&client.session, index as u64, false)
                 .map_err(cannot_wait),
             Err(error) => Err(self.lost(index, error)),
         }
@@ -53,10 +51,10 @@ impl<S: Script> Worker<'_, S> {
                 Err(error) => return Err(self.lost(index, error)),
             };
             self.counts.heard = true;
-            let fed = client.reader.feed(&self.received[..count])?;
+            let fed = client.answers.feed(&self.received[..count])?;
             if let Some(end) = fed.end {
                 if fed.consumed < count {
-                    return Err(unasked(&self.received[fed.consumed..count]));
+                    return Err(unasked::<C::Protocol>(&self.received[fed.consumed..count]));
                 }
                 self.answered(index, end)?;
             }
@@ -68,7 +66,7 @@ impl<S: Script> Worker<'_, S> {
 
     /// An answer has come whole.
     #[inline]
-    fn answered(&mut self, index: usize, end: AnswerEnd) -> Result<(), ClientError> {
+    fn answered(&mut self, index: usize, end: AnswerSummary) -> Result<(), ClientError> {
         let now_ns = self.shared.clock.now_ns();
         let client = &mut self.clients[index];
         client.answered_ns = Some(now_ns);
@@ -168,7 +166,7 @@ impl<S: Script> Worker<'_, S> {
             client.state = State::RollingBack { again };
             client.place.show_rollback();
             self.packet.clear();
-            self.packet.extend_from_slice(ROLLBACK);
+            self.packet.extend_from_slice(C::Protocol::ROLLBACK);
             return self.send(index);
         }
         self.resume(index, again, now_ns)
@@ -179,7 +177,7 @@ impl<S: Script> Worker<'_, S> {
         &mut self,
         index: usize,
         again: bool,
-        end: AnswerEnd,
+        end: AnswerSummary,
         now_ns: u64,
     ) -> Result<(), ClientError> {
         self.records.rollbacks += u64::from(self.clients[index].transaction.measured);
@@ -234,7 +232,7 @@ impl<S: Script> Worker<'_, S> {
             Ok(true) => Ok(()),
             Ok(false) => self
                 .poller
-                .set_writing(&client.channel, index as u64, true)
+                .set_writing(&client.session, index as u64, true)
                 .map_err(cannot_wait),
             Err(error) => Err(self.lost(index, error)),
         }
@@ -249,11 +247,11 @@ impl<S: Script> Worker<'_, S> {
             client.number
         );
         let last = client
-            .channel
+            .session
             .read(&mut self.received)
             .ok()
             .and_then(|count| {
-                let fed = client.reader.feed(&self.received[..count]).ok()?;
+                let fed = client.answers.feed(&self.received[..count]).ok()?;
                 fed.end?.error
             });
         if let Some(error) = last {
@@ -265,8 +263,8 @@ impl<S: Script> Worker<'_, S> {
 
 /// Bytes that came after the end of an answer.
 #[cold]
-fn unasked(bytes: &[u8]) -> ClientError {
-    let fed = AnswerReader::new().feed(bytes);
+fn unasked<P: Protocol>(bytes: &[u8]) -> ClientError {
+    let fed = P::Answers::default().feed(bytes);
     let end = fed.ok().and_then(|fed| fed.end);
     end.and_then(|end| end.error)
         .map_or_else(more_than_asked, |error| (*error).into())

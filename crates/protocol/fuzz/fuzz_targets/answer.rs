@@ -3,10 +3,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use protocol::ProtocolError;
-use protocol::mysql::answer::{AnswerEnd, AnswerReader};
+use protocol::mysql::MysqlAnswerReader;
+use protocol::{AnswerReader, AnswerSummary};
 
-fn follow(bytes: &[u8], cut: usize) -> (Vec<AnswerEnd>, Option<ProtocolError>) {
-    let mut reader = AnswerReader::new();
+fn follow(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolError>) {
+    let mut reader = MysqlAnswerReader::new();
     let mut ends = Vec::new();
     for piece in bytes.chunks(cut) {
         let mut rest = piece;

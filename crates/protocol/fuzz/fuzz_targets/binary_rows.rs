@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use protocol::mysql::answer::AnswerReader;
+use protocol::AnswerReader;
+use protocol::mysql::MysqlAnswerReader;
 use protocol::mysql::packet::Decoder;
 use protocol::mysql::reply::{self, Done};
 use protocol::mysql::values::{Column, parse_binary_row};
@@ -55,7 +56,7 @@ fuzz_target!(|bytes: &[u8]| {
     if done.more_results {
         return;
     }
-    let Ok(fed) = AnswerReader::new().feed(bytes) else {
+    let Ok(fed) = MysqlAnswerReader::new().feed(bytes) else {
         // Empty rows are refused by whoever only follows: no server sends them.
         return;
     };

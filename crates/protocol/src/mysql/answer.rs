@@ -6,7 +6,7 @@
 
 use super::packet::{HEADER, MAX_PAYLOAD};
 use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK};
-use crate::{ProtocolError, ServerError};
+use crate::{AnswerReader, AnswerSummary, Fed, ProtocolError};
 
 /// As much of a payload as has to be seen: an OK message up to its number of warnings.
 const PREFIX: usize = 1 + 9 + 9 + 2 + 2;
@@ -19,31 +19,6 @@ const MAX_ERROR: usize = 64 << 10;
 
 /// The number of the packet that follows a command of one packet.
 const FIRST_SEQUENCE: u8 = 1;
-
-/// What one call of [`AnswerReader::feed`] did.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Fed {
-    /// Bytes taken; less than were given only where an answer ends before them.
-    pub consumed: usize,
-    pub end: Option<AnswerEnd>,
-}
-
-/// A whole answer to one command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AnswerEnd {
-    /// Rows of all results of the answer.
-    pub rows: u64,
-    /// Rows that were changed, of all results of the answer.
-    pub affected_rows: u64,
-    /// Warnings of the last result.
-    pub warnings: u16,
-    /// What the answer took on the wire, headers included.
-    pub bytes: u64,
-    /// Whether a transaction is open. An error does not say it, so that it repeats what the answer
-    /// before it said.
-    pub in_transaction: bool,
-    pub error: Option<Box<ServerError>>,
-}
 
 /// What the next packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +34,10 @@ enum Stage {
     Failed,
 }
 
-/// Follows the answers of one connection, cut anywhere. Classic framing is understood
-/// (`CLIENT_DEPRECATE_EOF` not agreed on), text and binary rows alike. After an error of the
-/// protocol neither the reader nor the connection is of any use.
+/// A reader that follows the answers of one connection. It understands classic framing
+/// (`CLIENT_DEPRECATE_EOF` not agreed on), text and binary rows alike.
 #[derive(Debug)]
-pub struct AnswerReader {
+pub struct MysqlAnswerReader {
     stage: Stage,
     /// The number the next packet must have.
     sequence: u8,
@@ -78,37 +52,18 @@ pub struct AnswerReader {
     held_bytes: usize,
     /// An error message, as far as it came.
     error: Vec<u8>,
-    answer: AnswerEnd,
+    answer: AnswerSummary,
 }
 
-impl Default for AnswerReader {
+impl Default for MysqlAnswerReader {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl AnswerReader {
-    pub fn new() -> Self {
-        Self {
-            stage: Stage::Result,
-            sequence: FIRST_SEQUENCE,
-            continued: false,
-            skip: 0,
-            message_bytes: 0,
-            held: [0; HEADER + PREFIX],
-            held_bytes: 0,
-            error: Vec::new(),
-            answer: AnswerEnd::default(),
-        }
-    }
-
-    /// True where no byte of an answer has come, as before the first and after each end.
-    pub fn is_between_answers(&self) -> bool {
-        self.answer.bytes == 0
-    }
-
-    /// Takes bytes up to the end of the current answer.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError> {
+impl AnswerReader for MysqlAnswerReader {
+    #[inline]
+    fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.skip > 0 {
@@ -132,12 +87,34 @@ impl AnswerReader {
             end: None,
         })
     }
+}
+
+impl MysqlAnswerReader {
+    pub fn new() -> Self {
+        Self {
+            stage: Stage::Result,
+            sequence: FIRST_SEQUENCE,
+            continued: false,
+            skip: 0,
+            message_bytes: 0,
+            held: [0; HEADER + PREFIX],
+            held_bytes: 0,
+            error: Vec::new(),
+            answer: AnswerSummary::default(),
+        }
+    }
+
+    /// True where no byte of an answer has come, as before the first and after each end.
+    pub fn is_between_answers(&self) -> bool {
+        self.answer.bytes == 0
+    }
 
     /// Gives the answer, and is ready for the next one.
-    fn finish(&mut self) -> Result<AnswerEnd, ProtocolError> {
-        let next = AnswerEnd {
+    #[inline]
+    fn finish(&mut self) -> Result<AnswerSummary, ProtocolError> {
+        let next = AnswerSummary {
             in_transaction: self.answer.in_transaction,
-            ..AnswerEnd::default()
+            ..AnswerSummary::default()
         };
         let mut end = std::mem::replace(&mut self.answer, next);
         let has_failed = self.stage == Stage::Failed;
@@ -151,6 +128,7 @@ impl AnswerReader {
     }
 
     /// Goes on in a packet that has been understood.
+    #[inline]
     fn pass_over<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (passed, rest) = bytes.split_at(bytes.len().min(self.skip));
         if self.stage == Stage::Failed {
@@ -187,6 +165,7 @@ impl AnswerReader {
 
     /// Takes the header and the first bytes of a packet; what is too short to be understood is held
     /// until more comes.
+    #[inline]
     fn begin_packet<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
         if self.held_bytes == 0
             && let Some((header, payload)) = bytes.split_first_chunk()
@@ -219,6 +198,7 @@ impl AnswerReader {
     }
 
     /// How much of its payload has to be there to understand a packet.
+    #[inline]
     fn wanted(&self, header: [u8; HEADER]) -> usize {
         if self.continued {
             return 0;
@@ -227,6 +207,7 @@ impl AnswerReader {
     }
 
     /// Understands a packet by its header and the first bytes of its payload.
+    #[inline]
     fn understand(&mut self, header: [u8; HEADER], prefix: &[u8]) -> Result<(), ProtocolError> {
         let (length, number) = parse_header(header);
         let begins = !self.continued;
@@ -250,6 +231,7 @@ impl AnswerReader {
         Ok(())
     }
 
+    #[inline]
     fn begin_message(
         &mut self,
         first: u8,
@@ -290,6 +272,7 @@ impl AnswerReader {
         Ok(())
     }
 
+    #[inline]
     fn begin_result(&mut self, first: u8, prefix: &[u8]) -> Result<(), ProtocolError> {
         match first {
             OK => self.end_result(reply::parse_done(prefix)?),
@@ -303,6 +286,7 @@ impl AnswerReader {
         Ok(())
     }
 
+    #[inline]
     fn end_result(&mut self, done: Done) {
         let affected = self.answer.affected_rows;
         self.answer.affected_rows = affected.saturating_add(done.affected_rows);

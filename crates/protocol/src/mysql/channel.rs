@@ -8,10 +8,11 @@ use std::os::unix::net::UnixStream;
 use nix::sys::stat::fstat;
 use rustls::client::ClientConnection;
 
-use crate::PeerAddress;
+use super::Mysql;
+use crate::{PeerAddress, Session};
 
-/// A stream of bytes to and from a server. Neither `read` nor `write` ever waits: both fail with
-/// `WouldBlock` instead, and a plain socket gets exactly one system call for each.
+/// A session with a server, over a plain socket or TLS. A plain socket gets exactly one system call for
+/// each read and each write.
 #[derive(Debug)]
 pub struct Channel {
     socket: Socket,
@@ -47,58 +48,17 @@ impl Channel {
         self.as_fd().as_raw_fd()
     }
 
-    /// Return the client's end of the connection.
-    pub fn peer_address(&self) -> io::Result<PeerAddress> {
-        Ok(match &self.socket {
-            Socket::Unix(stream) => PeerAddress::Unix {
-                inode: fstat(stream)?.st_ino,
-            },
-            Socket::Tcp(stream) => PeerAddress::Tcp {
-                port: stream.local_addr()?.port(),
-            },
-        })
-    }
-
     /// True where nobody else can read what is sent.
     pub fn is_private(&self) -> bool {
         self.tls.is_some() || matches!(self.socket, Socket::Unix(_))
     }
 
-    /// Takes what has come; 0 is the end of the stream. A read that does not fill the buffer has
-    /// taken everything that was there.
-    #[inline]
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            None => self.socket.read(buffer),
-            Some(session) => read_all(session, &mut self.socket, buffer),
-        }
-    }
-
-    /// Sends as much as can be sent now, and says how much it took. TLS may keep some of that: see
-    /// [`Self::wants_write`].
-    #[inline]
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            None => self.socket.write(bytes),
-            Some(session) => write_pieces(session, &mut self.socket, &[IoSlice::new(bytes)]),
-        }
-    }
-
-    /// The same for several pieces.
+    /// Send several pieces as [`Session::write`] sends one.
     pub fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.tls {
             None => self.socket.write_vectored(pieces),
             Some(session) => write_pieces(session, &mut self.socket, pieces),
         }
-    }
-
-    /// True where bytes that `write` has taken are not sent yet: call it again, with nothing if
-    /// need be, once the socket can be written to. A plain socket keeps none.
-    #[inline]
-    pub fn wants_write(&self) -> bool {
-        self.tls
-            .as_ref()
-            .is_some_and(|session| session.wants_write())
     }
 
     /// Goes over to TLS: from now on only `handshake` may be called, until it has given true.
@@ -134,6 +94,44 @@ impl Channel {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+impl Session for Channel {
+    type Protocol = Mysql;
+
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.socket.read(buffer),
+            Some(session) => read_all(session, &mut self.socket, buffer),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.socket.write(bytes),
+            Some(session) => write_pieces(session, &mut self.socket, &[IoSlice::new(bytes)]),
+        }
+    }
+
+    #[inline]
+    fn wants_write(&self) -> bool {
+        self.tls
+            .as_ref()
+            .is_some_and(|session| session.wants_write())
+    }
+
+    fn peer_address(&self) -> io::Result<PeerAddress> {
+        Ok(match &self.socket {
+            Socket::Unix(stream) => PeerAddress::Unix {
+                inode: fstat(stream)?.st_ino,
+            },
+            Socket::Tcp(stream) => PeerAddress::Tcp {
+                port: stream.local_addr()?.port(),
+            },
+        })
     }
 }
 

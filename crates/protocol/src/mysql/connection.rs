@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use super::Mysql;
 use super::channel::Channel;
 use super::login::{self, Login};
 use super::packet::{self, Decoder};
@@ -11,13 +12,10 @@ use super::reply::{self, Done, ERROR, Reply};
 use super::tls::Tls;
 use super::transport::{Address, Transport, Watch, lost};
 use super::values::{self, Column, Value};
-use crate::{ClientError, ProtocolError, ServerError};
+use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
 
 const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;
-
-/// `COM_QUIT`, as the packet that it is.
-const QUIT: &[u8] = b"\x01\0\0\0\x01";
 
 /// Rows of a result that are kept; what follows is read and forgotten.
 const KEPT_ROWS: usize = 100;
@@ -402,7 +400,7 @@ impl Drop for Connection {
         if let Some(transport) = self.transport.take()
             && self.takes_commands
         {
-            let _ = transport.into_channel().write(QUIT);
+            let _ = transport.into_channel().write(Mysql::QUIT);
         }
     }
 }

@@ -51,6 +51,7 @@ pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, Protoco
 }
 
 /// Reads the number of columns that begins a result set.
+#[inline]
 pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     let columns = Reader::new(message).length("number of columns")?;
     let fitting = u16::try_from(columns).ok().and_then(NonZeroU16::new);
@@ -86,11 +87,13 @@ pub fn parse_text_row(
 }
 
 /// True for the message that ends column definitions or rows, by its first byte and its length.
+#[inline]
 pub fn is_eof_packet(first: u8, length: usize) -> bool {
     first == EOF && length < EOF_LIMIT
 }
 
 /// Reads an OK message.
+#[inline]
 pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("OK message")?;
@@ -107,6 +110,7 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
 }
 
 /// Reads the message that ends rows.
+#[inline]
 pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("EOF message")?;

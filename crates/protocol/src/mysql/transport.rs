@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::channel::Channel;
 use super::connect;
 use super::tls::{self, Tls};
-use crate::ClientError;
+use crate::{ClientError, Session as _};
 
 /// A request to stop is noticed at least this often.
 const TICK: Duration = Duration::from_millis(100);

@@ -9,15 +9,18 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
     /// What has not been read.
+    #[inline]
     pub fn rest(self) -> &'a [u8] {
         self.rest
     }
 
+    #[inline]
     pub fn bytes(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], ProtocolError> {
         let (taken, rest) = self
             .rest
@@ -27,23 +30,27 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     pub fn byte(&mut self, what: &'static str) -> Result<u8, ProtocolError> {
         Ok(self.bytes(1, what)?[0])
     }
 
     /// An unsigned number of `width` bytes (at most 8).
+    #[inline]
     pub fn number(&mut self, width: usize, what: &'static str) -> Result<u64, ProtocolError> {
         let mut bytes = [0; 8];
         bytes[..width].copy_from_slice(self.bytes(width, what)?);
         Ok(u64::from_le_bytes(bytes))
     }
 
+    #[inline]
     pub fn short(&mut self, what: &'static str) -> Result<u16, ProtocolError> {
         let bytes = self.bytes(2, what)?;
         Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
     }
 
     /// A length-encoded number; None is the NULL of a text row.
+    #[inline]
     pub fn number_or_null(&mut self, what: &'static str) -> Result<Option<u64>, ProtocolError> {
         let width = match self.byte(what)? {
             small @ ..=0xfa => return Ok(Some(u64::from(small))),
@@ -61,6 +68,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A length-encoded number that cannot be NULL.
+    #[inline]
     pub fn length(&mut self, what: &'static str) -> Result<u64, ProtocolError> {
         self.number_or_null(what)?
             .ok_or_else(|| ProtocolError::Unexpected(format!("the {what} is NULL")))
@@ -89,6 +97,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends a string with its length in front.
+#[inline]
 pub fn put_string(out: &mut Vec<u8>, string: &[u8]) {
     put_length(out, string.len() as u64);
     out.extend_from_slice(string);
@@ -101,6 +110,7 @@ pub fn put_string_and_zero(out: &mut Vec<u8>, string: &[u8]) {
 }
 
 /// Appends a length-encoded number.
+#[inline]
 pub fn put_length(out: &mut Vec<u8>, length: u64) {
     let bytes = length.to_le_bytes();
     match length {

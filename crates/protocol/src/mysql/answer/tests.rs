@@ -16,15 +16,15 @@ fn framed(messages: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-fn read_whole(bytes: &[u8]) -> Result<AnswerEnd, ProtocolError> {
-    let fed = AnswerReader::new().feed(bytes)?;
+fn read_whole(bytes: &[u8]) -> Result<AnswerSummary, ProtocolError> {
+    let fed = MysqlAnswerReader::new().feed(bytes)?;
     assert_eq!(fed.consumed, bytes.len());
     Ok(fed.end.expect("the bytes are a whole answer"))
 }
 
 /// Feeds pieces of `cut` bytes, and what is left of a piece again; stops at an error.
-fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerEnd>, Option<ProtocolError>) {
-    let mut reader = AnswerReader::new();
+fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolError>) {
+    let mut reader = MysqlAnswerReader::new();
     let mut ends = Vec::new();
     for piece in bytes.chunks(cut) {
         let mut rest = piece;
@@ -44,15 +44,15 @@ fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerEnd>, Option<ProtocolError>)
 }
 
 /// What the same bytes mean when they are taken packet by packet, with everything read.
-fn reference(bytes: &[u8]) -> Option<AnswerEnd> {
+fn reference(bytes: &[u8]) -> Option<AnswerSummary> {
     let mut decoder = Decoder::default();
     decoder.expect_results();
     decoder.expect(1);
     decoder.feed(bytes);
     let mut next = || decoder.next_message().ok().flatten();
-    let mut answer = AnswerEnd {
+    let mut answer = AnswerSummary {
         bytes: bytes.len() as u64,
-        ..AnswerEnd::default()
+        ..AnswerSummary::default()
     };
     loop {
         let message = next()?;
@@ -96,12 +96,12 @@ fn reference(bytes: &[u8]) -> Option<AnswerEnd> {
 #[test]
 fn an_ok() {
     let bytes = framed(&[&[0, 0xfc, 0xe8, 0x03, 7, 1, 0, 5, 0]]);
-    let expected = AnswerEnd {
+    let expected = AnswerSummary {
         affected_rows: 1000,
         warnings: 5,
         bytes: 13,
         in_transaction: true,
-        ..AnswerEnd::default()
+        ..AnswerSummary::default()
     };
     assert_eq!(read_whole(&bytes), Ok(expected));
 }
@@ -155,7 +155,7 @@ fn an_error_at_once_and_in_the_middle_of_rows() {
 
 #[test]
 fn an_error_leaves_open_whether_a_transaction_is_open() {
-    let mut reader = AnswerReader::new();
+    let mut reader = MysqlAnswerReader::new();
     let begun = framed(&[&[0, 0, 0, 3, 0, 0, 0]]);
     assert!(reader.feed(&begun).unwrap().end.unwrap().in_transaction);
     let failed = framed(&[b"\xff\xb5\x04#HY000Lock wait timeout"]);
@@ -175,7 +175,7 @@ fn an_error_leaves_open_whether_a_transaction_is_open() {
 fn it_stops_at_the_end_of_an_answer() {
     let one = framed(&[OK_MESSAGE]);
     let two = [one.as_slice(), &one].concat();
-    let mut reader = AnswerReader::new();
+    let mut reader = MysqlAnswerReader::new();
     assert!(reader.is_between_answers());
     let fed = reader.feed(&two).unwrap();
     assert_eq!((fed.consumed, fed.end.is_some()), (one.len(), true));
@@ -209,7 +209,7 @@ fn rows_larger_than_a_packet_are_one_row() {
 
 #[test]
 fn endless_messages_are_refused() {
-    let mut reader = AnswerReader::new();
+    let mut reader = MysqlAnswerReader::new();
     let start = framed(&[b"\x01", b"\x03def", EOF_MESSAGE]);
     reader.feed(&start).unwrap();
     let payload = vec![b'x'; MAX_PAYLOAD];
@@ -253,7 +253,9 @@ fn what_no_server_sends_is_refused_with_a_reason() {
             "number of warnings",
         ),
     ] {
-        let error = AnswerReader::new().feed(&framed(&messages)).unwrap_err();
+        let error = MysqlAnswerReader::new()
+            .feed(&framed(&messages))
+            .unwrap_err();
         assert!(error.to_string().contains(reason), "{error} | {reason}");
     }
 }
@@ -267,7 +269,7 @@ fn a_wrong_number_is_refused_unless_it_carries_an_error() {
         expected: 4,
         got: 9,
     };
-    assert_eq!(AnswerReader::new().feed(&bytes), Err(expected));
+    assert_eq!(MysqlAnswerReader::new().feed(&bytes), Err(expected));
     let mut failed = framed(&[b"\xff\xbd\x04#40001Deadlock found"]);
     failed[3] = 77;
     assert!(read_whole(&failed).unwrap().error.is_some());
@@ -369,7 +371,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_followed_or_refused(bytes: Vec<u8>, more: Vec<u8>) {
-        let mut reader = AnswerReader::new();
+        let mut reader = MysqlAnswerReader::new();
         let _ = reader.feed(&bytes);
         let _ = reader.feed(&more); // of no use after an error, but no panic either
     }
