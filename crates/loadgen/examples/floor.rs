@@ -17,7 +17,7 @@ use protocol::mysql::MysqlAnswerReader;
 use protocol::mysql::binary::{Execute, Kind, put_command};
 use protocol::mysql::channel::Channel;
 use protocol::mysql::{Address, Connection, Login, Tls, TlsMode, Watch};
-use protocol::script::{Names, Request, Script};
+use protocol::script::{Answer, Names, Observe, Request, Script};
 use protocol::{AnswerReader as _, Session as _};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -193,7 +193,12 @@ impl Script for Packets {
             transaction: 0,
             first: true,
             last: true,
+            observe: Observe::Nothing,
         })
+    }
+
+    fn answered(&mut self, _: &Answer) -> Result<bool, String> {
+        unreachable!("no request observes its answer")
     }
 
     fn rollback_needed(&self) -> bool {

@@ -64,6 +64,9 @@ pub enum ClientError {
     /// The connections are open, and nothing comes.
     #[error("the server left requests unanswered for {} s", limit.as_secs_f64())]
     Silent { limit: Duration },
+    /// A workload asks for something that the server's answer does not have.
+    #[error("the workload cannot go on: {0}")]
+    Workload(String),
     #[error("interrupted")]
     Interrupted,
 }
@@ -80,6 +83,7 @@ impl ClientError {
             Self::Authentication(_) => "authentication",
             Self::TimeLimit { .. } => "time_limit",
             Self::Silent { .. } => "silent",
+            Self::Workload(_) => "workload",
             Self::Interrupted => "interrupted",
         }
     }

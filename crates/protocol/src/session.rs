@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use crate::script::{Row, RowFormat};
 use crate::{ProtocolError, ServerError};
 
 /// A wire protocol, as far as a client needs it that sends ready requests and follows the answers.
@@ -26,6 +27,12 @@ pub trait Protocol {
 pub trait AnswerReader: Default + Send {
     /// Take bytes up to the end of the current answer.
     fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError>;
+
+    /// Keep the first row of the next answer. The others are followed without being read.
+    fn keep_first_row(&mut self, format: RowFormat);
+
+    /// Return the row that was kept of the answer that has just ended; None where it has no row.
+    fn take_first_row(&mut self) -> Result<Option<Row>, ProtocolError>;
 }
 
 /// A connection to a server that was logged in. Neither `read` nor `write` ever waits: both fail with
@@ -72,6 +79,8 @@ pub struct AnswerSummary {
     pub rows: u64,
     /// Rows that were changed, of all results of the answer.
     pub affected_rows: u64,
+    /// The last number that the server gave to an inserted row; 0 where it gave none.
+    pub last_insert_id: u64,
     /// Warnings of the last result.
     pub warnings: u16,
     /// Length of the answer on the wire, headers included.

@@ -118,8 +118,12 @@ fn changes() {
             panic!("{name} is no OK");
         };
         assert_eq!(
-            (ours.affected_rows, ours.warnings),
-            (theirs.affected_rows(), theirs.warnings())
+            (ours.affected_rows, ours.last_insert_id, ours.warnings),
+            (
+                theirs.affected_rows(),
+                theirs.last_insert_id().unwrap_or(0),
+                theirs.warnings()
+            )
         );
         let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
         assert_eq!(

@@ -126,9 +126,14 @@ pub struct Generator {
     pub max_length: Option<Number>,
     /// decimal: digits after the point.
     pub scale: Option<Number>,
-    /// constant.
+    /// constant. answer: `rows`, `affected_rows` or `last_insert_id`, unless `column` is given.
     pub value: Option<Value>,
-    /// derived: the draw it is made from; its value times `times` plus `plus`.
+    /// answer: a column of the first row, from 1.
+    pub column: Option<Number>,
+    /// answer: the value where there is no row or it holds NULL, and where the statement was skipped;
+    /// 0 unless said.
+    pub default: Option<Number>,
+    /// derived: the draw it is made from; its value times `times` plus `plus`. answer: the statement.
     pub from: Option<String>,
     pub plus: Option<Number>,
     pub times: Option<Number>,
@@ -160,6 +165,8 @@ pub enum GeneratorKind {
     Permutation,
     /// The same list each time: `count` values from `first` on.
     Series,
+    /// A whole number of the answer to a statement of an earlier step of the transaction.
+    Answer,
 }
 
 /// A statement with `?` where its parameters go. A parameter that is a list becomes `?, ?, ...`.
@@ -237,4 +244,8 @@ pub struct Step {
     pub statements: Vec<String>,
     /// How often, 1 unless said.
     pub times: Option<Number>,
+    /// A draw made from an answer: the step is skipped where it is 0.
+    pub only_if: Option<String>,
+    /// A draw made from an answer: the step is skipped where it is not 0.
+    pub unless: Option<String>,
 }

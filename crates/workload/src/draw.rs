@@ -42,6 +42,16 @@ pub struct Draw {
     pub maker: Maker,
 }
 
+/// A whole number that an answer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerPart {
+    Rows,
+    AffectedRows,
+    LastInsertId,
+    /// A column of the first row, from 0.
+    Column(usize),
+}
+
 /// What makes the values.
 #[derive(Clone, Debug)]
 pub enum Maker {
@@ -74,6 +84,12 @@ pub enum Maker {
         from: String,
         times: i64,
         plus: i64,
+    },
+    /// A number of the last answer to a statement of the transaction.
+    Answer {
+        from: String,
+        part: AnswerPart,
+        default: i64,
     },
     /// first, first + step, ... over all clients.
     Sequence {

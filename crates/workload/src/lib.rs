@@ -3,6 +3,7 @@
 //! `definition` is the shape alone; `values` fills its placeholders. `program` compiles a test into
 //! what all its clients share, and a `script` is what one of them asks.
 
+mod answers;
 mod arithmetic;
 mod compile;
 pub mod definition;

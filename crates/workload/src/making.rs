@@ -16,7 +16,8 @@ pub struct Making {
     pub draw: u16,
     /// Where its values go.
     pub slot: u16,
-    /// derived: the slot it is made from; sequence, permutation: its counter; segment: its part.
+    /// derived: the slot it is made from; sequence, permutation: its counter; segment: its part;
+    /// answer: its number among those.
     pub other: u16,
 }
 
@@ -33,6 +34,8 @@ pub struct Sources {
     pub turns: u64,
     /// The table that statements ask.
     pub table: u32,
+    /// Numbers taken from the answers of the current transaction.
+    pub answers: Vec<i64>,
 }
 
 impl Sources {
@@ -60,6 +63,10 @@ impl Sources {
                     }
                     made.begin(making.slot, 1);
                     made.push(low.wrapping_add_unsigned(value / tables));
+                }
+                Maker::Answer { .. } => {
+                    made.begin(making.slot, 1);
+                    made.push(self.answers[other]);
                 }
                 Maker::Segment { .. } => {
                     made.begin(making.slot, draw.count);
@@ -94,6 +101,8 @@ pub struct Draws<'a> {
     pub segments: Vec<u16>,
     /// Draws with a counter.
     pub counted: Vec<u16>,
+    /// Draws made from an answer.
+    pub answers: Vec<u16>,
     pub slots: u16,
     /// The slots of draws outside of terms.
     steps: BTreeMap<u16, u16>,
@@ -133,6 +142,7 @@ impl<'a> Draws<'a> {
             compiled: Vec::new(),
             segments: Vec::new(),
             counted: Vec::new(),
+            answers: Vec::new(),
             slots: 0,
             steps: BTreeMap::new(),
         }
@@ -161,6 +171,7 @@ impl<'a> Draws<'a> {
                 position_in(&mut self.counted, index)
             }
             Maker::Segment { .. } => position_in(&mut self.segments, index),
+            Maker::Answer { .. } => position_in(&mut self.answers, index),
             _ => 0,
         };
         let is_permutation = |&Making { draw, .. }: &Making| {
@@ -200,6 +211,18 @@ impl<'a> Draws<'a> {
             Maker::Segment { shape, low, high } => (shape.clone(), *low, *high),
             other => unreachable!("{other:?} has no parts"),
         }
+    }
+
+    /// Return the values of draws made from answers, before there is an answer.
+    pub fn answer_defaults(&self) -> Vec<i64> {
+        let answers = self.answers.iter();
+        let makers = answers.map(|&draw| &self.compiled[usize::from(draw)].maker);
+        makers
+            .map(|maker| match maker {
+                Maker::Answer { default, .. } => *default,
+                other => unreachable!("{other:?} is not made from an answer"),
+            })
+            .collect()
     }
 
     /// The slot of what a derived draw is made from.

@@ -1,5 +1,6 @@
 //! What all clients of a test share, and what each is given of it.
 
+use super::answers::Condition;
 use super::definition::Value;
 use super::draw::Draw;
 use super::making::{Making, Sources};
@@ -21,6 +22,8 @@ pub struct Plan {
     /// Draws with a counter.
     pub counted: Vec<u16>,
     pub segments: Vec<(Shape, i64, i64)>,
+    /// The values of draws made from answers, before there is an answer.
+    pub answers: Vec<i64>,
     /// The sum of the transactions' weights.
     pub weights: u64,
     pub tables: u32,
@@ -58,6 +61,8 @@ pub struct Step {
     pub makings: Vec<Making>,
     /// Its table is drawn, and not by a permutation.
     pub draws_table: bool,
+    /// None where it is always done.
+    pub condition: Option<Condition>,
 }
 
 impl Plan {
@@ -79,6 +84,7 @@ impl Plan {
                 .collect(),
             turn: u64::from(turn),
             turns: u64::from(turns),
+            answers: self.answers.clone(),
             table: if self.by_client {
                 client % self.tables
             } else {

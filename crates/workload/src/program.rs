@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::answers;
 use super::compile::Setting;
 use super::definition::{Definition, Value};
 use super::making::Draws;
@@ -73,6 +74,7 @@ impl Program {
             mut statements,
             ..
         } = compiler;
+        answers::assign(&mut statements, &draws.compiled, &draws.answers);
         let ids = number_ids(&mut statements, tables.reachable());
         let plan = Plan {
             ids,
@@ -95,6 +97,7 @@ impl Program {
                 .iter()
                 .map(|&draw| draws.segment(draw))
                 .collect(),
+            answers: draws.answer_defaults(),
             counted: draws.counted,
             draws: draws.compiled,
             tables: tables.count(),

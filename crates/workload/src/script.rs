@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use super::answers;
 use super::drawn::Drawn;
-use super::making::Sources;
+use super::making::{Sources, small};
 use super::plan::{Plan, Transaction};
 use datagen::Stream;
 use datagen::random::Random;
 use protocol::mysql::binary::{Execute, put_command_with};
-use protocol::script::{self, Request};
+use protocol::script::{self, Answer, Observe, Request};
 
 const COM_QUERY: u8 = 3;
 
@@ -28,6 +29,8 @@ pub struct Script {
     /// The counters at the begin of the current transaction.
     counters: Vec<u64>,
     transaction: u16,
+    /// The statement that was asked last, but for BEGIN and COMMIT.
+    position: Position,
     next: Next,
 }
 
@@ -38,15 +41,21 @@ enum Next {
     Begin,
     /// The transaction after the current one.
     Another,
-    Statement {
-        step: u16,
-        repetition: u32,
-        statement: u16,
-    },
+    Statement(Position),
+    /// The statement after the current one, once its answer has come.
+    Answer,
     Commit,
 }
 
-const FIRST: Next = Next::Statement {
+/// A place in a transaction: which statement of which repetition of which step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Position {
+    step: u16,
+    repetition: u32,
+    statement: u16,
+}
+
+const FIRST: Position = Position {
     step: 0,
     repetition: 0,
     statement: 0,
@@ -57,11 +66,12 @@ impl script::Script for Script {
     #[inline]
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         match self.next {
-            Next::Statement {
-                step,
-                repetition,
-                statement,
-            } => Some(self.statement(step, repetition, statement, false, out)),
+            Next::Statement(position) => Some(self.statement(position, false, out)),
+            Next::Answer => {
+                // Nobody answers: the conditions are those of the defaults.
+                self.next = self.after(self.position);
+                self.next(out)
+            }
             Next::Commit => {
                 self.next = Next::Another;
                 let commit = self.current().commit.expect("a transaction that commits");
@@ -71,6 +81,7 @@ impl script::Script for Script {
                     transaction: self.transaction,
                     first: false,
                     last: true,
+                    observe: Observe::Nothing,
                 })
             }
             Next::Another => {
@@ -79,6 +90,16 @@ impl script::Script for Script {
             }
             Next::Begin => self.begin(out),
         }
+    }
+
+    fn answered(&mut self, answer: &Answer) -> Result<bool, String> {
+        let transaction = &self.plan.transactions[usize::from(self.transaction)];
+        let step = &transaction.steps[usize::from(self.position.step)];
+        let index = step.statements[usize::from(self.position.statement)];
+        let statement = &self.plan.statements[usize::from(index)];
+        answers::take(statement, answer, &mut self.sources.answers)?;
+        self.next = self.after(self.position);
+        Ok(self.next == Next::Another)
     }
 
     fn again(&mut self) {
@@ -105,6 +126,7 @@ impl Script {
             number: 0,
             counters: vec![0; plan.counted.len()],
             transaction: 0,
+            position: FIRST,
             next: Next::Begin,
             plan,
         }
@@ -141,16 +163,18 @@ impl Script {
             return None;
         }
         self.sources.counters.copy_from_slice(&self.counters);
+        self.sources.answers.copy_from_slice(&self.plan.answers);
         let Some(begin) = self.current().begin else {
-            return Some(self.statement(0, 0, 0, true, out));
+            return Some(self.statement(FIRST, true, out));
         };
-        self.next = FIRST;
+        self.next = Next::Statement(FIRST);
         self.write(begin, out);
         Some(Request {
             statement: begin,
             transaction: self.transaction,
             first: true,
             last: false,
+            observe: Observe::Nothing,
         })
     }
 
@@ -170,56 +194,71 @@ impl Script {
     }
 
     #[inline]
-    fn statement(
-        &mut self,
-        step: u16,
-        repetition: u32,
-        statement: u16,
-        first: bool,
-        out: &mut Vec<u8>,
-    ) -> Request {
+    fn statement(&mut self, position: Position, first: bool, out: &mut Vec<u8>) -> Request {
         let plan = &*self.plan;
         let transaction = &plan.transactions[usize::from(self.transaction)];
-        let of_step = &transaction.steps[usize::from(step)];
-        if statement == 0 {
-            if of_step.draws_table && repetition == 0 {
+        let step = &transaction.steps[usize::from(position.step)];
+        if position.statement == 0 {
+            if step.draws_table && position.repetition == 0 {
                 let table = self.sources.random.below(u64::from(plan.tables));
                 self.sources.table = u32::try_from(table).expect("it is below a u32");
             }
             self.drawn.clear();
             self.sources
-                .make(&of_step.makings, &plan.draws, &mut self.drawn);
+                .make(&step.makings, &plan.draws, &mut self.drawn);
         }
-        self.next = if usize::from(statement) + 1 < of_step.statements.len() {
-            Next::Statement {
-                step,
-                repetition,
-                statement: statement + 1,
-            }
-        } else if repetition + 1 < of_step.times {
-            Next::Statement {
-                step,
-                repetition: repetition + 1,
-                statement: 0,
-            }
-        } else if usize::from(step) + 1 < transaction.steps.len() {
-            Next::Statement {
-                step: step + 1,
-                repetition: 0,
-                statement: 0,
-            }
-        } else if transaction.commit.is_some() {
-            Next::Commit
-        } else {
-            Next::Another
-        };
-        let index = of_step.statements[usize::from(statement)];
+        let index = step.statements[usize::from(position.statement)];
+        let observe = plan.statements[usize::from(index)].observe;
         self.write(index, out);
+        self.position = position;
+        self.next = match observe {
+            Observe::Nothing => self.after(position),
+            Observe::Counts | Observe::FirstRow(_) => Next::Answer,
+        };
         Request {
             statement: index,
             transaction: self.transaction,
             first,
             last: self.next == Next::Another,
+            observe,
+        }
+    }
+
+    /// Return what follows a statement, at the answers that have come so far.
+    #[inline]
+    fn after(&mut self, position: Position) -> Next {
+        let plan = &*self.plan;
+        let transaction = &plan.transactions[usize::from(self.transaction)];
+        let step = &transaction.steps[usize::from(position.step)];
+        if usize::from(position.statement) + 1 < step.statements.len() {
+            return Next::Statement(Position {
+                statement: position.statement + 1,
+                ..position
+            });
+        }
+        if position.repetition + 1 < step.times {
+            return Next::Statement(Position {
+                repetition: position.repetition + 1,
+                statement: 0,
+                ..position
+            });
+        }
+        for next in position.step + 1..small(transaction.steps.len()) {
+            let step = &transaction.steps[usize::from(next)];
+            let holds = step.condition.as_ref().is_none_or(|condition| {
+                condition.holds(&plan.draws, &mut self.sources, &mut self.drawn)
+            });
+            if holds {
+                return Next::Statement(Position {
+                    step: next,
+                    ..FIRST
+                });
+            }
+        }
+        if transaction.commit.is_some() {
+            Next::Commit
+        } else {
+            Next::Another
         }
     }
 

@@ -1,10 +1,12 @@
 //! Statements: texts cut at their parameters, and requests put together from the pieces.
 
+use super::answers::Taken;
 use super::draw::{Draw, Form};
 use super::drawn::Drawn;
 use super::making::{Making, Sources};
 use datagen::put_integer;
 use protocol::mysql::binary::{Execute, Kind};
+use protocol::script::Observe;
 
 /// What comes before the digits of a text that is not written in quotes.
 const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
@@ -24,6 +26,9 @@ pub struct Statement {
     pub first_id: usize,
     /// The table makes a difference.
     pub per_table: bool,
+    /// Numbers that later steps take from its answers.
+    pub takes: Vec<Taken>,
+    pub observe: Observe,
 }
 
 /// The repeated part of a statement, and what comes after it.
@@ -213,6 +218,8 @@ impl Statement {
             to_prepare: Vec::new(),
             kinds: Vec::new(),
             first_id: 0,
+            takes: Vec::new(),
+            observe: Observe::Nothing,
         }
     }
 

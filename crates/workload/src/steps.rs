@@ -1,5 +1,8 @@
 //! A test's transactions and steps, with the statements and draws they need.
 
+use std::collections::HashSet;
+
+use super::answers::Condition;
 use super::compile::{Needs, Setting};
 use super::definition::{Number, Step as WrittenStep, Test};
 use super::draw::Maker;
@@ -100,6 +103,7 @@ impl Compiler<'_> {
                 "has nothing to do at these values",
             ));
         }
+        self.check_answers(&steps, key)?;
         let is_prepared = self.setting.protocol == Protocol::Prepared;
         Ok(Transaction {
             weights: 0,
@@ -153,12 +157,70 @@ impl Compiler<'_> {
             )
         });
         let tables = self.setting.tables;
+        let condition = match (&written.only_if, &written.unless) {
+            (None, None) => None,
+            (Some(name), None) => Some(self.condition(name, true, &format!("{key}.only_if"))?),
+            (None, Some(name)) => Some(self.condition(name, false, &format!("{key}.unless"))?),
+            (Some(_), Some(_)) => {
+                return Err(Mistake::new(key, "has both only_if and unless"));
+            }
+        };
         Ok(Step {
+            condition,
             statements,
             times: u32::try_from(times).expect("the range is checked"),
             makings: scope.makings,
             draws_table: asks_table && !by_permutation && !tables.by_client && tables.count() > 1,
         })
+    }
+
+    /// Compile the condition that the draw `name` is for a step.
+    fn condition(
+        &mut self,
+        name: &str,
+        wants_non_zero: bool,
+        key: &str,
+    ) -> Result<Condition, Mistake> {
+        let mut scope = Scope::default();
+        let slot = self.draws.slot(name, key, &mut scope)?;
+        let is_of_answer = |making: &Making| {
+            let maker = &self.draws.compiled[usize::from(making.draw)].maker;
+            matches!(maker, Maker::Answer { .. } | Maker::Derived { .. })
+        };
+        if !scope.makings.iter().all(is_of_answer) {
+            let message = format!("{name:?} is not made from an answer");
+            return Err(Mistake::new(key, message));
+        }
+        Ok(Condition {
+            makings: scope.makings,
+            slot,
+            wants_non_zero,
+        })
+    }
+
+    /// Check that each draw made from an answer comes after its statement.
+    fn check_answers(&self, steps: &[Step], key: &str) -> Result<(), Mistake> {
+        let mut asked = HashSet::new();
+        for step in steps {
+            let statements = step.statements.iter();
+            let statements: Vec<&Statement> = statements
+                .map(|&statement| &self.statements[usize::from(statement)])
+                .collect();
+            let of_terms = statements.iter().filter_map(|other| other.terms.as_ref());
+            let of_terms = of_terms.flat_map(|terms| &terms.makings);
+            let of_condition = step.condition.iter().flat_map(|other| &other.makings);
+            for making in step.makings.iter().chain(of_condition).chain(of_terms) {
+                let draw = &self.draws.compiled[usize::from(making.draw)];
+                if let Maker::Answer { from, .. } = &draw.maker
+                    && !asked.contains(from.as_str())
+                {
+                    let message = format!("no earlier step of {key} asks {from:?}");
+                    return Err(Mistake::new(format!("draws.{}.from", draw.name), message));
+                }
+            }
+            asked.extend(statements.iter().map(|statement| statement.name.as_str()));
+        }
+        Ok(())
     }
 
     fn statement(&mut self, name: &str, key: &str) -> Result<u16, Mistake> {

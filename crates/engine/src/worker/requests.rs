@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use crate::client::State;
 use crate::record::Tally;
-use protocol::script::Script;
+use protocol::script::{Answer, Observe, Script};
 use protocol::{
     AnswerReader, AnswerSummary, ClientError, Protocol, ProtocolError, ServerError, Session,
 };
@@ -103,11 +103,28 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         if is_measured {
             record.succeeded(now_ns - client.sent_ns, now_ns - client.due_ns);
         }
-        if request.last {
+        let is_last = match request.observe {
+            Observe::Nothing => request.last,
+            Observe::Counts | Observe::FirstRow(_) => self.observed(index, &end)?,
+        };
+        if is_last {
             self.completed(index, now_ns)
         } else {
             self.ask(index, now_ns).map(drop)
         }
+    }
+
+    /// Hand an answer to the client's script; true where the transaction ends with it.
+    fn observed(&mut self, index: usize, end: &AnswerSummary) -> Result<bool, ClientError> {
+        let client = &mut self.clients[index];
+        let answer = Answer {
+            rows: end.rows,
+            affected_rows: end.affected_rows,
+            last_insert_id: end.last_insert_id,
+            first_row: client.answers.take_first_row()?,
+        };
+        let outcome = client.script.answered(&answer);
+        outcome.map_err(ClientError::Workload)
     }
 
     /// A transaction has ended well.
@@ -210,6 +227,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         };
         let now_ns = self.shared.clock.now_ns();
         client.place.show(request.statement);
+        if let Observe::FirstRow(format) = request.observe {
+            client.answers.keep_first_row(format);
+        }
         client.request = request;
         client.state = State::Asking;
         client.due_ns = due_ns;

@@ -8,6 +8,8 @@
 mod any;
 mod board;
 mod failing;
+mod observing;
+mod other_protocol;
 mod pacing;
 mod server;
 mod work;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{Arrivals, Drive, End, Paced, Pacing};
-use protocol::script::{Request, Script};
+use protocol::script::{self, Request, Script};
 
 use super::server::{Answer, Asker, OK, Server};
 use super::{drive, drive_scripts, settings};
@@ -235,6 +235,10 @@ impl Script for Patient {
         }
         asked.push(self.client);
         self.asker.next(out)
+    }
+
+    fn answered(&mut self, _: &script::Answer) -> Result<bool, String> {
+        unreachable!("no request observes its answer")
     }
 
     fn rollback_needed(&self) -> bool {

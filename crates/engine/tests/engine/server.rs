@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use protocol::mysql::channel::Channel;
-use protocol::script::{Names, Request, Script};
+use protocol::script::{self, Names, Observe, Request, Script};
 
 pub const OK: &[u8] = b"\x07\0\0\x01\0\x01\0\x02\0\0\0";
 
@@ -211,7 +211,12 @@ impl Script for Asker {
             transaction: 0,
             first: statement == 0,
             last: self.position == 0,
+            observe: Observe::Nothing,
         })
+    }
+
+    fn answered(&mut self, _: &script::Answer) -> Result<bool, String> {
+        unreachable!("no request observes its answer")
     }
 
     fn rollback_needed(&self) -> bool {

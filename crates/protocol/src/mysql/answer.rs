@@ -4,8 +4,10 @@
 //! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
 //! of a packet that two reads cut, and nothing allocated unless the server reports an error.
 
+use super::first_row::FirstRow;
 use super::packet::{HEADER, MAX_PAYLOAD};
 use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK};
+use crate::script::{Row, RowFormat};
 use crate::{AnswerReader, AnswerSummary, Fed, ProtocolError};
 
 /// As much of a payload as has to be seen: an OK message up to its number of warnings.
@@ -53,6 +55,8 @@ pub struct MysqlAnswerReader {
     /// An error message, as far as it came.
     error: Vec<u8>,
     answer: AnswerSummary,
+    /// Of the current answer; nearly always None.
+    first_row: Option<Box<FirstRow>>,
 }
 
 impl Default for MysqlAnswerReader {
@@ -77,15 +81,30 @@ impl AnswerReader for MysqlAnswerReader {
             if self.skip == 0 && matches!(self.stage, Stage::Over | Stage::Failed) {
                 let consumed = bytes.len() - rest.len();
                 self.answer.bytes += consumed as u64;
+                if let Some(first_row) = &mut self.first_row {
+                    first_row.keep(&bytes[..consumed]);
+                }
                 let end = Some(self.finish()?);
                 return Ok(Fed { consumed, end });
             }
         }
         self.answer.bytes += bytes.len() as u64;
+        if let Some(first_row) = &mut self.first_row {
+            first_row.keep(bytes);
+        }
         Ok(Fed {
             consumed: bytes.len(),
             end: None,
         })
+    }
+
+    fn keep_first_row(&mut self, format: RowFormat) {
+        self.first_row = Some(Box::new(FirstRow::new(format)));
+    }
+
+    fn take_first_row(&mut self) -> Result<Option<Row>, ProtocolError> {
+        let kept = self.first_row.take();
+        kept.map_or(Ok(None), |first_row| first_row.parse())
     }
 }
 
@@ -101,6 +120,7 @@ impl MysqlAnswerReader {
             held_bytes: 0,
             error: Vec::new(),
             answer: AnswerSummary::default(),
+            first_row: None,
         }
     }
 
@@ -121,6 +141,7 @@ impl MysqlAnswerReader {
         self.stage = Stage::Result;
         self.sequence = FIRST_SEQUENCE;
         if has_failed {
+            self.first_row = None;
             let message = std::mem::take(&mut self.error);
             end.error = Some(Box::new(reply::parse_error(&message)?));
         }
@@ -290,6 +311,9 @@ impl MysqlAnswerReader {
     fn end_result(&mut self, done: Done) {
         let affected = self.answer.affected_rows;
         self.answer.affected_rows = affected.saturating_add(done.affected_rows);
+        if done.last_insert_id > 0 {
+            self.answer.last_insert_id = done.last_insert_id;
+        }
         self.answer.warnings = done.warnings;
         self.answer.in_transaction = done.in_transaction;
         self.stage = if done.more_results {

@@ -12,6 +12,7 @@ pub mod binary;
 pub mod channel;
 mod connect;
 mod connection;
+mod first_row;
 pub mod handshake;
 mod listener;
 mod login;

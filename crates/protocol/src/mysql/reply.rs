@@ -23,6 +23,7 @@ const MORE_RESULTS: u16 = 1 << 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     pub affected_rows: u64,
+    pub last_insert_id: u64,
     pub warnings: u16,
     /// Another result of the same statement follows.
     pub more_results: bool,
@@ -98,11 +99,12 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("OK message")?;
     let affected_rows = reader.length("number of affected rows")?;
-    reader.length("last inserted id")?;
+    let last_insert_id = reader.length("last inserted id")?;
     let status = reader.short("status")?;
     let warnings = reader.short("number of warnings")?;
     Ok(Done {
         affected_rows,
+        last_insert_id,
         warnings,
         more_results: status & MORE_RESULTS != 0,
         in_transaction: status & IN_TRANSACTION != 0,
@@ -118,6 +120,7 @@ pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     let status = reader.short("status")?;
     Ok(Done {
         affected_rows: 0,
+        last_insert_id: 0,
         warnings,
         more_results: status & MORE_RESULTS != 0,
         in_transaction: status & IN_TRANSACTION != 0,
@@ -151,9 +154,10 @@ mod tests {
 
     #[test]
     fn an_ok_message() {
-        let message = [0, 0xfc, 0xe8, 0x03, 0, 2, 0, 5, 0];
+        let message = [0, 0xfc, 0xe8, 0x03, 7, 2, 0, 5, 0];
         let done = Done {
             affected_rows: 1000,
+            last_insert_id: 7,
             warnings: 5,
             more_results: false,
             in_transaction: false,
@@ -196,6 +200,7 @@ mod tests {
         );
         let done = Done {
             affected_rows: 0,
+            last_insert_id: 0,
             warnings: 1,
             more_results: true,
             in_transaction: false,

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Form, Maker};
+use super::{AnswerPart, Form, Maker};
 use crate::definition::{Generator, GeneratorKind, Number, Value};
 use crate::mistake::Mistake;
 use crate::shape;
@@ -13,6 +13,9 @@ use datagen::distribution::Integers;
 
 /// Characters of a group of digits or of a text, and groups.
 const LENGTHS: RangeInclusive<i64> = 1..=1 << 16;
+
+/// Columns of a row, at most.
+const MAX_COLUMNS: i64 = 4096;
 
 /// Digits after a decimal's point, at most; more are not exact in a double.
 const MAX_SCALE: i64 = 15;
@@ -51,13 +54,11 @@ impl Reader<'_> {
             }
             GeneratorKind::Constant => self.constant()?,
             GeneratorKind::Derived => Maker::Derived {
-                from: generator
-                    .from
-                    .clone()
-                    .ok_or_else(|| Mistake::new(self.at("from"), "is missing"))?,
+                from: self.from()?,
                 times: self.integer_or(generator.times.as_ref(), "times", 1)?,
                 plus: self.integer_or(generator.plus.as_ref(), "plus", 0)?,
             },
+            GeneratorKind::Answer => self.answer()?,
             GeneratorKind::Sequence => Maker::Sequence {
                 first: self.integer_or(generator.first.as_ref(), "first", 1)?,
                 step: self.integer_or(generator.step.as_ref(), "step", 1)?,
@@ -89,6 +90,45 @@ impl Reader<'_> {
                     tables,
                 }
             }
+        })
+    }
+
+    fn from(&self) -> Result<String, Mistake> {
+        let missing = || Mistake::new(self.at("from"), "is missing");
+        self.generator.from.clone().ok_or_else(missing)
+    }
+
+    fn answer(&self) -> Result<Maker, Mistake> {
+        let part = match (&self.generator.column, &self.generator.value) {
+            (Some(column), None) => {
+                let column = self
+                    .values
+                    .integer_in(column, 1..=MAX_COLUMNS, &self.at("column"))?;
+                AnswerPart::Column(usize::try_from(column - 1).expect("the range is checked"))
+            }
+            (None, Some(Value::Text(name))) => match name.as_str() {
+                "rows" => AnswerPart::Rows,
+                "affected_rows" => AnswerPart::AffectedRows,
+                "last_insert_id" => AnswerPart::LastInsertId,
+                other => {
+                    let known = ["rows", "affected_rows", "last_insert_id"];
+                    return Err(Mistake::unknown(
+                        self.at("value"),
+                        "part of an answer",
+                        other,
+                        known,
+                    ));
+                }
+            },
+            _ => {
+                let message = "expected either value, such as \"affected_rows\", or column";
+                return Err(Mistake::new(&self.key, message));
+            }
+        };
+        Ok(Maker::Answer {
+            from: self.from()?,
+            part,
+            default: self.integer_or(self.generator.default.as_ref(), "default", 0)?,
         })
     }
 
@@ -238,6 +278,7 @@ impl Reader<'_> {
             GeneratorKind::Text => &["length", "max_length", "count"],
             GeneratorKind::Constant => &["value"],
             GeneratorKind::Derived => &["from", "plus", "times"],
+            GeneratorKind::Answer => &["from", "value", "column", "default"],
             GeneratorKind::Sequence => &["first", "step"],
             GeneratorKind::Series => &["first", "step", "count"],
             GeneratorKind::Permutation => &["low", "high"],
@@ -276,6 +317,8 @@ fn given(generator: &Generator) -> impl Iterator<Item = &'static str> {
         ("max_length", generator.max_length.is_some()),
         ("scale", generator.scale.is_some()),
         ("value", generator.value.is_some()),
+        ("column", generator.column.is_some()),
+        ("default", generator.default.is_some()),
         ("from", generator.from.is_some()),
         ("plus", generator.plus.is_some()),
         ("times", generator.times.is_some()),

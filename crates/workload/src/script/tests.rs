@@ -6,6 +6,7 @@ use datagen::goodness::{assert_fits, assert_uniform};
 use proptest::prelude::*;
 use protocol::script::Script as _;
 
+mod answers;
 mod asked;
 
 use asked::{Asked, ask, program, program_with, script_of, texts};
@@ -32,7 +33,8 @@ fn a_point_query_byte_by_byte() {
             statement: 0,
             transaction: 0,
             first: true,
-            last: true
+            last: true,
+            observe: Observe::Nothing
         }
     );
     script.next(&mut out).unwrap();
