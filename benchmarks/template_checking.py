@@ -22,8 +22,8 @@ from benchmarks import json_file
 from benchmarks.servers import fitted, installed
 from benchmarks.template_restoring import kept, killed_instance, own_templates
 from millrace import workloads
+from millrace.model.servers import InstalledServer
 from millrace.servers import snapshots
-from millrace.servers.model import InstalledServer
 from millrace.servers.snapshots import Template, tables
 
 SERVERS = ("mysql-8.0.33", "mariadb-10.11.19")

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from millrace.cli.main import cli
+from millrace.databases.mysql import client as asking
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadFailed, run
 from millrace.loadgen.spec import Connection, RunSpec, Statement
-from millrace.servers import client as asking
+from millrace.model.servers import AttachedServer
 from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.model import AttachedServer
 from tests.hostile.mysql_server import (
     Answer,
     answers,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from millrace.host import listener as listeners
+from millrace.model.servers import FittedOptions
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle
-from millrace.servers.instances import listener as listeners
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions
 from millrace.servers.snapshots import copying, page_cache
 from millrace.trial.managed_trial import sizes
 from tests.conftest import InstanceOf

@@ -10,8 +10,8 @@ import pytest
 
 from millrace.campaign import scheduler
 from millrace.errors import TrialFailed
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.model import AttachedServer
 from millrace.store import observations
 from millrace.trial import buffer_pool, measure, measurements, quiesce, server_state
 from millrace.trial.measurement_counters import counters_of

@@ -9,8 +9,8 @@ import pymysql
 import pytest
 
 from millrace.errors import TrialFailed
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.model import AttachedServer
 from millrace.servers.snapshots import Template, TemplateKey, verify_tables
 from millrace.servers.snapshots.tables import KeptTable, Reading, record_tables
 from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving

@@ -14,12 +14,12 @@ from millrace.analysis.history.overview import ChangeGroup
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.cli.progress import Look, look_text
 from millrace.model.run_spec import Bisects
+from millrace.model.servers import AttachedServer
 from millrace.report.bisection.sentences import answer as bisection_answer
 from millrace.report.calibration.sentences import head_line
 from millrace.report.history.tables import group_text
 from millrace.report.run.design import controls_text
 from millrace.servers.attached import parse_dsn
-from millrace.servers.model import AttachedServer
 from millrace.stats import RatioEstimate
 from millrace.stats.bisection import Found, Measured, NoChange
 from millrace.workloads import library

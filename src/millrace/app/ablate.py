@@ -15,10 +15,11 @@ from millrace.campaign.policies.ablate import AlignedPlan, Refuses, aligned_plan
 from millrace.campaign.resume import Chosen
 from millrace.cli.console import err
 from millrace.cli.exclusive_host import quiet_host
+from millrace.databases.mysql import option_names
 from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.levels import OPTION
-from millrace.servers import install, option_names, options
-from millrace.servers.model import InstalledServer
+from millrace.model.servers import InstalledServer
+from millrace.servers import install, options
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 

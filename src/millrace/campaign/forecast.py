@@ -9,10 +9,10 @@ from statistics import fmean
 import psutil
 
 from millrace.campaign.requested_options import configuration_of
+from millrace.databases.mysql import disk_estimate
 from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Plan, Treatment
 from millrace.servers import install
-from millrace.servers.configurations import disk_estimate
 from millrace.store.records import StoredRun
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).

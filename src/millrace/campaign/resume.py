@@ -18,8 +18,8 @@ from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand
 from millrace.model.run_spec import Extension, RunSpec
+from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import install
-from millrace.servers.model import InstalledServer, as_data
 from millrace.store.environment_diff import changes
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store

@@ -15,8 +15,8 @@ from pymysql.connections import Connection
 
 from millrace.collect import query
 from millrace.collect.query import Question
+from millrace.databases.base import Observable, Table
 from millrace.errors import Unavailable
-from millrace.servers.families.model import Observable, Table
 
 CPU_CONSUMER = "events_statements_cpu"
 

@@ -16,13 +16,13 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from millrace import databases
 from millrace.collect import query
-from millrace.collect.deltas import Row, number
 from millrace.collect.model import Observer, Target
+from millrace.databases.base import Explains, Family, version_key
+from millrace.databases.deltas import Row, number
+from millrace.databases.mysql.client import words_of
 from millrace.errors import Unavailable
-from millrace.servers import families
-from millrace.servers.client import words_of
-from millrace.servers.families.model import Explains, Family, version_key
 
 NAME = "plans"
 COST = "Nothing while clients are measured: statements are explained after the window."
@@ -33,7 +33,7 @@ _VERB = re.compile(r"(?:\s|\(|/\*.*?\*/|--\s.*?\n|#.*?\n)*([A-Za-z]+)", re.DOTAL
 def observer(target: Target) -> Observer:
     """An observer of the plans of ``target.statements``. Raises Unavailable where the server does
     not tell its version."""
-    family = families.get(target.instance.server.family)
+    family = databases.get(target.instance.server.family)
     return _PlansObserver(target, explains_of(family, query.version_of(target)))
 
 

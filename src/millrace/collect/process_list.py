@@ -24,7 +24,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from millrace.collect import query
-from millrace.collect.deltas import Row
+from millrace.databases.deltas import Row
 from millrace.errors import Unavailable
 
 MOST_LOOKS = 20

@@ -15,12 +15,12 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from millrace.collect.deltas import Row, number
 from millrace.collect.model import Target
+from millrace.databases.base import Table, version_key
+from millrace.databases.deltas import Row, number
+from millrace.databases.mysql.client import words_of
 from millrace.errors import TrialFailed, Unavailable
-from millrace.servers.client import words_of
-from millrace.servers.families.model import Table, version_key
-from millrace.servers.model import InstalledServer
+from millrace.model.servers import InstalledServer
 
 _MAY_NOT = frozenset({1044, 1142, 1143, 1227, 1370})
 _HAS_NOT = frozenset({1049, 1054, 1109, 1146, 1193, 1286})

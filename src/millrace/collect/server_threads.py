@@ -14,10 +14,10 @@ from typing import Any
 from pymysql.connections import Connection
 
 from millrace.collect import query
-from millrace.collect.deltas import Row
 from millrace.collect.threads.thread_kinds import BACKGROUND, CONNECTION, OBSERVER, POOL
+from millrace.databases.base import Family, Observable
+from millrace.databases.deltas import Row
 from millrace.errors import Unavailable
-from millrace.servers.families.model import Family, Observable
 
 _WAITS = "Sleep"  # the command of a session that waits for its client
 

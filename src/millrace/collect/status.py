@@ -16,13 +16,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from millrace import databases
 from millrace.collect import query
-from millrace.collect.deltas import Number, Row, grown, number, split
 from millrace.collect.model import Observer, Target
 from millrace.collect.process_list import Watcher
+from millrace.databases.base import Observable
+from millrace.databases.deltas import Number, Row, grown, number, split
 from millrace.errors import Unavailable
-from millrace.servers import families
-from millrace.servers.families.model import Observable
 
 NAME = "status"
 COST = (
@@ -54,7 +54,7 @@ def observer(target: Target) -> Observer:
 
 class _StatusObserver:
     def __init__(self, target: Target) -> None:
-        self._asked_of = families.get(target.instance.server.family).observable
+        self._asked_of = databases.get(target.instance.server.family).observable
         self._missing: list[Unavailable] = []
         with contextlib.ExitStack() as opened:
             self._session = opened.enter_context(contextlib.closing(query.session(target)))

@@ -21,11 +21,11 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from millrace import databases
 from millrace.collect import performance_schema, query
-from millrace.collect.deltas import Number, Row, by_key, grown_rows
 from millrace.collect.model import Observer, Target
+from millrace.databases.deltas import Number, Row, by_key, grown_rows
 from millrace.errors import Unavailable
-from millrace.servers import families
 
 NAME = "waits"
 COST = (
@@ -70,7 +70,7 @@ def observer(target: Target) -> Observer:
 
 class _WaitsObserver:
     def __init__(self, target: Target) -> None:
-        self._observable = families.get(target.instance.server.family).observable
+        self._observable = databases.get(target.instance.server.family).observable
         with contextlib.ExitStack() as opened:
             self._session = opened.enter_context(contextlib.closing(query.session(target)))
             self._summaries = performance_schema.summaries(

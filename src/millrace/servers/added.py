@@ -16,16 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace import paths, safe_json
-from millrace.errors import HostProblem, UserError
-from millrace.servers import assemble, attached, builds, catalogue, families, manifest
+from millrace import databases, paths, safe_json
+from millrace.errors import HostError, UserError
+from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
+from millrace.servers import assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
 from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
-from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.coordinates import Deb, Directory
 from millrace.servers.sources.fetch import Arrived, fetch_package, fetch_tarball, room
@@ -56,7 +56,7 @@ def add_tarball(
     """Add the server of a vendor's archive, from a URL or a path.
 
     Raises UserError (name taken; an archive that is damaged, another one than ``sha256`` says, or
-    has no server of the family), HostProblem (it cannot be downloaded, or not be run here).
+    has no server of the family), HostError (it cannot be downloaded, or not be run here).
     """
     if sha256 is not None and _SHA256.fullmatch(sha256) is None:
         raise UserError(
@@ -83,7 +83,7 @@ def add_package(
 ) -> InstalledServer:
     """Add the server of a Debian package, which names its version; apt verifies it.
 
-    Raises UserError (name taken), HostProblem (it cannot be downloaded, or not be run here).
+    Raises UserError (name taken), HostError (it cannot be downloaded, or not be run here).
     """
     assert package.version is not None
     progress = progress or Silent()
@@ -141,7 +141,7 @@ def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
 
 
 def added(name: str) -> Server | None:
-    """The server the user added under this name. Raises HostProblem when its record is damaged."""
+    """The server the user added under this name. Raises HostError when its record is damaged."""
     if _NAME.fullmatch(name) is None:
         return None
     directory = _directory(name)
@@ -157,7 +157,7 @@ def added(name: str) -> Server | None:
         return None
     except (OSError, ValueError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is damaged"
-        raise HostProblem(
+        raise HostError(
             f"{directory / _ATTACHED} cannot be read: {reason}",
             remedy=f"as its owner: millrace servers remove {name}, and add it again",
         ) from error
@@ -195,7 +195,7 @@ def all_added() -> list[Server | Damaged]:
 def _added_or_damaged(name: str) -> Server | Damaged | None:
     try:
         return added(name)
-    except HostProblem as error:
+    except HostError as error:
         return Damaged(name, error.message)
 
 
@@ -228,7 +228,7 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
             f"{name!r} is no name for a server",
             remedy="use lower-case letters, digits, and . - _ + ~",
         )
-    families.get(family)
+    databases.get(family)
     if name in catalogue.entries() or name in catalogue.suites():
         raise UserError(f"{name} is a name of the catalogue", remedy="choose another one")
     with (
@@ -252,7 +252,7 @@ def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
     shown = without_secrets(location) if "://" in location else location
     try:
         yield
-    except (HostProblem, UserError) as error:
+    except (HostError, UserError) as error:
         message = error.message
         for each in (tree, tree.resolve()):
             message = message.replace(str(each), shown)
@@ -267,7 +267,7 @@ def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
                 raise UserError(message, remedy=remedy) from error
             case UserError():
                 raise UserError(message, remedy=error.remedy) from error
-        raise HostProblem(message, remedy=error.remedy) from error
+        raise HostError(message, remedy=error.remedy) from error
 
 
 def _servers_dir() -> Path:

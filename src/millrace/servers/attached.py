@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunspl
 import pymysql
 from pymysql.connections import Connection
 
+from millrace.databases.mysql import client
+from millrace.databases.mysql.client import Address
 from millrace.errors import TrialFailed, UserError
-from millrace.servers import client
-from millrace.servers.client import Address
-from millrace.servers.model import AttachedServer
+from millrace.model.servers import AttachedServer
 from millrace.tls import MODES, Tls, TlsMistake, asked_tls, default_mode, is_this_host
 
 _FORM = (

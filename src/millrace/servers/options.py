@@ -8,13 +8,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from millrace import atomic_file, paths, safe_json
-from millrace.errors import LastingProblem, UserError, nearest_names
-from millrace.servers import families, option_names
-from millrace.servers.families.model import Family
-from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import (
+from millrace import atomic_file, databases, paths, safe_json
+from millrace.databases.base import Family
+from millrace.databases.mysql import option_names
+from millrace.errors import PermanentHostError, UserError, nearest_names
+from millrace.model.servers import (
     AttachedServer,
     Configuration,
     FittedOptions,
@@ -24,6 +22,8 @@ from millrace.servers.model import (
     Option,
     Server,
 )
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.provenance import sha256
 
 _HELP_LIMIT_S = 60.0
@@ -39,8 +39,8 @@ _TABLE_ROW = re.compile(r"([A-Za-z][\w-]*)(?:\s+(\S.*))?")
 def known(server: InstalledServer) -> KnownOptions:
     """The options the server program itself lists, kept by the program's SHA-256.
 
-    Raises LastingProblem when it does not list them, TrialFailed when it needs a data directory for
-    that and cannot make one.
+    Raises PermanentHostError when it does not list them, TrialFailed when it needs a data directory
+    for that and cannot make one.
     """
     cache = paths.cache_dir() / "options" / f"{sha256(server.program)}.json"
     found = _read_cache(cache)
@@ -92,7 +92,7 @@ def fit(server: Server, configuration: Configuration) -> FittedOptions:
         return FittedOptions(configuration.name, ())
     if not configuration.options:
         return FittedOptions(configuration.name, (), configuration.left_out)
-    family = families.get(server.family)
+    family = databases.get(server.family)
     _refuse_administrative(family, configuration)
     return fit_known(server.name, family, known(server), configuration)
 
@@ -191,7 +191,7 @@ def _ask(server: InstalledServer) -> KnownOptions:
         place, said = str(instance.directory), instance.log_tail(5)
     found = parse_help(text)
     if status != 0 or not found.defaults:
-        raise LastingProblem(
+        raise PermanentHostError(
             f"{server.name} does not list its options: --verbose --help ended with {status}\n"
             f"{said}",
             remedy=f"check the build with: millrace servers verify {server.name}",

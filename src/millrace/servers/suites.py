@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from millrace.errors import NotServed
+from millrace.model.servers import InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Suite
-from millrace.servers.model import InstalledServer
 from millrace.servers.progress import Progress
 from millrace.servers.sources.coordinates import Deb
 from millrace.servers.sources.fetch import suite_versions
@@ -21,7 +21,7 @@ from millrace.servers.sources.fetch import suite_versions
 def newest(suite: Suite) -> Deb:
     """Return the newest package of a suite, with its version.
 
-    Raises HostProblem where apt or its mirror cannot be asked, NotServed where the suite has no
+    Raises HostError where apt or its mirror cannot be asked, NotServed where the suite has no
     such package any more.
     """
     with tempfile.TemporaryDirectory(prefix="millrace-apt-") as scratch:

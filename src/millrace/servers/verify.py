@@ -15,13 +15,13 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from millrace import databases
+from millrace.databases.mysql.client import words_of
 from millrace.errors import MillraceError, TrialFailed
-from millrace.servers import families
+from millrace.model.servers import AttachedServer, FittedOptions, InstalledServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import words_of
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import AttachedServer, FittedOptions, InstalledServer
 
 _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 90.0
@@ -112,9 +112,9 @@ def _ask_version(instance: Instance | AttachedInstance, progress: _Progress) -> 
     progress.version = version or ""
     says = f"{version} {comment}"
     named = instance.server.family
-    if not families.get(named).recognises(says):
+    if not databases.get(named).recognises(says):
         fitting = next(
-            (name for name in families.names() if families.get(name).recognises(says)), None
+            (name for name in databases.names() if databases.get(name).recognises(says)), None
         )
         advice = f"; remove it and add it again with --family {fitting}" if fitting else ""
         raise TrialFailed(

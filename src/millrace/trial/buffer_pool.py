@@ -25,8 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from millrace.databases.mysql.client import ASK_LIMIT_S, count_of, oddities_as_errors
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S, count_of, oddities_as_errors
 from millrace.servers.instances.lifecycle import Instance
 
 Verdict = Literal["cached", "io_bound", "between", "any"]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from millrace.databases.mysql.client import ASK_LIMIT_S
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadResult
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S
 from millrace.servers.instances.lifecycle import Instance
 from millrace.sizes import readable
 from millrace.store.records import InstanceRecord, MeasurementRecord, StepRecord

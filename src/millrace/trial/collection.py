@@ -11,12 +11,12 @@ from millrace.collect import thread_states
 from millrace.collect.collectors import Collector, Window, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import OBSERVERS
+from millrace.databases.mysql.client import ASK_LIMIT_S
 from millrace.loadgen import client as load
 from millrace.loadgen import statement_activity as boards
 from millrace.loadgen.spec import RunSpec
 from millrace.loadgen.statement_activity import Board
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial.resolved_workload import Work
 from millrace.workloads import Phase

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
+from millrace.databases.mysql.client import ASK_LIMIT_S
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S
-from millrace.servers.model import AttachedServer
 from millrace.store.records import StepRecord
 from millrace.trial import measure
 from millrace.trial.client_preparation import Driving, note

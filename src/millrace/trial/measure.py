@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from millrace import databases
+from millrace.databases.mysql.client import ASK_LIMIT_S
 from millrace.errors import TrialFailed
 from millrace.experiment.slowdown import Slowdown
 from millrace.host.cpuset import Half
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Drive, RunSpec
-from millrace.servers import families
+from millrace.model.servers import FittedOptions, LeftOut, Option, Server, as_data
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions, LeftOut, Option, Server, as_data
 from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,
@@ -411,7 +411,7 @@ def instance_record(
             version=known,
             version_reported=version,
             build=as_data(server),
-            host_variables=tuple(sorted(families.get(server.family).host_variables)),
+            host_variables=tuple(sorted(databases.get(server.family).host_variables)),
         ),
         configuration=fitted.configuration,
         options=(

@@ -11,11 +11,11 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from millrace.databases.base import WriteBack
+from millrace.databases.mysql.client import ASK_LIMIT_S, count_of, oddities_as_errors
 from millrace.errors import TrialFailed
 from millrace.host.cpu_clock import CpuTime, cpu_between, cpu_time
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S, count_of, oddities_as_errors
-from millrace.servers.families.model import WriteBack
 from millrace.servers.instances.lifecycle import Instance
 from millrace.store.records import MeasurementRecord
 from millrace.trial import server_state

@@ -21,11 +21,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace import databases
+from millrace.databases.base import Pressure, WriteBack
+from millrace.databases.mysql.client import ASK_LIMIT_S, count_of
 from millrace.errors import TrialFailed
-from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S, count_of
-from millrace.servers.families.model import Pressure, WriteBack
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import page_cache
 
@@ -83,7 +83,7 @@ def quiesce(instance: Instance | AttachedInstance, *, limit_s: float) -> Quiesce
     not answer.
     """
     began = time.monotonic()
-    write_back = families.get(instance.server.family).write_back
+    write_back = databases.get(instance.server.family).write_back
     looks = [Look(0.0, _ask(instance, write_back))]
     with _hurried(instance, write_back) as hurried:
         while (left := unsettled(looks)) and looks[-1].at_s < limit_s:

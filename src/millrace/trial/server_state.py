@@ -18,11 +18,11 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from millrace import databases
+from millrace.databases.base import WriteBack
+from millrace.databases.mysql.client import ASK_LIMIT_S, count_of, oddities_as_errors
 from millrace.errors import MillraceError
-from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S, count_of, oddities_as_errors
-from millrace.servers.families.model import WriteBack
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial.quiesce import figures_in
 
@@ -78,7 +78,7 @@ def afterwards(instance: Instance | AttachedInstance, database: str) -> dict[str
 
 def write_back_of(instance: Instance | AttachedInstance) -> WriteBack:
     """How the family of a server is asked for its figures."""
-    return families.get(instance.server.family).write_back
+    return databases.get(instance.server.family).write_back
 
 
 def _log_capacity(instance: Instance | AttachedInstance) -> dict[str, int]:

@@ -13,13 +13,13 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from millrace import paths
-from millrace.errors import HostProblem, TrialFailed
-from millrace.servers import families, verify
+from millrace import databases, paths
+from millrace.errors import HostError, TrialFailed
+from millrace.model.servers import AttachedServer, FittedOptions
+from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance, with_password
 from millrace.servers.instances import lifecycle, processes
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import AttachedServer, FittedOptions
 from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
@@ -67,7 +67,7 @@ def test_two_instances_of_a_server_differ_in_nothing_but_host_variables(
     for name in (INITIALIZE, JSON_ACCOUNTS):
         with instance_of(name) as one, instance_of(name) as other:
             a, b = one.effective(), other.effective()
-        patterns = families.get(one.server.family).host_variables
+        patterns = databases.get(one.server.family).host_variables
         different = {key for key in a.keys() | b.keys() if a.get(key) != b.get(key)}
         assert {"port", "socket", "datadir"} <= different
         unexplained = [k for k in different if not any(fnmatch(k, p) for p in patterns)]
@@ -94,9 +94,7 @@ def test_a_place_that_only_root_reaches_is_named_and_no_server_runs_as_root(
         pytest.skip("only root has somebody else to run a server as")
     tmp_path.chmod(0o700)
     with (
-        pytest.raises(
-            HostProblem, match=f"{tmp_path} is closed to the unprivileged user"
-        ) as caught,
+        pytest.raises(HostError, match=f"{tmp_path} is closed to the unprivileged user") as caught,
         lifecycle.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path),
     ):
         pass

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import TrialFailed
+from millrace.model.servers import InstalledServer
 from millrace.servers import verify
 from millrace.servers.instances import lifecycle, processes
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import InstalledServer
 from tests.conftest import Fitted, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration

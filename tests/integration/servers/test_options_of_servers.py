@@ -9,9 +9,9 @@ import pytest
 
 from millrace.analysis.explain.causes.known import needed
 from millrace.errors import UserError
+from millrace.model.servers import Configuration, Option
 from millrace.servers import options
 from millrace.servers.instances import lifecycle
-from millrace.servers.model import Configuration, Option
 from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration

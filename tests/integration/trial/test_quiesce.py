@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import AttachedServer
 from millrace.trial import buffer_pool, quiesce
 from tests.conftest import InstanceOf
 

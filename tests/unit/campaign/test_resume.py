@@ -15,9 +15,15 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.validation import Surroundings
 from millrace.model.run_spec import Design
+from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import added, configurations, install
-from millrace.servers.model import InstalledServer, as_data
-from millrace.store.records import AttemptResult, HostRecord, InstanceRecord, Owner, ServerRecord
+from millrace.store.records import (
+    AttemptResult,
+    HostRecord,
+    InstanceRecord,
+    Owner,
+    ServerRecord,
+)
 from millrace.store.store import Store
 from millrace.utc import utc_now
 from tests.unit.servers import small_servers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millrace.collect.deltas import split
+from millrace import databases
 from millrace.collect.status import (
     Look,
     compression_in,
@@ -15,12 +15,12 @@ from millrace.collect.status import (
     section,
     status_in,
 )
+from millrace.databases.base import Observable
+from millrace.databases.deltas import split
 from millrace.errors import Unavailable
-from millrace.servers import families
-from millrace.servers.families.model import Observable
 
-MYSQL = families.get("mysql").observable
-MARIADB = families.get("mariadb").observable
+MYSQL = databases.get("mysql").observable
+MARIADB = databases.get("mariadb").observable
 
 # SHOW GLOBAL STATUS of MySQL 8.0.33, a part of it.
 STATUS = [

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import sizes
+from millrace.databases.mysql import disk_estimate
 from millrace.errors import UserError
+from millrace.model.servers import Configuration
 from millrace.servers import configurations
-from millrace.servers.configurations import disk_estimate
-from millrace.servers.model import Configuration
 
 GIB = 1 << 30
 BUILTIN = configurations.load_builtin()
@@ -231,9 +231,9 @@ def test_a_plain_size_is_fixed() -> None:
 def test_each_mistake_is_found_at_its_place(
     definition: dict[str, Any], where: str, message: str
 ) -> None:
-    mistakes = configurations.check({"mine": definition}, BUILTIN)
-    found = [m for m in mistakes if m.where == f"configurations.mine.{where}"]
-    assert found, mistakes
+    diagnostics = configurations.check({"mine": definition}, BUILTIN)
+    found = [m for m in diagnostics if m.where == f"configurations.mine.{where}"]
+    assert found, diagnostics
     assert any(message in mistake.message for mistake in found)
 
 

@@ -6,15 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace import databases
+from millrace.databases.mysql import option_names
 from millrace.errors import UserError
-from millrace.servers import families, option_names, options
-from millrace.servers.model import (
+from millrace.model.servers import (
     AttachedServer,
     Configuration,
     FittedOptions,
     KnownOptions,
     Option,
 )
+from millrace.servers import options
 
 HELP = """\
 mysqld  Ver 5.6.24 for Linux on x86_64
@@ -42,7 +44,7 @@ To see what values a running MySQL server is using, type
 'mysqladmin variables' instead of 'mysqld --verbose --help'.
 """
 
-FAMILY = families.get("mysql")
+FAMILY = databases.get("mysql")
 KNOWN = KnownOptions(
     frozenset({"innodb_log_file_size", "log_bin", "skip_name_resolve", "innodb_redo_log_capacity"})
 )

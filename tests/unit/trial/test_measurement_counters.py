@@ -10,13 +10,13 @@ from typing import Any, cast
 import pymysql
 import pytest
 
+from millrace import databases
+from millrace.databases.mysql.client import ASK_LIMIT_S
 from millrace.errors import TrialFailed
-from millrace.servers import families
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.client import ASK_LIMIT_S
 from millrace.trial.measurement_counters import Counters, counters_of
 
-WRITE_BACK = families.get("mysql").write_back
+WRITE_BACK = databases.get("mysql").write_back
 BEGIN = {"type": "mark", "mark": "measure_started"}
 END = {"type": "mark", "mark": "measure_ended"}
 POOL = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.servers import families
+from millrace import databases
 from millrace.trial.quiesce import Figures, Look, figures_in, unsettled
 
 # As the servers wrote it, shortened.
@@ -55,9 +55,9 @@ SETTLED = Figures(
 )
 
 
-@pytest.mark.parametrize("family", families.names())
+@pytest.mark.parametrize("family", databases.names())
 def test_the_words_of_all_versions_are_read(family: str) -> None:
-    known = families.get(family).write_back
+    known = databases.get(family).write_back
     assert figures_in(OLD, known) == Figures(1348, 2, 84, 88356269, False, 84577038)
     assert figures_in(NEW, known) == SETTLED
     without = Figures(625, 2, None, 85866108, False, 84900860)

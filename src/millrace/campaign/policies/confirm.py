@@ -20,8 +20,8 @@ from millrace.experiment.levels import CONFIGURATION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, short_name
 from millrace.levels import Level, level_value
 from millrace.model.run_spec import CampaignPart, FactorSpec
+from millrace.model.servers import InstalledServer
 from millrace.servers import install
-from millrace.servers.model import InstalledServer
 from millrace.stats import blocks_wanted
 from millrace.store.history_records import ChangeRecord, History, PointRecord, SeriesRecord
 from millrace.store.records import StoredRun

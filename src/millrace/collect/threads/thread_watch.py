@@ -14,6 +14,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from millrace import databases
 from millrace.collect import query
 from millrace.collect.model import Missing, Target
 from millrace.collect.server_threads import Teller
@@ -31,10 +32,9 @@ from millrace.collect.threads.thread_kinds import (
 from millrace.errors import Unavailable
 from millrace.host import procfs, sockets, syscalls
 from millrace.host.sockets import Sockets
-from millrace.servers import families
+from millrace.model.servers import InstalledServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import InstalledServer
 
 # Calls whose first argument is the descriptor that is waited on, and those whose first argument
 # points to a list of them.
@@ -106,7 +106,7 @@ class ThreadWatch:
         self._teller: Teller | None = None
         with contextlib.suppress(Unavailable, pymysql.MySQLError):
             self._session = query.session(target)
-            self._teller = Teller(self._session, families.get(target.instance.server.family))
+            self._teller = Teller(self._session, databases.get(target.instance.server.family))
             self._has_pool = self._teller.has_pool
         self._instance = target.instance
         self._running = _kinds_by_function(self.pid, target.instance, of_pools=False)
@@ -276,7 +276,7 @@ def _kinds_by_function(
     server = instance.server
     if not isinstance(server, InstalledServer):
         return {}
-    known = families.get(server.family).observable.thread_functions
+    known = databases.get(server.family).observable.thread_functions
     kinds = {name: kind for name, kind in known.items() if (kind == POOL) is of_pools}
     try:
         functions = functions_of(pid, server.program, kinds.keys())

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from millrace.databases.base import version_key
+from millrace.databases.mysql import option_names
 from millrace.errors import UserError, nearest
-from millrace.servers import option_names
+from millrace.model.servers import Configuration, LeftOut, Option
 from millrace.servers.configurations.check import about
 from millrace.servers.configurations.scaling import scaled
-from millrace.servers.families.model import version_key
-from millrace.servers.model import Configuration, LeftOut, Option
 
 # The layer of options that an experiment varies.
 VARIED = "factor"

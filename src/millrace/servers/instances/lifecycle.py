@@ -28,13 +28,14 @@ from typing import IO, Any
 import pymysql
 from pymysql.connections import Connection
 
-from millrace import paths
+from millrace import databases, paths
+from millrace.databases.base import Initialisation, Site
+from millrace.databases.mysql import client, option_names
 from millrace.errors import TrialFailed
-from millrace.servers import client, families, option_names
-from millrace.servers.families.model import Initialisation, Site
-from millrace.servers.instances import error_log, instance_paths, launch, listener, processes, users
+from millrace.host import listener
+from millrace.model.servers import FittedOptions, InstalledServer, Option
+from millrace.servers.instances import error_log, instance_paths, launch, processes, users
 from millrace.servers.instances.signals import signals_held
-from millrace.servers.model import FittedOptions, InstalledServer, Option
 from millrace.servers.snapshots import PageCache, Restored, Template, create_restore
 from millrace.servers.snapshots.copying import Owner
 from millrace.shown_text import shown_line
@@ -97,7 +98,7 @@ class Instance(client.Answering):
         self.password = site.password
         self.runs_as = runs_as.name
         self._site = site
-        self._family = families.get(site.server.family)
+        self._family = databases.get(site.server.family)
         self._runs_as = runs_as
         self._account = account
         self._log = log
@@ -442,7 +443,7 @@ def create(
 
     Port and socket are chosen unless given; a port that was chosen stays reserved while the
     instance exists. Only where ``by_tcp`` does the server listen there. Leaving the context ends
-    the server and removes everything. Raises HostProblem when the directory cannot be made.
+    the server and removes everything. Raises HostError when the directory cannot be made.
     """
     instance_id = processes.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from millrace import paths, sizes
-from millrace.errors import HostProblem
-from millrace.servers import families, option_names
-from millrace.servers.client import ASK_LIMIT_S, words_of
-from millrace.servers.families.model import version_key
+from millrace import databases, paths, sizes
+from millrace.databases.base import version_key
+from millrace.databases.mysql import option_names
+from millrace.databases.mysql.client import ASK_LIMIT_S, words_of
+from millrace.errors import HostError
+from millrace.model.servers import FittedOptions
 from millrace.servers.instances.closing import close_tree, give_tree
-from millrace.servers.model import FittedOptions
 from millrace.servers.snapshots import digests, manifest, page_cache, repository
 from millrace.servers.snapshots.copying import Owner, copy_tree
 from millrace.servers.snapshots.key import TemplateKey, leads_away
@@ -53,7 +53,7 @@ _LOST_AT_A_STOP = (
 )
 
 
-class NotKept(HostProblem):
+class NotKept(HostError):
     """A data directory cannot be kept as a template; the trial that made it goes on with it."""
 
 
@@ -115,7 +115,7 @@ def save(
     try:
         levels = close_tree(instance.data_dir)
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
         ) from error
     try:
@@ -140,7 +140,7 @@ def save(
     try:
         empty(instance.data_dir)  # of what was copied, not moved
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{instance.data_dir}, which is kept as a template, cannot be emptied: {error.strerror}"
         ) from error
     return template
@@ -153,7 +153,7 @@ def restore_into(
     cache.
 
     Raises keeping.Unusable, with the directory empty again, when the template is gone or was
-    changed, and HostProblem when the disk refuses.
+    changed, and HostError when the disk refuses.
     """
     if any(data_dir.iterdir()):
         raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
@@ -166,7 +166,7 @@ def restore_into(
         owner.take(data_dir)
     except OSError as error:
         _empty_for(owner, data_dir)
-        raise HostProblem(
+        raise HostError(
             f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
             remedy="free space there, or name another place with MILLRACE_WORK",
         ) from error
@@ -304,6 +304,6 @@ def _leave_out(data_dir: Path, options: FittedOptions) -> None:
 
 def _forget_binary_log(instance: Instance) -> str:
     """The statement that empties the binary log of this version."""
-    family = families.get(instance.server.family)
+    family = databases.get(instance.server.family)
     version = version_key(instance.server.version)
     return [sql for since, sql in family.forget_binary_log if version_key(since) <= version][-1]

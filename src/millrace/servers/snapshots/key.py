@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
-from millrace import __version__
-from millrace.servers import families, option_names
-from millrace.servers.model import FittedOptions, InstalledServer, Option
+from millrace import __version__, databases
+from millrace.databases.mysql import option_names
+from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.provenance import sha256
 
 FORMAT = 4  # of a template; one of another format is never found, and is evicted like any other
@@ -64,7 +64,7 @@ def key(
             "artefacts": [artefact.sha256 for artefact in server.provenance.artefacts],
         },
         "user": user,
-        "options": _counting(options.applied, families.get(server.family).traceless_options),
+        "options": _counting(options.applied, databases.get(server.family).traceless_options),
         "data": json.loads(json.dumps(data)),
     }
     return TemplateKey(server.name, parts)

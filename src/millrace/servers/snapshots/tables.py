@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from millrace.errors import TrialFailed
-from millrace.servers.client import ASK_LIMIT_S, words_of
-from millrace.servers.snapshots.table_sql import (
+from millrace.databases.mysql.client import ASK_LIMIT_S, words_of
+from millrace.databases.mysql.table_sql import (
     BYTES_OF_A_PART,
     ROWS_OF_A_PART,
     Column,
     KeyPart,
     Table,
 )
+from millrace.errors import TrialFailed
 from millrace.shown_text import shown_line
 
 if TYPE_CHECKING:

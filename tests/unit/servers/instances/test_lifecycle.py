@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import (
     AttachedInstance,
     lacks_password,
@@ -20,7 +21,6 @@ from millrace.servers.attached import (
     with_password,
 )
 from millrace.servers.instances import error_log, instance_paths
-from millrace.servers.model import AttachedServer
 from tests.unit.servers.installed import installed
 
 QUIET = (
@@ -130,7 +130,7 @@ def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -
     work.mkdir()
     for mode, refused in ((0o777, True), (0o1777, False)):
         work.chmod(mode)
-        expected = pytest.raises(HostProblem, match="could replace") if refused else nullcontext()
+        expected = pytest.raises(HostError, match="could replace") if refused else nullcontext()
         directory = work / "i"
         with expected:
             instance_paths.make_directories(server, [directory], directory / "run", uid=None)

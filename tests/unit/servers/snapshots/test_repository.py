@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from millrace import paths
-from millrace.errors import HostProblem, TrialFailed, UserError
+from millrace.errors import HostError, TrialFailed, UserError
+from millrace.model.servers import FittedOptions, InstalledServer, Option, Provenance
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.manifest import Layout, Manifest, server
-from millrace.servers.model import FittedOptions, InstalledServer, Option, Provenance
 from millrace.servers.snapshots import (
     NotKept,
     Template,
@@ -368,7 +368,7 @@ def test_a_template_that_cannot_be_read_leaves_nothing_behind(
             raise OSError(errno.EIO, "it went wrong")
 
         patch.setattr("millrace.servers.snapshots.create_restore.copy_tree", fails)
-        with pytest.raises(HostProblem, match="it went wrong"):
+        with pytest.raises(HostError, match="it went wrong"):
             create_restore.restore_into(made, target, Owner(), "cold")
     assert list(target.iterdir()) == []
 

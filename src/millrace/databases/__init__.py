@@ -1,0 +1,38 @@
+"""The families of servers. A folder here is a kind of database; its package offers ``FAMILIES``."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
+
+from millrace.databases.base import Family
+from millrace.errors import UserError, nearest
+
+__all__ = ["Family", "get", "names"]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all families, sorted."""
+    return tuple(sorted(_shipped()))
+
+
+def get(name: str) -> Family:
+    """Return the family called ``name``.
+
+    Raises UserError, with the nearest names, where there is none.
+    """
+    family = _shipped().get(name)
+    if family is None:
+        near = nearest(name, names())
+        hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(names())}"
+        raise UserError(f"there is no family {name!r}", remedy=hint)
+    return family
+
+
+@functools.cache
+def _shipped() -> Mapping[str, Family]:
+    packages = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in packages]
+    return {family.name: family for module in modules for family in module.FAMILIES}
