@@ -7,8 +7,8 @@
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
     ├── DatabaseError        3: a server refused a statement, or a session with it was lost
-    ├── HostProblem          4: this machine cannot do it now (disk full, no network)
-    │   └── LastingProblem   4: nor can it later (no such file, a program that cannot run here)
+    ├── HostError          4: this machine cannot do it now (disk full, no network)
+    │   └── PermanentHostError   4: nor can it later (no such file, a program that cannot run here)
     │       └── NotServed    4: the source answers, and does not have it (any more)
     ├── Unavailable          something cannot be observed here; the trial goes on without it
     ├── GateFailed           10 or 11: a verdict that --fail-on names
@@ -62,7 +62,7 @@ class UnusablePlace(UserError):
 
 
 @dataclass(frozen=True)
-class Mistake:
+class Diagnostic:
     """One mistake in an input file.
 
     ``where`` is a key path such as ``factors.server.levels[2]``, with ``line`` (1-based) where the
@@ -99,13 +99,13 @@ class InvalidInput(UserError):
     """Every mistake of one input file at once."""
 
     def __init__(
-        self, source: str, mistakes: Sequence[Mistake], *, remedy: str | None = None
+        self, source: str, diagnostics: Sequence[Diagnostic], *, remedy: str | None = None
     ) -> None:
-        noun = "mistake" if len(mistakes) == 1 else "mistakes"
-        lines = "\n".join(f"  {mistake}" for mistake in mistakes)
-        super().__init__(f"{source}: {len(mistakes)} {noun}\n{lines}", remedy=remedy)
+        noun = "mistake" if len(diagnostics) == 1 else "mistakes"
+        lines = "\n".join(f"  {diagnostic}" for diagnostic in diagnostics)
+        super().__init__(f"{source}: {len(diagnostics)} {noun}\n{lines}", remedy=remedy)
         self.source = source
-        self.mistakes = tuple(mistakes)
+        self.diagnostics = tuple(diagnostics)
 
 
 class TrialFailed(MillraceError):
@@ -149,19 +149,19 @@ class DatabaseError(MillraceError):
         self.code = code
 
 
-class HostProblem(MillraceError):
+class HostError(MillraceError):
     """This host cannot do what was asked now: no space, no network, no such program. It may pass,
     or somebody may mend it, so that the same can be tried again. Exit status 4."""
 
     exit_status = 4
 
 
-class LastingProblem(HostProblem):
+class PermanentHostError(HostError):
     """A problem of something that this host was given, which trying again later does not solve: a
     file that is not there to be had or is another one, a program that cannot run here."""
 
 
-class NotServed(LastingProblem):
+class NotServed(PermanentHostError):
     """The source of a server answers, and does not have this build (any more)."""
 
 

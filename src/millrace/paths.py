@@ -38,7 +38,7 @@ _NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 def cache_dir() -> Path:
     """Return the directory of downloads and unpacked servers; it may not exist yet.
 
-    Raises HostProblem where another user could have put files there.
+    Raises HostError where another user could have put files there.
     """
     place = _cache()
     refuse_shared(place, "MILLRACE_CACHE")
@@ -58,7 +58,7 @@ def work_dir() -> Path:
 def templates_dir() -> Path:
     """Return the directory of templates; it may not exist yet.
 
-    Raises HostProblem where another user could have put a template there.
+    Raises HostError where another user could have put a template there.
     """
     place = _templates()
     refuse_shared(place, "MILLRACE_TEMPLATES")

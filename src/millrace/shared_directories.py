@@ -7,11 +7,11 @@ import shlex
 import stat
 from pathlib import Path
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 
 
 def refuse_shared(place: Path, variable: str) -> None:
-    """Raise HostProblem for a directory in which another user could replace millrace's files.
+    """Raise HostError for a directory in which another user could replace millrace's files.
 
     Where millrace is root this holds for all that it lies in, too: who may rename one of them may
     have root write elsewhere. An ordinary user's servers run as that user, and nobody gains by it.
@@ -34,7 +34,7 @@ def refuse_shared(place: Path, variable: str) -> None:
             mend = f"chmod go-w {shlex.quote(str(directory))}"
         else:
             continue
-        raise HostProblem(
+        raise HostError(
             f"{directory}: {problem} could replace millrace's files there",
             remedy=f"close it with: {mend}; or name another place with {variable}",
         )

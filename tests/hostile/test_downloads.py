@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostProblem, NotServed
+from millrace.errors import HostError, NotServed
 from millrace.servers.download import Refused, TooLarge, download, require_served
 from millrace.servers.progress import Silent
 from tests.unit.servers.small_origin import Origin, serving
@@ -110,7 +110,7 @@ def test_a_disk_is_not_filled(
 ) -> None:
     free_bytes = shutil.disk_usage(target.parents[1]).free
     monkeypatch.setattr("millrace.servers.disk._KEPT_FREE_BYTES", free_bytes + (1 << 40))
-    with pytest.raises(HostProblem, match="its disk has") as caught:
+    with pytest.raises(HostError, match="its disk has") as caught:
         bring(hostile.origin.address + path, target)
     assert "MILLRACE_CACHE" in str(caught.value.remedy)
     assert target.with_name("file.bin.part").read_bytes() == b""
@@ -171,7 +171,7 @@ def test_a_public_server_redirects_to_nothing_that_only_this_host_reaches(
             bring(url, target)
         assert "secret" not in caught.value.message
     assert not [path for path in hostile.paths if path.endswith(FILE)]
-    with pytest.raises(HostProblem, match="redirects from a public address"):
+    with pytest.raises(HostError, match="redirects from a public address"):
         require_served(f"http://public.test{AWAY}")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.host.exclusive import host_lock
 from millrace.servers import install
 from millrace.servers.instances import processes
@@ -99,11 +99,11 @@ def test_a_state_directory_that_others_can_write_to_is_refused(
     planted(state, directory)
     (state / "instances").chmod(mode)
     for look in (processes.reap_orphans, processes.running):
-        with pytest.raises(HostProblem, match=f"{state / 'instances'}: ") as caught:
+        with pytest.raises(HostError, match=f"{state / 'instances'}: ") as caught:
             look()
         assert "chmod go-w" in str(caught.value.remedy)
         assert "MILLRACE_STATE" in str(caught.value.remedy)
-    with pytest.raises(HostProblem, match="could replace millrace's files"):
+    with pytest.raises(HostError, match="could replace millrace's files"):
         processes.open_account(ID, server="s", role="server", directories=[])
     assert directory.exists()
 
@@ -114,7 +114,7 @@ def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: P
     directory.mkdir(parents=True)
     planted(state, directory)
     os.chown(state, OTHER_USER, 0)
-    with pytest.raises(HostProblem, match=f"number {OTHER_USER}, who owns it"):
+    with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it"):
         processes.reap_orphans()
     assert directory.exists()
 
@@ -262,27 +262,27 @@ def planted_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_root_uses_no_cache_and_no_templates_of_another_user(
     planted_place: Path, variable: str, place: Callable[[], Path]
 ) -> None:
-    with pytest.raises(HostProblem, match=f"number {OTHER_USER}, who owns it") as caught:
+    with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:
         place()
     assert variable in (caught.value.remedy or "")
     os.chown(planted_place, 0, 0)
     there = place()
     there.chmod(0o777)
-    with pytest.raises(HostProblem, match="every user of this host"):
+    with pytest.raises(HostError, match="every user of this host"):
         place()
     there.rmdir()  # what is not there yet is judged by where it would be made
     assert place() == there
     planted_place.chmod(0o777)
-    with pytest.raises(HostProblem, match="every user of this host"):
+    with pytest.raises(HostError, match="every user of this host"):
         place()
 
 
 @only_root
 def test_no_command_asks_a_cache_of_another_user(planted_place: Path) -> None:
     assert planted_place.is_dir()
-    with pytest.raises(HostProblem, match="could replace millrace's files"):
+    with pytest.raises(HostError, match="could replace millrace's files"):
         install.list_servers()
-    with pytest.raises(HostProblem, match="could replace millrace's files"):
+    with pytest.raises(HostError, match="could replace millrace's files"):
         repository.listing()
 
 
@@ -292,7 +292,7 @@ def test_a_lock_in_a_directory_that_another_user_made_is_refused(tmp_path: Path)
     suite.mkdir(parents=True)
     os.chown(suite, OTHER_USER, OTHER_USER)
     with (
-        pytest.raises(HostProblem, match=str(OTHER_USER)),
+        pytest.raises(HostError, match=str(OTHER_USER)),
         exclusive(suite / "lock", "apt", Silent()),
     ):
         pass
@@ -306,7 +306,7 @@ def test_files_for_apt_replace_planted_links(tmp_path: Path) -> None:
     victim.write_text("precious")
     for name in ("status", "sources.list"):
         (root / name).symlink_to(victim)
-    with contextlib.suppress(HostProblem):  # the host has no Debian mirror
+    with contextlib.suppress(HostError):  # the host has no Debian mirror
         deb._prepare(Deb("bookworm", "hello", None), root, tmp_path / "archives")
     assert victim.read_text() == "precious"
     assert not (root / "status").is_symlink()
@@ -345,5 +345,5 @@ def test_a_lock_that_was_removed_before_it_was_held_is_refused(
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", removed_before)
-    with pytest.raises(HostProblem, match="somebody removed"), host_lock("mine", file=file):
+    with pytest.raises(HostError, match="somebody removed"), host_lock("mine", file=file):
         pass

@@ -15,10 +15,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::mistake::Mistake;
-use crate::mysql::{Address, Login, Tls, TlsMode};
 use crate::tables::How;
-use crate::workload::definition::{Definition, Value};
+use protocol::mysql::{Address, Login, Tls, TlsMode};
+use workload::definition::{Definition, Value};
+use workload::mistake::Mistake;
 
 pub use drive::{Drive, RETRY};
 pub use place::line_of;

@@ -13,7 +13,7 @@ from millrace.campaign.blocks import joined, n_blocks, usual_block_s, would_be_l
 from millrace.campaign.resume import Chosen
 from millrace.cli.plan import estimate_or_refuse
 from millrace.cli.progress import RunProgress
-from millrace.errors import HostProblem, LastingProblem
+from millrace.errors import HostError, PermanentHostError
 from millrace.experiment.model import Plan
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
@@ -90,8 +90,8 @@ def _to_be_tried_again() -> Iterator[None]:
     """What the host cannot do now is told with what goes on when it can."""
     try:
         yield
-    except LastingProblem:
+    except PermanentHostError:
         raise
-    except HostProblem as problem:
+    except HostError as problem:
         remedy = f"{problem.remedy}; {CONTINUES}" if problem.remedy else CONTINUES
-        raise HostProblem(problem.message, remedy=remedy) from problem
+        raise HostError(problem.message, remedy=remedy) from problem

@@ -180,7 +180,7 @@ def _announce(run: RunRecord, total: int, n_waiting: int) -> None:
 def line_of_sequential(chosen: Chosen, now: sequential.Progress) -> str:
     """The first line about a sequential run: what it has, and how it goes on."""
     experiment, run = chosen.plan.experiment, chosen.run
-    found = now.outlook
+    found = now.status
     limits = f"at most {experiment.blocks} blocks"
     if experiment.max_time_s is not None:
         limits += f" and {durations.in_words(experiment.max_time_s)}"
@@ -193,6 +193,6 @@ def line_of_sequential(chosen: Chosen, now: sequential.Progress) -> str:
         return f"{had}, and nothing is left to decide; --new measures again"
     more = "--max-blocks" if now.ending == "blocks" else "--max-time"
     return (
-        f"{had}, {len(found.open)} of {len(found.standings)} comparisons undecided, and no more "
+        f"{had}, {len(found.open)} of {len(found.comparisons)} comparisons undecided, and no more "
         f"are allowed: {more} goes on, --new measures again"
     )

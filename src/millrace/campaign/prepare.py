@@ -15,7 +15,7 @@ from pathlib import Path
 from millrace import paths
 from millrace.campaign.requested_options import configuration_of, varied_options
 from millrace.campaign.scheduler import PreparedTreatment
-from millrace.errors import HostProblem, InvalidInput, Mistake, UserError, nearest_names
+from millrace.errors import Diagnostic, HostError, InvalidInput, UserError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
@@ -103,7 +103,7 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
     here = os.sched_getaffinity(0)
     if missing := sorted(set(wanted) - here):
         listed = ", ".join(map(str, missing))
-        mistake = Mistake(
+        mistake = Diagnostic(
             "parameters.client_cpus",
             f"there is no CPU {listed} here that millrace may use",
             f"some of {', '.join(map(str, sorted(here)))}, or leave it out for any",
@@ -171,7 +171,7 @@ def _prepared(
 
 def work_directory(place: Path) -> Path:
     """Return the directory of instances' data, which is made if need be. Raise UserError where it
-    cannot be written, HostProblem where the host fails to make it."""
+    cannot be written, HostError where the host fails to make it."""
     try:
         place.mkdir(parents=True, exist_ok=True)
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
@@ -180,7 +180,7 @@ def work_directory(place: Path) -> Path:
         refused = paths.refusal(error)
         if refused is not None:
             raise refused from error
-        raise HostProblem(f"{place}: {error.strerror}", remedy=_OTHER_PLACE) from error
+        raise HostError(f"{place}: {error.strerror}", remedy=_OTHER_PLACE) from error
     return place
 
 

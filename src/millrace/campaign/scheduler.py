@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from millrace.campaign import ownership
 from millrace.collect.registry import PROFILE
-from millrace.errors import HostProblem, MillraceError
+from millrace.errors import HostError, MillraceError
 from millrace.experiment.concurrent_pairs import held
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.slowdown import Slowdown
@@ -46,7 +46,7 @@ from millrace.trial.cpu_idle import Control, Rule
 from millrace.trial.execute import carry_out_trial
 from millrace.trial.measure import TrialInput
 from millrace.trial.resolved_workload import DataFile, Work
-from millrace.trial.transient import FailedForNow
+from millrace.trial.transient import TransientFailure
 from millrace.utc import utc_now
 
 _KEEP_TRIES = 10
@@ -72,7 +72,7 @@ class RunInput:
     done about sleeping CPUs, None where no work has ``connections``. ``halves`` are the CPUs of
     each side, None where trials take turns. With ``stop_at_host_problems`` a trial that fails for
     the sake of the host, by what may pass, has no result, and the run stops there with a
-    HostProblem."""
+    HostError."""
 
     plan: Plan
     treatments: Mapping[str, PreparedTreatment]
@@ -203,7 +203,7 @@ def announcing(store: Store, run: RunRecord, watch: Watcher) -> Iterator[Watcher
 
         def announce(event: Mapping[str, Any]) -> None:
             # A line about progress that cannot be written must not fail what it is about.
-            with contextlib.suppress(HostProblem):
+            with contextlib.suppress(HostError):
                 log.append(event)
             watch(event)
 
@@ -226,7 +226,7 @@ def carry_out_trials(
     around it, the latter with "outcome", "failed_step" and "reason"; {"event": "waiting", "reason"}
     while a result cannot be written. Events of a trial that is measured beside another one have
     its id under "trial".
-    Raises Interrupted, or the HostProblem at which ``given`` wants to stop, after the open attempts
+    Raises Interrupted, or the HostError at which ``given`` wants to stop, after the open attempts
     were recorded as interrupted.
     """
     owner = ownership.this_process(run.host.id)
@@ -315,8 +315,8 @@ def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, sto
     try:
         results = _results(claimed, announce)
         for each, result in zip(claimed, results, strict=True):
-            if stops and isinstance(result, FailedForNow):
-                raise HostProblem(
+            if stops and isinstance(result, TransientFailure):
+                raise HostError(
                     f"{each.trial.treatment.label} could not be measured: failed at "
                     f"{result.failed_step}: {result.reason}"
                 )
@@ -364,7 +364,7 @@ def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Wa
         for _ in range(_KEEP_TRIES):
             try:
                 return store.finish_together(ended, utc_now())
-            except HostProblem as problem:
+            except HostError as problem:
                 announce({"event": "waiting", "reason": str(problem)})
                 time.sleep(_KEEP_PAUSE_S)
         bare = [

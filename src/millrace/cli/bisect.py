@@ -37,8 +37,8 @@ from millrace.cli.store_option import store_option
 from millrace.errors import (
     Interrupted,
     InvalidInput,
-    LastingProblem,
     MillraceError,
+    PermanentHostError,
     TrialFailed,
     UserError,
     nearest_names,
@@ -54,7 +54,7 @@ from millrace.report.common.output_files import PAGE, write_text
 from millrace.servers import install
 from millrace.stats.bisection import Next
 from millrace.store.store import Store
-from millrace.trial.transient import may_pass
+from millrace.trial.transient import is_transient
 
 _NUMBER = re.compile(r"-?\d+")
 _SWITCHES: Mapping[str, Level] = {"on": True, "true": True, "off": False, "false": False}
@@ -274,7 +274,7 @@ def _refuse(found: Bisection) -> None:
 
 def _measure(blocks: BlockByBlock, plan: Plan) -> None:
     """One trial; a server that cannot be had has a failed one, after a second try where what came
-    may have been damaged. Raises HostProblem for what may pass, and the server is tried again when
+    may have been damaged. Raises HostError for what may pass, and the server is tried again when
     the search goes on."""
     for last in (False, True):
         try:
@@ -283,9 +283,9 @@ def _measure(blocks: BlockByBlock, plan: Plan) -> None:
         except (Interrupted, InvalidInput):
             raise
         except MillraceError as problem:
-            if may_pass(problem):
+            if is_transient(problem):
                 raise
-            if last or not isinstance(problem, LastingProblem):
+            if last or not isinstance(problem, PermanentHostError):
                 blocks.record_failure(plan, INSTALL, str(problem))
                 return
     blocks.carry_out(plan, retry_failed=True)

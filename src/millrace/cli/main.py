@@ -11,7 +11,7 @@ import click
 from millrace import __version__, paths
 from millrace.cli.console import discard, err, show_error
 from millrace.cli.lazy_group import LazyGroup
-from millrace.errors import HostProblem, Interrupted, MillraceError
+from millrace.errors import HostError, Interrupted, MillraceError
 
 # In the order of a user's work. Each is a module of this package that exports `command`; they are
 # imported when asked for, so that `millrace servers list` does not load the statistics.
@@ -79,7 +79,7 @@ def _exit_status() -> int:
         discard(sys.stdout)
     except OSError as error:
         where = error.filename or "standard output"
-        problem = paths.refusal(error) or HostProblem(f"{where}: {error.strerror}")
+        problem = paths.refusal(error) or HostError(f"{where}: {error.strerror}")
         show_error(problem)
         discard(sys.stdout)
         return problem.exit_status

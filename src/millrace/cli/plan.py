@@ -67,7 +67,7 @@ def say_nothing_compared(experiment: Experiment) -> None:
 
 
 def estimate_or_refuse(plan: Plan, store: Store) -> Estimate:
-    """The estimate of a plan; HostProblem when the disk of this host's instances cannot hold it."""
+    """The estimate of a plan; HostError when the disk of this host's instances cannot hold it."""
     measured = _measured(store, plan)
     estimate = forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
     require_space(estimate, str(paths.work_dir()))

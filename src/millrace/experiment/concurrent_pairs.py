@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from millrace.errors import InvalidInput, Mistake
+from millrace.errors import Diagnostic, InvalidInput
 from millrace.experiment.model import Compare, Experiment, Treatment
 from millrace.experiment.ordering import drawn
 from millrace.levels import Level
@@ -65,23 +65,23 @@ def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) ->
         raise InvalidInput(experiment.source, found, remedy=_REMEDY)
 
 
-def _compared(experiment: Experiment) -> Iterator[Mistake]:
+def _compared(experiment: Experiment) -> Iterator[Diagnostic]:
     name = experiment.compare.factor
     levels = next(factor.levels for factor in experiment.factors if factor.name == name)
     if len(levels) != 2:
         number = f"{len(levels)} levels" if len(levels) > 1 else "one level"
-        yield Mistake(
+        yield Diagnostic(
             f"factors.{name}",
             f"{number}: side by side, the base is measured beside one candidate",
             "two levels; --candidate LEVEL takes one of several",
         )
 
 
-def _work(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> Iterator[Mistake]:
+def _work(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> Iterator[Diagnostic]:
     workload = checked(experiment.workload)
     if not workload.drives:
         name = experiment.workload.get("name", "this workload")
-        yield Mistake(
+        yield Diagnostic(
             "workload",
             f"{name} measures until the work is done: the slower one of a pair would have the host "
             "to itself in the end",
@@ -90,26 +90,26 @@ def _work(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> Iterat
         return
     driven = [workload.values(each) for each in values]
     if any(int(each["operations"]) for each in driven):
-        yield Mistake(
+        yield Diagnostic(
             "parameters.operations",
             "the one of a pair that has done its work first would leave the host to the other",
             "time_s instead: both are measured for the same time",
         )
     if any(each["warmup"] == "steady" for each in driven):
-        yield Mistake(
+        yield Diagnostic(
             "parameters.warmup",
             "two that warm up until they are steady are not measured at the same time",
             'warmup = "time", and warmup_s',
         )
     for name in _TIMES:
         if len({float(each[name]) for each in driven}) > 1:
-            yield Mistake(
+            yield Diagnostic(
                 f"parameters.{name}",
                 "it is not the same for all tests: a pair is measured for the same time",
                 f"a {name} for all of them",
             )
     if any(each["client_cpus"] for each in driven):
-        yield Mistake(
+        yield Diagnostic(
             "parameters.client_cpus",
             "each side has half of the CPUs, and its clients are on these",
             "leave it out",

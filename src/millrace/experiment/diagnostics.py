@@ -8,30 +8,30 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.errors import Mistake, nearest, nearest_names
+from millrace.errors import Diagnostic, nearest, nearest_names
 
 # The command whose `list` shows all names of a kind.
 _LISTED = {"server": "servers", "configuration": "config"}
 
 
-class Mistakes:
-    """Mistakes found so far; the same one is kept once.
+class Diagnostics:
+    """Diagnostics found so far; the same one is kept once.
 
     Places are given as they should be and kept as the file has them: what is under a misspelt key
     is checked like everything else, and what is wrong there is noted where it is written.
     """
 
     def __init__(self) -> None:
-        self.found: list[Mistake] = []
+        self.found: list[Diagnostic] = []
         self._written: dict[str, str] = {}
 
     def add(
         self, where: str, message: str, expected: str | None = None, near: str | None = None
     ) -> None:
         """Note one mistake."""
-        self.include(Mistake(where, message, expected, near))
+        self.include(Diagnostic(where, message, expected, near))
 
-    def include(self, mistake: Mistake) -> None:
+    def include(self, mistake: Diagnostic) -> None:
         """Note a mistake that was found elsewhere."""
         placed = replace(mistake, where=self._as_written(mistake.where))
         if placed not in self.found:
@@ -102,7 +102,7 @@ class Mistakes:
         closest = max(enclosing, key=len)
         return self._written[closest] + place[len(closest) :]
 
-    def _is_of_spelling(self, mistake: Mistake) -> bool:
+    def _is_of_spelling(self, mistake: Diagnostic) -> bool:
         """Whether it only says that a key is misspelt, and the value is checked all the same."""
         return mistake.nearest is not None and mistake.where in self._written.values()
 
@@ -115,12 +115,12 @@ def _within(place: str, outer: str) -> bool:
     return place == outer or place.startswith((f"{outer}.", f"{outer}["))
 
 
-def text(mistakes: Mistakes, where: str, value: object) -> str | None:
+def text(diagnostics: Diagnostics, where: str, value: object) -> str | None:
     """A line of text that is not blank, or None and a mistake."""
     if not isinstance(value, str) or not value.strip():
-        mistakes.add(where, f"{shown(value)} is not text", "text in quotes")
+        diagnostics.add(where, f"{shown(value)} is not text", "text in quotes")
     elif not is_line(value):
-        mistakes.add(where, f"{shown(value)} has control characters", "one line of plain text")
+        diagnostics.add(where, f"{shown(value)} has control characters", "one line of plain text")
     else:
         return value
     return None
@@ -132,30 +132,32 @@ def is_line(value: str) -> bool:
 
 
 def integer(
-    mistakes: Mistakes, where: str, value: object, minimum: int, maximum: int
+    diagnostics: Diagnostics, where: str, value: object, minimum: int, maximum: int
 ) -> int | None:
     """An integer within its range, or None and a mistake."""
     if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
         return value
-    mistakes.add(where, f"{shown(value)} is not right", f"an integer from {minimum} to {maximum}")
+    diagnostics.add(
+        where, f"{shown(value)} is not right", f"an integer from {minimum} to {maximum}"
+    )
     return None
 
 
 def number(
-    mistakes: Mistakes, where: str, value: object, above: float, upto: float
+    diagnostics: Diagnostics, where: str, value: object, above: float, upto: float
 ) -> float | None:
     """A number above ``above`` and not beyond ``upto``, or None and a mistake."""
     if isinstance(value, int | float) and not isinstance(value, bool) and above < value <= upto:
         return float(value)
-    mistakes.add(where, f"{shown(value)} is not right", f"a number above {above:g}, to {upto:g}")
+    diagnostics.add(where, f"{shown(value)} is not right", f"a number above {above:g}, to {upto:g}")
     return None
 
 
-def table(mistakes: Mistakes, where: str, value: object) -> Mapping[str, Any]:
+def table(diagnostics: Diagnostics, where: str, value: object) -> Mapping[str, Any]:
     """A table, or an empty one and a mistake."""
     if isinstance(value, dict):
         return value
-    mistakes.add(where, f"{shown(value)} is not a table", f"a table [{where}]")
+    diagnostics.add(where, f"{shown(value)} is not a table", f"a table [{where}]")
     return {}
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace import workloads
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial
 from millrace.experiment.plan import chosen
 from millrace.sizes import readable
@@ -116,13 +116,13 @@ def _fewest(plan: Plan) -> list[PlannedTrial]:
 
 
 def require_space(estimate: Estimate, where: str) -> None:
-    """HostProblem when the disk that holds ``where`` cannot hold the plan's largest trial."""
+    """HostError when the disk that holds ``where`` cannot hold the plan's largest trial."""
     if not estimate.fits:
         peak, reserve, free = (
             readable(size)
             for size in (estimate.peak_disk_bytes, RESERVE_BYTES, estimate.host_free_bytes)
         )
-        raise HostProblem(
+        raise HostError(
             f"the disk of {where} cannot hold this experiment: {estimate.peak_treatment} needs"
             f" about {peak}, with {reserve} in reserve, and {free} are free",
             remedy="choose a smaller --scale, or set MILLRACE_WORK to a directory on a larger disk",

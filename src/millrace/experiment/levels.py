@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.errors import Mistake, nearest
-from millrace.experiment.diagnostics import Mistakes, is_line, shown
+from millrace.errors import Diagnostic, nearest
+from millrace.experiment.diagnostics import Diagnostics, is_line, shown
 from millrace.experiment.model import Factor
 from millrace.levels import Level
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
@@ -19,7 +19,7 @@ SERVER, CONFIGURATION = "server", "configuration"
 OPTION = "options."
 
 LevelCheck = Callable[[str, object], None]
-OptionCheck = Callable[[str, str, object], list[Mistake]]
+OptionCheck = Callable[[str, str, object], list[Diagnostic]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Vocabulary:
 
 
 def read_factors(
-    mistakes: Mistakes, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
+    diagnostics: Diagnostics, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
 ) -> dict[str, Factor]:
     """The factors of one ``[factors]`` table that could be understood, by name.
 
@@ -66,13 +66,13 @@ def read_factors(
     there = {name for _, name, _ in flat}
     for place, written, value in flat:
         name = written
-        if not _exists(mistakes, place, written, vocabulary):
+        if not _exists(diagnostics, place, written, vocabulary):
             near = nearest(written, vocabulary.factor_names())
             if vocabulary.workload is None or near is None or near in there:
                 continue
             there.add(name := near)
-            mistakes.take(place, f"{where}.{name}")
-        factor = _factor(mistakes, place, name, value, vocabulary)
+            diagnostics.take(place, f"{where}.{name}")
+        factor = _factor(diagnostics, place, name, value, vocabulary)
         if factor is not None:
             factors[name] = factor
     return factors
@@ -93,7 +93,7 @@ def _flattened(
     return flat
 
 
-def _exists(mistakes: Mistakes, place: str, name: str, vocabulary: Vocabulary) -> bool:
+def _exists(diagnostics: Diagnostics, place: str, name: str, vocabulary: Vocabulary) -> bool:
     role, dot, rest = name.rpartition(".")
     if not dot and name in (SERVER, CONFIGURATION):
         return True
@@ -102,37 +102,37 @@ def _exists(mistakes: Mistakes, place: str, name: str, vocabulary: Vocabulary) -
     if vocabulary.workload is None:
         return False
     if dot and role == DEFAULT_ROLE:
-        mistakes.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
+        diagnostics.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
     elif dot and role not in vocabulary.roles:
-        mistakes.add(
+        diagnostics.add(
             place,
             f"the workload {vocabulary.workload.name} has no role {role!r}",
             f"one of its roles: {', '.join(vocabulary.roles)}",
         )
     else:
-        mistakes.unknown(place, "factor", name, vocabulary.factor_names())
+        diagnostics.unknown(place, "factor", name, vocabulary.factor_names())
     return False
 
 
 def _factor(
-    mistakes: Mistakes, place: str, name: str, value: object, vocabulary: Vocabulary
+    diagnostics: Diagnostics, place: str, name: str, value: object, vocabulary: Vocabulary
 ) -> Factor | None:
     levels: object = value
     aliases: object = {}
     if isinstance(value, dict):
-        meant = mistakes.keys(place, value, ("levels", "aliases"), tables=("aliases",))
+        meant = diagnostics.keys(place, value, ("levels", "aliases"), tables=("aliases",))
         levels, aliases = meant.get("levels", []), meant.get("aliases", {})
         place_of_levels = f"{place}.levels"
     else:
         place_of_levels = place
     if not isinstance(levels, list) or not levels:
         what = "has no levels" if levels == [] else f"{shown(levels)} is not a list"
-        mistakes.add(place_of_levels, what, 'a list such as ["one", "another"]')
+        diagnostics.add(place_of_levels, what, 'a list such as ["one", "another"]')
         return None
     if not isinstance(aliases, dict):
-        mistakes.add(f"{place}.aliases", "is not a table", '{ again = "a level" }')
+        diagnostics.add(f"{place}.aliases", "is not a table", '{ again = "a level" }')
         return None
-    check = _check_for(mistakes, name, vocabulary)
+    check = _check_for(diagnostics, name, vocabulary)
     same = _sameness(name, vocabulary)
     for index, level in enumerate(levels):
         at = f"{place_of_levels}[{index}]"
@@ -140,11 +140,11 @@ def _factor(
         if twin is not None:
             spelled = "" if twin == level else f", first as {shown(twin)}"
             said = f"{shown(level)} is listed twice{spelled}"
-            mistakes.add(at, said, "each level once; give an alias")
+            diagnostics.add(at, said, "each level once; give an alias")
         elif not (isinstance(level, str) and level in aliases):
             check(at, level)
     for alias, target in aliases.items():
-        _check_alias(mistakes, f"{place}.aliases.{alias}", alias, levels)
+        _check_alias(diagnostics, f"{place}.aliases.{alias}", alias, levels)
         check(f"{place}.aliases.{alias}", target)
     if not all(isinstance(level, str | int | float) for level in (*levels, *aliases.values())):
         return None
@@ -177,56 +177,58 @@ def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], b
     return same
 
 
-def _check_alias(mistakes: Mistakes, place: str, alias: str, levels: list[object]) -> None:
+def _check_alias(diagnostics: Diagnostics, place: str, alias: str, levels: list[object]) -> None:
     if alias not in levels:
-        mistakes.add(place, f"the alias {alias!r} is not used", "its name among the levels")
+        diagnostics.add(place, f"the alias {alias!r} is not used", "its name among the levels")
     elif not alias.strip() or not is_line(alias):
-        mistakes.add(place, f"{shown(alias)} is not a name", "one line of plain text")
+        diagnostics.add(place, f"{shown(alias)} is not a name", "one line of plain text")
 
 
-def _check_for(mistakes: Mistakes, name: str, vocabulary: Vocabulary) -> LevelCheck:
+def _check_for(diagnostics: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelCheck:
     """What checks one level of this factor, noting a mistake when it does not exist."""
     if name.startswith(OPTION):
-        return lambda at, level: _check_option(mistakes, at, level, name, vocabulary)
+        return lambda at, level: _check_option(diagnostics, at, level, name, vocabulary)
     kind = name.rpartition(".")[2]
     if kind not in (SERVER, CONFIGURATION):
         offered = vocabulary.of_workload()[name]
-        return lambda at, level: _check_offered(mistakes, at, level, name, offered)
+        return lambda at, level: _check_offered(diagnostics, at, level, name, offered)
     known = vocabulary.servers if kind == SERVER else vocabulary.configurations
 
     def check(at: str, level: object) -> None:
         if not isinstance(level, str):
             is_number = isinstance(level, int | float) and not isinstance(level, bool)
             hint = f'; versions need quotes: "{level}"' if is_number else ""
-            mistakes.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
+            diagnostics.add(
+                at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}"
+            )
         elif kind == SERVER and level in vocabulary.suites:
             expected = f"the exact name that `millrace servers install {level}` says"
-            mistakes.add(at, f"what {level} means changes with its suite", expected)
+            diagnostics.add(at, f"what {level} means changes with its suite", expected)
         elif level not in known:
-            mistakes.unlisted(at, kind, level, known)
+            diagnostics.unlisted(at, kind, level, known)
 
     return check
 
 
 def _check_offered(
-    mistakes: Mistakes, at: str, level: object, name: str, offered: WorkloadFactor
+    diagnostics: Diagnostics, at: str, level: object, name: str, offered: WorkloadFactor
 ) -> None:
     wanted = offered.complaint(level)
     if wanted is None:
         return
     if offered.choices and offered.kind_of_level == "text" and isinstance(level, str):
-        mistakes.unknown(at, name, level, [str(choice) for choice in offered.choices])
+        diagnostics.unknown(at, name, level, [str(choice) for choice in offered.choices])
     elif offered.free and isinstance(level, str) and wanted == FREE_LEVEL:
-        mistakes.add(at, f"{shown(level)} is not a name", wanted)
+        diagnostics.add(at, f"{shown(level)} is not a name", wanted)
     else:
-        mistakes.add(at, f"{shown(level)} is not right", wanted)
+        diagnostics.add(at, f"{shown(level)} is not right", wanted)
 
 
 def _check_option(
-    mistakes: Mistakes, at: str, level: object, name: str, vocabulary: Vocabulary
+    diagnostics: Diagnostics, at: str, level: object, name: str, vocabulary: Vocabulary
 ) -> None:
     for mistake in vocabulary.check_option(at, name.removeprefix(OPTION), level):
-        mistakes.include(mistake)
+        diagnostics.include(mistake)
 
 
 def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace.errors import InvalidInput, Mistake, UserError, nearest
-from millrace.experiment.diagnostics import Mistakes
+from millrace.errors import Diagnostic, InvalidInput, UserError, nearest
+from millrace.experiment.diagnostics import Diagnostics
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.experiment.toml_positions import key_lines, line_of
@@ -139,7 +139,7 @@ def _document(path: Path, text: str) -> dict[str, Any]:
         message = str(error).split(" (at ")[0]
         line = int(place[1]) if place and place[1] else text.count("\n") + 1
         column = f"column {place[2]}" if place and place[2] else "end of the file"
-        mistake = Mistake(column, f"not TOML: {message}", line=line)
+        mistake = Diagnostic(column, f"not TOML: {message}", line=line)
         raise InvalidInput(str(path), [mistake], remedy=_REFERENCE) from None
     except (ValueError, RecursionError):  # where Python's own parser gives up
         raise UserError(
@@ -148,7 +148,7 @@ def _document(path: Path, text: str) -> dict[str, Any]:
         ) from None
 
 
-def _placed(found: Mistakes, text: str) -> list[Mistake]:
+def _placed(found: Diagnostics, text: str) -> list[Diagnostic]:
     """The mistakes with their lines, in the order of the file; those without one come last."""
     lines = key_lines(text)
     placed = [

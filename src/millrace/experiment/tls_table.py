@@ -6,21 +6,21 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from millrace.experiment import diagnostics as door
-from millrace.experiment.diagnostics import Mistakes
+from millrace.experiment.diagnostics import Diagnostics
 from millrace.tls import Tls, TlsMistake, asked_tls
 
 _KEYS = ("mode", "ca", "allow_unverified")
 
 
 def read_tls(
-    found: Mistakes, document: Mapping[str, Any], attached: Collection[str]
+    found: Diagnostics, document: Mapping[str, Any], attached: Collection[str]
 ) -> Mapping[str, Tls]:
     """Read the TLS of each server that has a table, noting mistakes."""
     tables = door.table(found, "tls", document.get("tls", {}))
     return {name: _tls(found, f"tls.{name}", name, raw, attached) for name, raw in tables.items()}
 
 
-def _tls(found: Mistakes, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:
+def _tls(found: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:
     table = found.keys(where, door.table(found, where, raw), _KEYS)
     if name not in attached:
         found.add(where, f"{name!r} is no attached server", "the name of an attached server")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from millrace import durations, workloads
-from millrace.errors import Mistake, nearest
+from millrace.errors import Diagnostic, nearest
 from millrace.experiment import diagnostics as door
-from millrace.experiment.diagnostics import Mistakes
+from millrace.experiment.diagnostics import Diagnostics
 from millrace.experiment.levels import (
     DEFAULT_ROLE,
     OPTION,
@@ -62,7 +62,7 @@ class Surroundings:
 
     servers: Collection[str]
     configurations: Definitions
-    check_configurations: Callable[[Definitions, Definitions], list[Mistake]]
+    check_configurations: Callable[[Definitions, Definitions], list[Diagnostic]]
     check_option: OptionCheck
     studies: Collection[str] = ()
     observers: Collection[str] = ()
@@ -103,7 +103,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Checked:
-    """A file's content after the checks; sensible only when ``mistakes`` found nothing."""
+    """A file's content after the checks; sensible only when ``diagnostics`` found nothing."""
 
     name: str
     title: str
@@ -133,9 +133,9 @@ class Checked:
         )
 
 
-def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Checked, Mistakes]:
+def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Checked, Diagnostics]:
     """Check a parsed file: all its scales, not only the one that is wanted now."""
-    found = Mistakes()
+    found = Diagnostics()
     document = found.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(found, document)
     own = _own_configurations(found, document, surroundings)
@@ -181,7 +181,7 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
     return checked, found
 
 
-def _name(found: Mistakes, document: Mapping[str, Any]) -> str:
+def _name(found: Diagnostics, document: Mapping[str, Any]) -> str:
     name = document.get("name")
     if name is None:
         found.add("name", "is missing", _NAME_IN_WORDS)
@@ -197,12 +197,12 @@ def _name(found: Mistakes, document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _optional_text(found: Mistakes, document: Mapping[str, Any], key: str) -> str | None:
+def _optional_text(found: Diagnostics, document: Mapping[str, Any], key: str) -> str | None:
     return door.text(found, key, document[key]) if key in document else None
 
 
 def _published(
-    found: Mistakes, document: Mapping[str, Any], studies: Collection[str]
+    found: Diagnostics, document: Mapping[str, Any], studies: Collection[str]
 ) -> str | None:
     name = _optional_text(found, document, "published")
     if name is not None and name not in studies:
@@ -211,7 +211,7 @@ def _published(
 
 
 def _observers(
-    found: Mistakes, document: Mapping[str, Any], known: Collection[str]
+    found: Diagnostics, document: Mapping[str, Any], known: Collection[str]
 ) -> tuple[str, ...]:
     """The observers of all trials: every one there is, unless the file lists them."""
     if "observers" not in document:
@@ -226,21 +226,21 @@ def _observers(
     return tuple(name for name in known if name in names)
 
 
-def _side_by_side(found: Mistakes, document: Mapping[str, Any]) -> bool:
+def _side_by_side(found: Diagnostics, document: Mapping[str, Any]) -> bool:
     said = document.get("side_by_side", False)
     if not isinstance(said, bool):
         found.add("side_by_side", f"{door.shown(said)} is not right", "true or false")
     return said is True
 
 
-def _seed(found: Mistakes, document: Mapping[str, Any]) -> int | None:
+def _seed(found: Diagnostics, document: Mapping[str, Any]) -> int | None:
     if "seed" not in document:
         return None
     return door.integer(found, "seed", document["seed"], 0, MAX_SEED)
 
 
 def _default_scale(
-    found: Mistakes, document: Mapping[str, Any], scales: Mapping[str, Settings]
+    found: Diagnostics, document: Mapping[str, Any], scales: Mapping[str, Settings]
 ) -> str | None:
     if (name := _optional_text(found, document, "default_scale")) is not None:
         if name not in scales and (scales or not found.about("scales")):
@@ -250,7 +250,7 @@ def _default_scale(
 
 
 def _workload(
-    found: Mistakes, document: Mapping[str, Any]
+    found: Diagnostics, document: Mapping[str, Any]
 ) -> tuple[Workload | None, Mapping[str, Any]]:
     """The workload; for an unknown one the nearest, so that all else is checked as well."""
     if "workload" not in document:
@@ -278,7 +278,7 @@ def _workload(
 
 
 def _own_configurations(
-    found: Mistakes, document: Mapping[str, Any], surroundings: Surroundings
+    found: Diagnostics, document: Mapping[str, Any], surroundings: Surroundings
 ) -> Definitions:
     raw = door.table(found, "configurations", document.get("configurations", {}))
     own = {
@@ -298,7 +298,7 @@ def _own_configurations(
 
 
 def _compare(
-    found: Mistakes, document: Mapping[str, Any], vocabulary: Vocabulary
+    found: Diagnostics, document: Mapping[str, Any], vocabulary: Vocabulary
 ) -> tuple[str, Level | None]:
     """The compared factor and the base; for an unknown factor the nearest, or an empty name, so
     that the base is checked as well."""
@@ -320,13 +320,13 @@ def _compare(
 
 
 def _parameters_table(
-    found: Mistakes, document: Mapping[str, Any], workload: Workload | None
+    found: Diagnostics, document: Mapping[str, Any], workload: Workload | None
 ) -> Mapping[str, Any]:
     table = door.table(found, "parameters", document.get("parameters", {}))
     return found.keys("parameters", table, workload.parameters) if workload else table
 
 
-def _scale(found: Mistakes, where: str, raw: object, vocabulary: Vocabulary) -> Settings:
+def _scale(found: Diagnostics, where: str, raw: object, vocabulary: Vocabulary) -> Settings:
     table = door.table(found, where, raw)
     if vocabulary.workload is not None:
         known = (*vocabulary.workload.parameters, *_SCALE_KEYS)
@@ -336,7 +336,7 @@ def _scale(found: Mistakes, where: str, raw: object, vocabulary: Vocabulary) -> 
 
 
 def _settings(
-    found: Mistakes,
+    found: Diagnostics,
     where: str,
     table: Mapping[str, Any],
     vocabulary: Vocabulary,
@@ -377,7 +377,7 @@ def _settings(
     )
 
 
-def _duration(found: Mistakes, where: str, value: object) -> float | None:
+def _duration(found: Diagnostics, where: str, value: object) -> float | None:
     if isinstance(value, str):
         with suppress(ValueError):
             return durations.parse(value)
@@ -386,7 +386,7 @@ def _duration(found: Mistakes, where: str, value: object) -> float | None:
 
 
 def _parameters(
-    found: Mistakes, where: str, raw: Mapping[str, Any], workload: Workload | None
+    found: Diagnostics, where: str, raw: Mapping[str, Any], workload: Workload | None
 ) -> Mapping[str, Any]:
     if workload is None:
         return raw
@@ -409,7 +409,7 @@ def _with_defaults(root: Settings, workload: Workload | None) -> Settings:
     return replace(root, parameters={**defaults, **root.parameters})
 
 
-def _completeness(found: Mistakes, settings: Settings, vocabulary: Vocabulary) -> None:
+def _completeness(found: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
     """Only the merged settings can tell whether everything needed is there."""
     at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
     for role in vocabulary.roles:
@@ -425,7 +425,7 @@ def _completeness(found: Mistakes, settings: Settings, vocabulary: Vocabulary) -
 
 
 def _base(
-    found: Mistakes, root: Settings, scale: Settings, compared: str, vocabulary: Vocabulary
+    found: Diagnostics, root: Settings, scale: Settings, compared: str, vocabulary: Vocabulary
 ) -> None:
     """The base is one of the levels that are compared, at this scale too."""
     merged = root.under(scale)
@@ -444,7 +444,7 @@ def _base(
 
 
 def _base_among(
-    found: Mistakes, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
+    found: Diagnostics, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
 ) -> None:
     """Note a base that is no level of any of the factors that may be meant."""
     levels = [level for factor in compared for level in factor.levels]

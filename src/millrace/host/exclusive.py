@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millrace import safe_json
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.utc import utc_now
 
 # Not the user's own temporary directory: all users of the host have to meet at the same file.
@@ -28,7 +28,7 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
     """Keep this host to ourselves; ``purpose`` is told to whoever is refused meanwhile.
 
     The kernel frees the lock with the process, however that ends. Raises UserError, naming the
-    holder, when another process has it, and HostProblem when the file cannot be used.
+    holder, when another process has it, and HostError when the file cannot be used.
     """
     file = file or lock_file()
     descriptor = _open(file)
@@ -71,14 +71,14 @@ def _open(file: Path) -> int:
             except FileExistsError:
                 descriptor = os.open(file, flags)
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{file}: cannot be opened as the lock of this host: {error.strerror}",
             remedy=f"look at {file} and remove it if no millrace runs",
         ) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
-        raise HostProblem(
+        raise HostError(
             f"{file}: not a plain file with one name, so it cannot be the lock of this host",
             remedy=f"look at {file} and remove it if no millrace runs",
         )
@@ -86,7 +86,7 @@ def _open(file: Path) -> int:
 
 
 def _require_place(descriptor: int, file: Path) -> None:
-    """Raise HostProblem unless the locked file has its name, so that the next one meets it there.
+    """Raise HostError unless the locked file has its name, so that the next one meets it there.
 
     The owner of a file in /tmp can remove it; root takes one of another user over.
     """
@@ -99,7 +99,7 @@ def _require_place(descriptor: int, file: Path) -> None:
     except OSError:
         is_there = False
     if not is_there:
-        raise HostProblem(
+        raise HostError(
             f"{file}: somebody removed the lock of this host while it was being locked",
             remedy="try again",
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace.csv_cells import plain
-from millrace.errors import InvalidInput, Mistake, UserError
+from millrace.errors import Diagnostic, InvalidInput, UserError
 
 LARGEST_BYTES = 64 << 20
 MOST_MISTAKES = 10  # told of a file; what follows is mostly more of the same
@@ -27,7 +27,7 @@ class Sheet:
     def __init__(self, path: Path, *, remedy: str) -> None:
         self._path = path
         self._remedy = remedy
-        self._mistakes: list[Mistake] = []
+        self._mistakes: list[Diagnostic] = []
         self._reader = csv.reader(io.StringIO(read_text(path)), strict=True)
         head = self._next()
         if head is None:
@@ -99,7 +99,7 @@ class Sheet:
 
     def mistake(self, line: int, where: str, message: str, expected: str | None = None) -> None:
         """Note a mistake; raises InvalidInput with all when there are too many to go on."""
-        self._mistakes.append(Mistake(where, message, expected, line=line))
+        self._mistakes.append(Diagnostic(where, message, expected, line=line))
         if len(self._mistakes) == MOST_MISTAKES:
             self._remedy += "; there may be more mistakes: reading stopped here"
             self.refuse()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from millrace import safe_json
-from millrace.errors import HostProblem, TrialFailed
+from millrace.errors import HostError, TrialFailed
 from millrace.loadgen import program
 from millrace.loadgen.datasets import DataChecksum, data_checksum, versions, write_data_file
 from millrace.loadgen.program import find_load_generator
@@ -90,7 +90,7 @@ def run(
     """Run a specification and return what it yielded.
 
     ``on_event`` gets every event as it comes; whatever it raises ends the run. Raises LoadFailed
-    with the server's code and message, or when ``limit_s`` is over; HostProblem when the program
+    with the server's code and message, or when ``limit_s`` is over; HostError when the program
     itself cannot do its work. The program is gone when this returns or raises.
     """
     events: list[Event] = []
@@ -134,7 +134,7 @@ def _started(stderr: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
             start_new_session=True,
         )
     except OSError as error:
-        raise HostProblem(f"cannot start {command[0]}: {error.strerror}") from error
+        raise HostError(f"cannot start {command[0]}: {error.strerror}") from error
     try:
         yield process
     finally:
@@ -181,12 +181,12 @@ def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:
                 result=partial_result(events),
             )
     if returncode == _SPEC_REFUSED:
-        raise HostProblem(
+        raise HostError(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
             remedy="millrace and its load generator are of different versions: run `make setup`",
         )
     if returncode != 0 or not events or events[-1]["type"] != "summary":
-        raise HostProblem(f"{program.NAME}: {program.last_words(returncode, stderr)}")
+        raise HostError(f"{program.NAME}: {program.last_words(returncode, stderr)}")
 
 
 def _describe(error: Event) -> str:

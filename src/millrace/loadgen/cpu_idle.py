@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.loadgen import program
 
 # A second or so in all; more on hosts of many CPUs, each of which gets the least below.
@@ -44,7 +44,7 @@ def measure() -> tuple[CpuWakeup, ...]:
     """Measure each CPU this process may use, one after the other, for about a second in all; only
     once, so that what is found about a host and what is decided by it are the same.
 
-    Raises HostProblem where that cannot be done.
+    Raises HostError where that cannot be done.
     """
     samples = max(_LEAST_SAMPLES, _SAMPLES_OF_ALL_CPUS // len(os.sched_getaffinity(0)))
     answer = program.ask(["wakeup", "--samples", str(samples)])
@@ -56,7 +56,7 @@ def measure() -> tuple[CpuWakeup, ...]:
 def kept_awake() -> Iterator[KeptAwake]:
     """While the block runs, no CPU this process may use halts.
 
-    Raises HostProblem when the host refuses the scheduling class that the pollers need, and at the
+    Raises HostError when the host refuses the scheduling class that the pollers need, and at the
     block's end when they ended before it.
     """
     command = [str(program.find_load_generator()), "--die-with-parent", "keep-awake"]
@@ -73,11 +73,11 @@ def kept_awake() -> Iterator[KeptAwake]:
         try:
             said = process.stdout.readline()
             if not said:
-                raise HostProblem(program.last_words(process.wait(), process.stderr.read()))
+                raise HostError(program.last_words(process.wait(), process.stderr.read()))
             how: Mapping[str, Any] = json.loads(said)
             yield KeptAwake(how["latency_request"], how["pollers"])
             if process.poll() is not None:
-                raise HostProblem("what keeps the CPUs awake ended before the measurement did")
+                raise HostError("what keeps the CPUs awake ended before the measurement did")
         finally:
             process.stdin.close()
             try:

@@ -60,7 +60,7 @@ def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
 def write_data_file(path: Path, data_set: str, rows: int, seed: int) -> None:
     """Write a data set to ``path``. On any failure no part of it is left.
 
-    Raises HostProblem when the file cannot be written.
+    Raises HostError when the file cannot be written.
     """
     try:
         program.ask(["data", data_set, *_size(rows, seed), "--output", str(path)])

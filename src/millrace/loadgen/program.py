@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 
 NAME = "millrace-load"
 
@@ -20,7 +20,7 @@ NAME = "millrace-load"
 def find_load_generator() -> Path:
     """The program: ``MILLRACE_LOAD``, else beside the running Python, else on ``PATH``.
 
-    Raises UserError when ``MILLRACE_LOAD`` names no program, HostProblem when there is none.
+    Raises UserError when ``MILLRACE_LOAD`` names no program, HostError when there is none.
     """
     named = os.environ.get("MILLRACE_LOAD")
     if named:
@@ -35,7 +35,7 @@ def find_load_generator() -> Path:
         return beside
     on_path = shutil.which(NAME)
     if on_path is None:
-        raise HostProblem(
+        raise HostError(
             f"the load generator {NAME} is not beside {sys.executable} and not on PATH",
             remedy=f"run `make setup`, or set MILLRACE_LOAD to the path of {NAME}",
         )
@@ -53,9 +53,9 @@ def ask(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
             command, input=given.encode(), capture_output=True, check=False, start_new_session=True
         )
     except OSError as error:
-        raise HostProblem(f"cannot start {command[0]}: {error.strerror}") from error
+        raise HostError(f"cannot start {command[0]}: {error.strerror}") from error
     if done.returncode != 0:
-        raise HostProblem(f"{NAME} {arguments[0]}: {last_words(done.returncode, done.stderr)}")
+        raise HostError(f"{NAME} {arguments[0]}: {last_words(done.returncode, done.stderr)}")
     answer: dict[str, Any] = json.loads(done.stdout or b"{}")
     return answer
 

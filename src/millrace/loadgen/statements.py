@@ -11,7 +11,7 @@ from millrace.loadgen.spec import Drive, RunSpec
 
 def statements(spec: RunSpec) -> Mapping[str, str]:
     """The SQL of each statement by its name, with values that a client sends; those that
-    transactions hardly ever come to are left out. Raises HostProblem when the program cannot."""
+    transactions hardly ever come to are left out. Raises HostError when the program cannot."""
     phases = [
         replace(phase, protocol="text") if isinstance(phase, Drive) else phase
         for phase in spec.phases

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import databases, paths, safe_json
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers import assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
@@ -56,7 +56,7 @@ def add_tarball(
     """Add the server of a vendor's archive, from a URL or a path.
 
     Raises UserError (name taken; an archive that is damaged, another one than ``sha256`` says, or
-    has no server of the family), HostProblem (it cannot be downloaded, or not be run here).
+    has no server of the family), HostError (it cannot be downloaded, or not be run here).
     """
     if sha256 is not None and _SHA256.fullmatch(sha256) is None:
         raise UserError(
@@ -83,7 +83,7 @@ def add_package(
 ) -> InstalledServer:
     """Add the server of a Debian package, which names its version; apt verifies it.
 
-    Raises UserError (name taken), HostProblem (it cannot be downloaded, or not be run here).
+    Raises UserError (name taken), HostError (it cannot be downloaded, or not be run here).
     """
     assert package.version is not None
     progress = progress or Silent()
@@ -141,7 +141,7 @@ def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
 
 
 def added(name: str) -> Server | None:
-    """The server the user added under this name. Raises HostProblem when its record is damaged."""
+    """The server the user added under this name. Raises HostError when its record is damaged."""
     if _NAME.fullmatch(name) is None:
         return None
     directory = _directory(name)
@@ -157,7 +157,7 @@ def added(name: str) -> Server | None:
         return None
     except (OSError, ValueError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is damaged"
-        raise HostProblem(
+        raise HostError(
             f"{directory / _ATTACHED} cannot be read: {reason}",
             remedy=f"as its owner: millrace servers remove {name}, and add it again",
         ) from error
@@ -195,7 +195,7 @@ def all_added() -> list[Server | Damaged]:
 def _added_or_damaged(name: str) -> Server | Damaged | None:
     try:
         return added(name)
-    except HostProblem as error:
+    except HostError as error:
         return Damaged(name, error.message)
 
 
@@ -252,7 +252,7 @@ def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
     shown = without_secrets(location) if "://" in location else location
     try:
         yield
-    except (HostProblem, UserError) as error:
+    except (HostError, UserError) as error:
         message = error.message
         for each in (tree, tree.resolve()):
             message = message.replace(str(each), shown)
@@ -267,7 +267,7 @@ def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
                 raise UserError(message, remedy=remedy) from error
             case UserError():
                 raise UserError(message, remedy=error.remedy) from error
-        raise HostProblem(message, remedy=error.remedy) from error
+        raise HostError(message, remedy=error.remedy) from error
 
 
 def _servers_dir() -> Path:

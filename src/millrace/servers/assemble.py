@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from elftools.common.exceptions import ELFError
 
-from millrace.errors import HostProblem, LastingProblem, UserError
+from millrace.errors import HostError, PermanentHostError, UserError
 from millrace.model.servers import Provenance
 from millrace.servers import builds, bundle_libraries, catalogue, locate, manifest, provenance
 from millrace.servers.catalogue import Part
@@ -146,7 +146,7 @@ def finish(
 
     ``place`` becomes the server's directory; ``tree`` is in it, or elsewhere and then used where it
     is. ``packages`` came with the artefact; libraries that hosts often lack are fetched as well.
-    Raises UserError for a tree that has no complete server of the family, HostProblem when its
+    Raises UserError for a tree that has no complete server of the family, HostError when its
     program cannot be run here, naming the library it lacks.
     """
     located = locate.locate(tree)
@@ -227,7 +227,7 @@ def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
             remedy=f"use the family {answer.family}",
         )
     if wanted.version is not None and answer.version != wanted.version:
-        raise LastingProblem(
+        raise PermanentHostError(
             f"{wanted.name} from {wanted.origin.source}: its program says that it is "
             f"{answer.version}, not {wanted.version}",
             remedy="millrace servers list shows other builds",
@@ -253,7 +253,7 @@ def _often_lacking(
     lacking = bundle_libraries.lacking(program, base_dir, known)
     try:
         return fetch_packages([known[each] for each in lacking], workspace, progress)
-    except HostProblem as error:
+    except HostError as error:
         progress.say(f"{name} wants {', '.join(lacking)} of this host: {error.message}")
         return ()
 
@@ -270,15 +270,17 @@ def _inside(place: Path, path: Path) -> str:
 
 
 def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
-    """Run the server program with ``--version``; LastingProblem when it cannot be run here."""
+    """Run the server program with ``--version``; PermanentHostError when it cannot be run here."""
     try:
         done = single_run.run(name, argv, env, ["--no-defaults", "--version"], _ANSWER_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LastingProblem(f"{name}: {argv[-1]} cannot be run on this host: {error}") from error
+        raise PermanentHostError(
+            f"{name}: {argv[-1]} cannot be run on this host: {error}"
+        ) from error
     match = _VERSION.search(done.output)
     if done.status != 0 or match is None:
         words = (done.errors or done.output).strip() or f"exit status {done.status}"
-        raise LastingProblem(
+        raise PermanentHostError(
             f"{name}: {argv[-1]} cannot be run on this host: {words}",
             remedy="if it names a library, install the package that has it and try again",
         )

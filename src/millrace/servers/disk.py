@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millrace import paths
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 
 _KEPT_FREE_BYTES = 64 << 20
 
@@ -28,7 +28,7 @@ _REFUSALS = frozenset(
 
 @contextmanager
 def refusals_as_errors(purpose: str) -> Iterator[None]:
-    """Raise HostProblem where the file system refuses to do what is needed for ``purpose``, and
+    """Raise HostError where the file system refuses to do what is needed for ``purpose``, and
     UserError where a place that the user can name gives no right to it."""
     try:
         yield
@@ -39,7 +39,7 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
         if refused is not None:
             raise refused from error
         where = f" ({error.filename})" if error.filename else ""
-        raise HostProblem(
+        raise HostError(
             f"{purpose} is not possible: {error.strerror}{where}",
             remedy="free space or rights there, or name other directories with MILLRACE_CACHE and "
             "MILLRACE_STATE",
@@ -47,13 +47,13 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
 
 
 def require_space(path: Path, wanted_bytes: int, what: str, *, hint: str = "") -> None:
-    """Raise HostProblem where so many bytes more would fill the disk on which ``path`` is made.
+    """Raise HostError where so many bytes more would fill the disk on which ``path`` is made.
 
     ``what`` wants them; ``hint`` adds to what the user can do.
     """
     free_bytes = shutil.disk_usage(path.parent).free
     if free_bytes < wanted_bytes + _KEPT_FREE_BYTES:
-        raise HostProblem(
+        raise HostError(
             f"{path}: {what} wants {wanted_bytes:,} bytes more, and its disk has "
             f"{free_bytes:,}, {_KEPT_FREE_BYTES >> 20} MiB of which stay free",
             remedy="free some space, or name another place with MILLRACE_CACHE, and try again"

@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from millrace.errors import HostProblem, LastingProblem, NotServed, UserError
+from millrace.errors import HostError, NotServed, PermanentHostError, UserError
 from millrace.servers import disk
 from millrace.servers.progress import Progress
 from millrace.servers.provenance import file_sha256
@@ -31,15 +31,15 @@ _GONE = frozenset((404, 410))
 _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
-class Refused(LastingProblem):
+class Refused(PermanentHostError):
     """The address does not give the file to us; to a client with keys and passwords it may."""
 
 
-class WrongChecksum(LastingProblem):
+class WrongChecksum(PermanentHostError):
     """A file is another one than was expected."""
 
 
-class TooLarge(LastingProblem):
+class TooLarge(PermanentHostError):
     """A file has more bytes than it may have."""
 
 
@@ -63,7 +63,7 @@ def download(
     """Bring ``url`` to ``target``, checked against ``sha256`` (hex) where it is given.
 
     Tries again after each of ``pauses_s`` when the network or the server falters. Raises Refused
-    when that would not help, TooLarge, WrongChecksum, and HostProblem when it stays cut off or the
+    when that would not help, TooLarge, WrongChecksum, and HostError when it stays cut off or the
     disk has no space for it.
     """
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def download(
             ) from error
         except _TransientError as error:
             if pause_s is None:
-                raise HostProblem(
+                raise HostError(
                     f"{without_secrets(url)} could not be downloaded: {error}",
                     remedy="try again; what has arrived is kept and continued",
                 ) from error
@@ -95,7 +95,7 @@ def download(
 def require_served(url: str) -> None:
     """Ask whether an address has a file, without downloading it.
 
-    Raises NotServed where the answer is no, HostProblem where there is no answer.
+    Raises NotServed where the answer is no, HostError where there is no answer.
     """
     if not url.startswith(("http://", "https://")):
         raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
@@ -104,12 +104,12 @@ def require_served(url: str) -> None:
         with open_address(request, timeout_s=_TIMEOUT_S, is_verified=True):
             return
     except RedirectRefused as error:
-        raise HostProblem(f"no answer that can be trusted: {error}") from error
+        raise HostError(f"no answer that can be trusted: {error}") from error
     except urllib.error.HTTPError as error:
-        problem = NotServed if error.code in _GONE else HostProblem
+        problem = NotServed if error.code in _GONE else HostError
         raise problem(f"the server says {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException) as error:
-        raise HostProblem(f"no answer: {error}") from error
+        raise HostError(f"no answer: {error}") from error
 
 
 def verify(file: Path, sha256: str | None, what: str) -> str:

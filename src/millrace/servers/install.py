@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
-from millrace.errors import HostProblem, LastingProblem, NotServed, UserError, nearest_names
+from millrace.errors import HostError, NotServed, PermanentHostError, UserError, nearest_names
 from millrace.model.servers import InstalledServer, Provenance, Server
 from millrace.servers import added, assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
@@ -52,8 +52,8 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
     """Install a server of the catalogue, unless it is installed already.
 
     Another process that installs the same server is waited for. Raises UserError for a name that
-    the catalogue does not have, HostProblem for what this host or its network cannot do now, and
-    LastingProblem for what no source has or cannot run here; then nothing is left but what was
+    the catalogue does not have, HostError for what this host or its network cannot do now, and
+    PermanentHostError for what no source has or cannot run here; then nothing is left but what was
     downloaded, for the next attempt.
     """
     entry = catalogue.entries().get(name)
@@ -164,28 +164,28 @@ def _listing(entry: Entry) -> ServerListing:
 
 def _install(entry: Entry, progress: Progress) -> InstalledServer:
     """Try the sources in order."""
-    failures: list[HostProblem] = []
+    failures: list[HostError] = []
     for source in entry.sources:
         try:
             return _install_from(entry, source, progress)
-        except HostProblem as error:
+        except HostError as error:
             failures.append(error)
             if source is not entry.sources[-1]:
                 progress.say(f"{entry.name}: {error.message}; trying the next source")
     raise _no_source(entry, failures)
 
 
-def _no_source(entry: Entry, failures: Sequence[HostProblem]) -> HostProblem:
+def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
     """Return one error that names every source with its reason.
 
     It is of the kind of those failures that may pass soonest.
     """
     if len(failures) == 1:
         return failures[0]
-    passing = [each for each in failures if not isinstance(each, LastingProblem)]
+    passing = [each for each in failures if not isinstance(each, PermanentHostError)]
     other = [each for each in failures if not isinstance(each, NotServed)]
     first = (passing or other or failures)[0]
-    kind = HostProblem if passing else LastingProblem if other else NotServed
+    kind = HostError if passing else PermanentHostError if other else NotServed
     reasons = "\n".join(
         f"  {source.coordinate}: {failure.message}"
         for source, failure in zip(entry.sources, failures, strict=True)

@@ -21,7 +21,7 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
     stays: removing it would let two processes hold two different files of one name. No other user
     can open it: whoever can open a file can hold its lock for ever.
 
-    Raises HostProblem where another user made its directory, or could replace what lies there.
+    Raises HostError where another user made its directory, or could replace what lies there.
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     refuse_shared(path.parent, _variable_of(path))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace import atomic_file, safe_json
-from millrace.errors import HostProblem, LastingProblem
+from millrace.errors import HostError, PermanentHostError
 from millrace.model.servers import Artefact, InstalledServer, Provenance
 from millrace.servers import builds
 
@@ -82,14 +82,14 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
 
 
 def write(manifest: Manifest, directory: Path) -> None:
-    """Write the manifest; it appears whole or not at all. Raises LastingProblem where it could not
-    be read back: the names of a build's files are whatever its archive says."""
+    """Write the manifest; it appears whole or not at all. Raises PermanentHostError where it could
+    not be read back: the names of a build's files are whatever its archive says."""
     document = {"manifest_version": _VERSION, **asdict(manifest)}
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     try:
         safe_json.parse(text)
     except safe_json.JsonRefused as error:
-        raise LastingProblem(
+        raise PermanentHostError(
             f"the build of {manifest.name} has names of files that cannot be recorded: {error}",
             remedy="get the build from its publisher, and compare its checksum",
         ) from error
@@ -97,14 +97,14 @@ def write(manifest: Manifest, directory: Path) -> None:
 
 
 def read(directory: Path) -> Manifest | None:
-    """The manifest in a directory, None where there is none. Raises HostProblem when damaged."""
+    """The manifest in a directory, None where there is none. Raises HostError when damaged."""
     try:
         document = safe_json.read(directory / FILE)
         return _manifest(document)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HostProblem(
+        raise HostError(
             f"{directory / FILE} cannot be read: {error!r}",
             remedy=f"remove {directory} and install the server again",
         ) from error

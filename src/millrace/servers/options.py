@@ -9,7 +9,7 @@ from pathlib import Path
 
 from millrace import atomic_file, databases, paths, safe_json
 from millrace.databases.base import Options, option_name
-from millrace.errors import LastingProblem, UserError, nearest_names
+from millrace.errors import PermanentHostError, UserError, nearest_names
 from millrace.model.servers import (
     AttachedServer,
     Configuration,
@@ -32,8 +32,8 @@ _CACHE_FORMAT = 1
 def known(server: InstalledServer) -> KnownOptions:
     """The options the server program itself lists, kept by the program's SHA-256.
 
-    Raises LastingProblem when it does not list them, TrialFailed when it needs a data directory for
-    that and cannot make one.
+    Raises PermanentHostError when it does not list them, TrialFailed when it needs a data directory
+    for that and cannot make one.
     """
     cache = paths.cache_dir() / "options" / f"{sha256(server.program)}.json"
     found = _read_cache(cache)
@@ -163,7 +163,7 @@ def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
         place, said = str(instance.directory), instance.log_tail(5)
     found = rules.parse_listing(text)
     if status != 0 or not found.defaults:
-        raise LastingProblem(
+        raise PermanentHostError(
             f"{server.name} does not list its options: {' '.join(arguments)} ended with {status}\n"
             f"{said}",
             remedy=f"check the build with: millrace servers verify {server.name}",

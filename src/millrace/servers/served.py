@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.errors import HostProblem, NotServed
+from millrace.errors import HostError, NotServed
 from millrace.servers import catalogue, suites
 from millrace.servers.catalogue import Entry, Suite
 from millrace.servers.sources import fetch
@@ -38,14 +38,14 @@ def ask_all() -> Mapping[str, ServedAnswer]:
 def ask(entry: Entry) -> ServedAnswer:
     """Ask the sources of a server in their order, until one has it."""
     refusals: list[NotServed] = []
-    unclear: list[HostProblem] = []
+    unclear: list[HostError] = []
     for source in entry.sources:
         try:
             with tempfile.TemporaryDirectory(prefix="millrace-ask-") as scratch:
                 fetch.require_served(source, Path(scratch))
         except NotServed as error:
             refusals.append(error)
-        except HostProblem as error:
+        except HostError as error:
             unclear.append(error)
         else:
             return ServedAnswer(served=True)
@@ -59,6 +59,6 @@ def ask_suite(suite: Suite) -> ServedAnswer:
         package = suites.newest(suite)
     except NotServed as error:
         return ServedAnswer(served=False, reason=error.message)
-    except HostProblem as error:
+    except HostError as error:
         return ServedAnswer(served=None, reason=error.message)
     return ServedAnswer(served=True, reason=suites.name_of(suite.family, package))

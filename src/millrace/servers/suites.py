@@ -21,7 +21,7 @@ from millrace.servers.sources.fetch import suite_versions
 def newest(suite: Suite) -> Deb:
     """Return the newest package of a suite, with its version.
 
-    Raises HostProblem where apt or its mirror cannot be asked, NotServed where the suite has no
+    Raises HostError where apt or its mirror cannot be asked, NotServed where the suite has no
     such package any more.
     """
     with tempfile.TemporaryDirectory(prefix="millrace-apt-") as scratch:

@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NoReturn, Protocol, cast
 
 from millrace import zip_directory
-from millrace.errors import LastingProblem
+from millrace.errors import PermanentHostError
 from millrace.servers import disk
 from millrace.servers.sources import clients
 
@@ -81,7 +81,7 @@ _DAMAGED_NAMES = frozenset(
 )
 
 
-class Unusable(LastingProblem):
+class Unusable(PermanentHostError):
     """An archive that is damaged, not safe to unpack, or of no kind that is known."""
 
 
@@ -100,7 +100,7 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
     Knows zip and jar, deb, and tar that is plain or compressed with gzip, bzip2, xz or zstd, by
     their content. ``keep`` is asked with the path below ``root``. Files become readable by
     everybody, because servers run as an unprivileged user. Raises Unusable for an archive that is
-    damaged, reaches outside or unpacks to more than 100 times its size, and HostProblem where its
+    damaged, reaches outside or unpacks to more than 100 times its size, and HostError where its
     content would fill the disk; ``into`` then holds a part, which the caller removes.
     """
     into.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -127,7 +127,8 @@ def _damaged(archive: Path, error: Exception) -> Unusable:
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
-    """Bring one file of an archive into a directory; LastingProblem when it has no such member."""
+    """Bring one file of an archive into a directory; PermanentHostError when it has no such
+    member."""
     name = PurePosixPath(member).name
     unpack(
         archive,
@@ -136,7 +137,7 @@ def extract_member(archive: Path, member: str, into: Path) -> Path:
         keep=lambda path: path == PurePosixPath(name),
     )
     if not (into / name).is_file():
-        raise LastingProblem(f"{archive.name} has no member {member}")
+        raise PermanentHostError(f"{archive.name} has no member {member}")
     return into / name
 
 

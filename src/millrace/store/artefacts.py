@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from millrace import atomic_file
-from millrace.errors import DamagedResult, HostProblem, MillraceError, UserError
+from millrace.errors import DamagedResult, HostError, MillraceError, UserError
 from millrace.store import private
 
 
@@ -31,11 +31,11 @@ def write_problem(path: Path, error: OSError, *, option: str = "--store") -> Mil
             f"{path}: cannot be written ({os.strerror(error.errno)})",
             remedy=f"make it writable for you, or name another place ({option} PATH)",
         )
-    return HostProblem(f"{path}: cannot be written ({error.strerror or error})")
+    return HostError(f"{path}: cannot be written ({error.strerror or error})")
 
 
-def disk_full(path: Path) -> HostProblem:
-    return HostProblem(
+def disk_full(path: Path) -> HostError:
+    return HostError(
         f"{path}: the disk is full",
         remedy="free some space and give the same command again; what was stored is intact",
     )
@@ -85,7 +85,7 @@ class Artefacts:
         try:
             content = path.read_bytes()
         except OSError as error:
-            problem = DamagedResult if error.errno in _OF_DAMAGE else HostProblem
+            problem = DamagedResult if error.errno in _OF_DAMAGE else HostError
             raise problem(f"{path}: a file of the store cannot be read ({error})") from error
         if hashlib.sha256(content).hexdigest() != sha256:
             raise DamagedResult(f"{path}: a file of the store was changed; its name is its SHA-256")

@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
-from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import private
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
@@ -295,7 +295,7 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
     elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
         is_index = code == sqlite3.SQLITE_PROTOCOL  # the locks of the log's index, which it tells
         said = str(error) if is_index else f"waited for {BUSY_TIMEOUT_S:.0f} s"
-        problem = HostProblem(
+        problem = HostError(
             f"{path}: another process keeps the results store locked ({said})",
             remedy="end the program that has the file open, then try again",
         )
@@ -307,7 +307,7 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
             remedy="name another place with --store PATH",
         )
     elif code in _INPUT_OUTPUT:
-        problem = HostProblem(f"{path}: the results store cannot be read or written ({error})")
+        problem = HostError(f"{path}: the results store cannot be read or written ({error})")
     elif isinstance(error, sqlite3.OperationalError) or code in _OF_DAMAGE:
         problem = _damaged(path, str(error))
     return problem

@@ -20,7 +20,7 @@ from typing import Annotated
 from pydantic import Field
 
 from millrace import safe_json
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.store import checked, histograms, observations, series
 from millrace.store.archive_writer import FORMAT, MANIFEST, VERSION
 from millrace.store.artefacts import Staged
@@ -106,7 +106,7 @@ class Bundle:
         path = self._archive.path
         free_bytes = shutil.disk_usage(staged.directory).free
         if self._archive.unpacked_bytes > free_bytes:
-            raise HostProblem(
+            raise HostError(
                 f"{path}: unpacks to {self._archive.unpacked_bytes:,} bytes, and the disk of "
                 f"{staged.directory.parent} has {free_bytes:,}; nothing was imported",
                 remedy="free some space and give the same command again",

@@ -22,7 +22,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
 
 from millrace import atomic_file
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.store import (
     archive_writer,
     checked,
@@ -67,7 +67,7 @@ class Store:
 
         Raises UserError when there is none and none is to be made, when the file is something
         else, damaged, of a newer millrace or not writable (``read_only`` needs write permission
-        only to upgrade an older store); HostProblem when the disk is full or it stays locked.
+        only to upgrade an older store); HostError when the disk is full or it stays locked.
         """
         store = cls(path, database.open_engine(path, create=create, read_only=read_only))
         if not read_only:
@@ -215,7 +215,7 @@ class Store:
         """End attempts, by their ids, with all they yielded, in one transaction: all of them or
         none. Their files are written first.
 
-        Raises HostProblem when the disk is full (the attempts are then still open), or when another
+        Raises HostError when the disk is full (the attempts are then still open), or when another
         process has ended one of them in the meantime.
         """
         for _, result in ended:
@@ -240,7 +240,7 @@ class Store:
             select(schema.attempts.c.outcome).where(schema.attempts.c.id == attempt_id)
         ).all()
         if not outcome or outcome[0][0] is not None:
-            raise HostProblem(
+            raise HostError(
                 f"{self.path}: the result of attempt {attempt_id} was not kept: "
                 f"{'another process ended it' if outcome else 'its run was removed'} meanwhile",
                 remedy="let one millrace at a time work on a run",
@@ -359,7 +359,7 @@ class Store:
         observed is read only if it is asked for: it is a hundred times as much as all else. With
         ``from_block`` only the trials from that block on.
 
-        Raises HostProblem when a file that it reads is missing or was changed.
+        Raises HostError when a file that it reads is missing or was changed.
         """
         with self._reading() as connection:
             self._require(connection, [run_id])

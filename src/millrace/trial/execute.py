@@ -31,7 +31,7 @@ from millrace.trial.external_trial import AttachedServerTrial
 from millrace.trial.managed_trial import OwnServerTrial
 from millrace.trial.measure import Announce, Found, TrialInput
 from millrace.trial.steps import Step, carry_out
-from millrace.trial.transient import FailedForNow, may_pass
+from millrace.trial.transient import TransientFailure, is_transient
 
 
 def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -> AttemptResult:
@@ -53,8 +53,8 @@ def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -
         told = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
         log_tail = told or found.log_tail() if ended.cause is not None else None
         log = found.log()
-    for_now = ended.cause is not None and may_pass(ended.cause, log_tail)
-    return (FailedForNow if for_now else AttemptResult)(
+    for_now = ended.cause is not None and is_transient(ended.cause, log_tail)
+    return (TransientFailure if for_now else AttemptResult)(
         outcome="finished" if ended.cause is None else "failed",
         steps=ended.steps,
         instances=tuple(found.instances),

@@ -30,7 +30,7 @@ from typing import Any
 from millrace import paths
 from millrace.collect.collectors import Window
 from millrace.databases.client import ServerClient
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
@@ -112,7 +112,7 @@ def in_force(
 
 def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
     """The server as it is started for a slowdown. Raises UserError where it is not ours, and
-    HostProblem where no compiler is here for what is needed."""
+    HostError where no compiler is here for what is needed."""
     if slowdown is None:
         return server
     if not isinstance(server, InstalledServer):
@@ -143,13 +143,13 @@ def refuse_left_out(server: Server, fitted: FittedOptions, slowdown: Slowdown | 
 
 
 def slow_fsync_library() -> Path:
-    """The library that delays fsync, made if need be. Raises HostProblem without a compiler."""
+    """The library that delays fsync, made if need be. Raises HostError without a compiler."""
     place = paths.cache_dir() / "slow-fsync" / "slow_fsync.so"
     if place.exists():
         return place
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
     if compiler is None:
-        raise HostProblem(
+        raise HostError(
             f"a delay of fsync needs a C compiler: none of {', '.join(_COMPILERS)} is here",
             remedy="install one, or plant another slowdown: --slowdown cpu",
         )
@@ -166,7 +166,7 @@ def slow_fsync_library() -> Path:
             check=False,
         )
         if done.returncode != 0:
-            raise HostProblem(
+            raise HostError(
                 f"{compiler} cannot make the library that delays fsync: {done.stderr.strip()}",
                 remedy="plant another slowdown: --slowdown cpu",
             )

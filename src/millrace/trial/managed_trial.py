@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.databases.client import QUERY_LIMIT_S
-from millrace.errors import HostProblem, TrialFailed
+from millrace.errors import HostError, TrialFailed
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
@@ -160,14 +160,14 @@ class OwnServerTrial:
             raise
 
     def _refuse_taken_port(self, failure: TrialFailed) -> None:
-        """Raise HostProblem where another process listens at the server's port: who takes a port
+        """Raise HostError where another process listens at the server's port: who takes a port
         makes no server fail."""
         if self._transport() != "tcp":
             return
         instance = self._instance
         instance.kill()
         if instance_paths.is_listened_at(instance.port):
-            raise HostProblem(
+            raise HostError(
                 f"another process of this host listens at the port {instance.port}, which was "
                 f"chosen for {instance.server.name}",
                 remedy="end that process, which ss -ltnp names, and run the command again, or "

@@ -7,7 +7,7 @@ import errno
 import re
 from dataclasses import dataclass
 
-from millrace.errors import HostProblem, LastingProblem, TrialFailed, UnusablePlace
+from millrace.errors import HostError, PermanentHostError, TrialFailed, UnusablePlace
 from millrace.store.records import AttemptResult
 
 _OF_THE_HOST = frozenset(
@@ -32,17 +32,17 @@ _FULL = re.compile(
 
 
 @dataclass(frozen=True)
-class FailedForNow(AttemptResult):
+class TransientFailure(AttemptResult):
     """An attempt that failed, though the same may go well later."""
 
 
-def may_pass(cause: BaseException, log_tail: str | None = None) -> bool:
+def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
     """Whether the same may go well later: not where a server does not start, fails at its work or
     is not to be had. ``log_tail`` is the end of the server's log."""
     if isinstance(cause, UnusablePlace):
         return True
-    if isinstance(cause, HostProblem):
-        return not isinstance(cause, LastingProblem)
+    if isinstance(cause, HostError):
+        return not isinstance(cause, PermanentHostError)
     if isinstance(cause, OSError):
         return cause.errno in _OF_THE_HOST
     if isinstance(cause, TrialFailed):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from millrace.errors import InvalidInput, Mistake
+from millrace.errors import Diagnostic, InvalidInput
 from millrace.levels import Level
 from millrace.model.measurements import DURATION, duration_s
 from millrace.model.phases import DRIVE, MeasuredPhases, measured_phases
@@ -263,11 +263,11 @@ def checked(definition: Mapping[str, Any]) -> Workload:
     try:
         return Workload.model_validate(dict(definition))
     except ValidationError as error:
-        mistakes = [
-            Mistake(
+        diagnostics = [
+            Diagnostic(
                 where=".".join(str(part) for part in found["loc"]) or "the workload",
                 message=found["msg"].removeprefix("Value error, "),
             )
             for found in error.errors(include_url=False)
         ]
-        raise InvalidInput(f"workload {definition.get('name', '?')}", mistakes) from None
+        raise InvalidInput(f"workload {definition.get('name', '?')}", diagnostics) from None

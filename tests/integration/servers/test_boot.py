@@ -14,7 +14,7 @@ import pymysql
 import pytest
 
 from millrace import databases, paths
-from millrace.errors import HostProblem, TrialFailed
+from millrace.errors import HostError, TrialFailed
 from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance, with_password
@@ -94,9 +94,7 @@ def test_a_place_that_only_root_reaches_is_named_and_no_server_runs_as_root(
         pytest.skip("only root has somebody else to run a server as")
     tmp_path.chmod(0o700)
     with (
-        pytest.raises(
-            HostProblem, match=f"{tmp_path} is closed to the unprivileged user"
-        ) as caught,
+        pytest.raises(HostError, match=f"{tmp_path} is closed to the unprivileged user") as caught,
         lifecycle.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path),
     ):
         pass

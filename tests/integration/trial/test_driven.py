@@ -28,7 +28,7 @@ from millrace.trial.cpu_idle import Control
 from millrace.trial.execute import carry_out_trial
 from millrace.trial.measure import Announce, TrialInput
 from millrace.trial.resolved_workload import Work
-from millrace.trial.transient import FailedForNow
+from millrace.trial.transient import TransientFailure
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
 
@@ -131,7 +131,7 @@ def test_a_port_that_somebody_takes_is_no_failure_of_the_server(
         by_socket = trial(server_of, "mysql-5.6.24", clients=2)
         by_tcp = trial(server_of, "mysql-5.6.24", clients=2, transport="tcp")
     assert by_socket.outcome == "finished", by_socket.reason
-    assert isinstance(by_tcp, FailedForNow)
+    assert isinstance(by_tcp, TransientFailure)
     assert f"another process of this host listens at the port {port}" in (by_tcp.reason or "")
 
 

@@ -16,7 +16,7 @@ from millrace.app import block_by_block
 from millrace.campaign import scheduler as runner
 from millrace.cli import bisect
 from millrace.cli.main import cli
-from millrace.errors import HostProblem, Interrupted, LastingProblem, TrialFailed, UserError
+from millrace.errors import HostError, Interrupted, PermanentHostError, TrialFailed, UserError
 from millrace.levels import Level
 from millrace.trial.resolved_workload import DataFile
 from tests.unit.campaign.measured import (
@@ -134,7 +134,7 @@ def test_a_server_that_does_not_start_is_passed_over_after_a_second_try(
     assert len(set(tried)) == 1
 
 
-@pytest.mark.parametrize(("problem", "tries"), [(LastingProblem, 2), (UserError, 1)])
+@pytest.mark.parametrize(("problem", "tries"), [(PermanentHostError, 2), (UserError, 1)])
 def test_a_server_that_cannot_be_had_is_passed_over(
     problem: Any, tries: int, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,11 +164,11 @@ def test_what_may_pass_ends_it_and_the_server_is_tried_again(
 
     def given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
         if is_down[0] and str(plan.treatments[0].resolved["server"]) == "mysql-5.7.22":
-            raise HostProblem("the download was cut off", remedy="try again")
+            raise HostError("the download was cut off", remedy="try again")
         return runner.RunInput(plan, {}, None, None)
 
     monkeypatch.setattr(block_by_block, "run_input", given)
-    with pytest.raises(HostProblem, match="the download was cut off") as problem:
+    with pytest.raises(HostError, match="the download was cut off") as problem:
         search(store)
     assert problem.value.remedy == "try again; the same command continues where it was stopped"
     measured = len(stand_in.trials)

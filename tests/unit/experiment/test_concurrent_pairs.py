@@ -166,7 +166,7 @@ def test_a_pair_is_measured_for_the_same_time(tmp_path: Path, line: str, place: 
     expand(replace(made, side_by_side=False), seed=1)
     with pytest.raises(InvalidInput) as refused:
         expand(made, seed=1)
-    assert [mistake.where for mistake in refused.value.mistakes] == [place]
+    assert [mistake.where for mistake in refused.value.diagnostics] == [place]
     assert "--in-turns" in (refused.value.remedy or "")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from millrace import sizes, workloads
 from millrace.campaign.requested_options import configuration_of
-from millrace.errors import InvalidInput, Mistake
+from millrace.errors import Diagnostic, InvalidInput
 from millrace.experiment.estimate import Needs, estimate
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
@@ -50,10 +50,10 @@ def with_lines(*lines: str) -> str:
     return FILE.replace("\n[compare]", "\n".join((*lines, "", "[compare]")))
 
 
-def mistakes_of(directory: Path, text: str) -> list[Mistake]:
+def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
     with pytest.raises(InvalidInput) as raised:
         read_text(directory, text)
-    return list(raised.value.mistakes)
+    return list(raised.value.diagnostics)
 
 
 def levels_of(experiment: Experiment, name: str) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.experiment.estimate import (
     RESERVE_BYTES,
     TRIAL_OVERHEAD_S,
@@ -55,7 +55,7 @@ def test_a_disk_that_is_too_small_is_refused_with_what_is_needed() -> None:
     plan = plan_at("laptop")
     found = estimate(plan, needs=needs(plan), host_free_bytes=GB)
     assert not found.fits
-    with pytest.raises(HostProblem, match=r"1\.3 GB.*500 MB.*1 GB are free") as raised:
+    with pytest.raises(HostError, match=r"1\.3 GB.*500 MB.*1 GB are free") as raised:
         require_space(found, "/data")
     assert "/data" in raised.value.message
     assert "--scale" in (raised.value.remedy or "")

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from millrace.campaign.scheduler import experiment_spec
-from millrace.errors import InvalidInput, Mistake, UserError
+from millrace.errors import Diagnostic, InvalidInput, UserError
 from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
 from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipped, read_text
 
 
-def mistakes_of(directory: Path, text: str) -> list[Mistake]:
+def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
     with pytest.raises(InvalidInput) as raised:
         read_text(directory, text)
-    return list(raised.value.mistakes)
+    return list(raised.value.diagnostics)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_mistakes_of_what_is_observed_are_named(
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
         read_text(tmp_path, f"{line}\n{SMALL}")
-    (mistake,) = caught.value.mistakes
+    (mistake,) = caught.value.diagnostics
     assert mistake.where == where
     assert message in mistake.message
 

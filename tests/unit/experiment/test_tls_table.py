@@ -58,7 +58,7 @@ def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) ->
 def test_a_mistake_is_named_at_its_place(tmp_path: Path, table: str, where: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said) as caught:
         read_tls(tmp_path, table)
-    assert [each.where for each in caught.value.mistakes] == [where]
+    assert [each.where for each in caught.value.diagnostics] == [where]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_an_address_is_held_to_the_same_rules_in_the_same_words(
     query = "&".join(f"{key}={value}" for key, value in asked.items()).replace("mode=", "tls=")
     with pytest.raises(UserError) as of_address:
         AttachedInstance(AttachedServer("staging", "mysql", f"mysql://me:x@db.test/?{query}"))
-    (mistake,) = of_table.value.mistakes
+    (mistake,) = of_table.value.diagnostics
     said = f"{mistake.message}; expected {mistake.expected}"
     assert said.replace('"', "'") in of_address.value.message

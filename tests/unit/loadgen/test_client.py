@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostProblem, TrialFailed, UserError
+from millrace.errors import HostError, TrialFailed, UserError
 from millrace.loadgen import client
 from millrace.loadgen.spec import Connection, RunSpec, Statement
 
@@ -166,20 +166,20 @@ def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: 
 
 def test_a_refused_specification_is_a_matter_of_versions(acting: Acting) -> None:
     acting("echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2")
-    with pytest.raises(HostProblem, match="refused its specification: -: version: 2") as caught:
+    with pytest.raises(HostError, match="refused its specification: -: version: 2") as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
     assert "make setup" in (caught.value.remedy or "")
 
 
 def test_a_killed_program_is_named(acting: Acting) -> None:
     acting(f"cat >/dev/null; echo '{START}'; printf '{{\"type\":\"int'; kill -9 $$")
-    with pytest.raises(HostProblem, match="killed by SIGKILL"):
+    with pytest.raises(HostError, match="killed by SIGKILL"):
         client.run(SPEC, limit_s=FAR_AWAY_S)
 
 
 def test_a_program_that_ends_too_early_is_no_success(acting: Acting) -> None:
     acting(f"cat >/dev/null; echo '{START}'")
-    with pytest.raises(HostProblem, match="without a word"):
+    with pytest.raises(HostError, match="without a word"):
         client.run(SPEC, limit_s=FAR_AWAY_S)
 
 
@@ -270,7 +270,7 @@ def test_no_program_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.delenv("MILLRACE_LOAD", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(HostProblem, match="is not beside") as caught:
+    with pytest.raises(HostError, match="is not beside") as caught:
         client.find_load_generator()
     assert "make setup" in (caught.value.remedy or "")
     beside = tmp_path / "millrace-load"

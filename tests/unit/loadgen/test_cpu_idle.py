@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.loadgen import cpu_idle
 
 
@@ -62,5 +62,5 @@ def test_a_program_that_cannot_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     refusing.write_text("#!/bin/sh\necho 'cannot keep CPUs awake: no' >&2; exit 1\n")
     refusing.chmod(0o755)
     monkeypatch.setenv("MILLRACE_LOAD", str(refusing))
-    with pytest.raises(HostProblem, match="cannot keep CPUs awake: no"), cpu_idle.kept_awake():
+    with pytest.raises(HostError, match="cannot keep CPUs awake: no"), cpu_idle.kept_awake():
         pass

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.loadgen import client
 
 
@@ -60,10 +60,10 @@ def test_an_unknown_set_is_refused_with_those_there_are() -> None:
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(HostProblem, match="No such file or directory"):
+    with pytest.raises(HostError, match="No such file or directory"):
         client.write_data_file(tmp_path / "absent" / "nodes.tsv", "nodes", 10, 1)
     full = tmp_path / "nodes.tsv"
     full.symlink_to("/dev/full")
-    with pytest.raises(HostProblem, match="No space left on device"):
+    with pytest.raises(HostError, match="No space left on device"):
         client.write_data_file(full, "nodes", 100_000, 1)
     assert list(tmp_path.glob("*.tsv")) == []

@@ -230,9 +230,9 @@ def test_a_plain_size_is_fixed() -> None:
 def test_each_mistake_is_found_at_its_place(
     definition: dict[str, Any], where: str, message: str
 ) -> None:
-    mistakes = configurations.check({"mine": definition}, BUILTIN)
-    found = [m for m in mistakes if m.where == f"configurations.mine.{where}"]
-    assert found, mistakes
+    diagnostics = configurations.check({"mine": definition}, BUILTIN)
+    found = [m for m in diagnostics if m.where == f"configurations.mine.{where}"]
+    assert found, diagnostics
     assert any(message in mistake.message for mistake in found)
 
 

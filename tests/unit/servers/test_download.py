@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.servers.download import Refused, download
 from millrace.servers.progress import Silent
 from tests.unit.servers.small_origin import Origin, serving
@@ -64,7 +64,7 @@ def test_what_arrived_is_kept_for_the_next_attempt(origin: Origin, tmp_path: Pat
         return True
 
     origin.behave = cut
-    with pytest.raises(HostProblem, match=r"cut off after 1000 of \d+ bytes"):
+    with pytest.raises(HostError, match=r"cut off after 1000 of \d+ bytes"):
         download(url(origin), tmp_path / "file.bin", Silent(), sha256=SHA256, pauses_s=())
     assert names(tmp_path) == {"file.bin.part"}
     origin.behave = lambda request, nth: False
@@ -93,7 +93,7 @@ def test_a_part_that_is_too_long_is_thrown_away(origin: Origin, tmp_path: Path) 
 
 
 def test_a_wrong_checksum_names_all_and_leaves_nothing(origin: Origin, tmp_path: Path) -> None:
-    with pytest.raises(HostProblem) as caught:
+    with pytest.raises(HostError) as caught:
         download(url(origin), tmp_path / "file.bin", Silent(), sha256="0" * 64)
     assert url(origin) in caught.value.message
     assert "0" * 64 in caught.value.message

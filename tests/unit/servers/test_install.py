@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.errors import HostError, MillraceError, UserError
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry, Source
@@ -119,7 +119,7 @@ def test_a_wrong_checksum_installs_nothing(tmp_path: Path, monkeypatch: pytest.M
     archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
     entries = offered(archive, sha256="0" * 64)
     monkeypatch.setattr(catalogue, "entries", lambda: entries)
-    with pytest.raises(HostProblem, match=f"expected sha256 {'0' * 64}, got"):
+    with pytest.raises(HostError, match=f"expected sha256 {'0' * 64}, got"):
         install.install("mysql-5.7.99")
     assert left_in(paths.cache_dir() / "servers") == set()
 
@@ -130,7 +130,7 @@ def test_a_program_of_another_version_is_not_installed(
     tree = small_servers.tree(tmp_path / "tree", "5.7.98")
     entries = offered(small_servers.tarball(tree, tmp_path / "v.tar.gz"))
     monkeypatch.setattr(catalogue, "entries", lambda: entries)
-    with pytest.raises(HostProblem, match=r"says that it is 5\.7\.98, not 5\.7\.99"):
+    with pytest.raises(HostError, match=r"says that it is 5\.7\.98, not 5\.7\.99"):
         install.install("mysql-5.7.99")
     assert left_in(paths.cache_dir() / "servers") == set()
 
@@ -195,7 +195,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     directory = paths.cache_dir() / "servers/mysql-5.6.24"
     directory.mkdir(parents=True)
     (directory / "server.json").write_text('{"manifest_version": 1}')
-    with pytest.raises(HostProblem, match=r"server\.json cannot be read"):
+    with pytest.raises(HostError, match=r"server\.json cannot be read"):
         install.find("mysql-5.6.24")
 
 
@@ -210,7 +210,7 @@ def test_a_cache_that_cannot_be_written_is_named(
 
 def test_a_full_disk_is_named() -> None:
     with (
-        pytest.raises(HostProblem, match=r"this is not possible: No space left on device"),
+        pytest.raises(HostError, match=r"this is not possible: No space left on device"),
         refusals_as_errors("this"),
         Path("/dev/full").open("wb", buffering=0) as full,
     ):
@@ -379,7 +379,7 @@ def test_a_program_that_lacks_a_library_names_it(tmp_path: Path) -> None:
     missing = small_servers.library(tmp_path / "elsewhere/libnowhere.so.7")
     tree = small_servers.tree(tmp_path / "tree", "5.7.99", str(missing))
     shutil.rmtree(missing.parent)
-    with pytest.raises(HostProblem, match=r"libnowhere\.so\.7"):
+    with pytest.raises(HostError, match=r"libnowhere\.so\.7"):
         added.add_directory("mine", "mysql", tree)
 
 
@@ -448,7 +448,7 @@ def test_a_password_is_kept_from_others_and_from_messages(tmp_path: Path) -> Non
             added.add_attached("other", "mysql", dsn)
         assert "secret" not in f"{caught.value.message} {caught.value.remedy}"
     record.write_text("not json with secret")
-    with pytest.raises(HostProblem) as damaged:
+    with pytest.raises(HostError) as damaged:
         install.find("cloud")
     assert "secret" not in damaged.value.message
     install.remove("cloud")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from elftools.common.exceptions import ELFError
 
-from millrace.errors import LastingProblem
+from millrace.errors import PermanentHostError
 from millrace.model.servers import Artefact, Provenance
 from millrace.servers import bundle_libraries, elf, manifest, provenance
 from tests.unit.servers import small_servers
@@ -145,6 +145,6 @@ def test_files_that_could_not_be_recorded_are_refused(
     layout = manifest.Layout("x", "x/bin/mysqld", "x/share")
     nothing = observed(small_servers.program(tmp_path / "mysqld", "5.7.1"))
     written = manifest.Manifest("mine", "mysql", "5.7.44", layout, nothing, files)
-    with pytest.raises(LastingProblem, match="names of files that cannot be recorded"):
+    with pytest.raises(PermanentHostError, match="names of files that cannot be recorded"):
         manifest.write(written, tmp_path)
     assert manifest.read(tmp_path) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.loadgen import datasets
 from millrace.servers import added, manifest, options
 from millrace.servers.snapshots import manifest as template_manifest
@@ -32,7 +32,7 @@ _damaged = pytest.mark.parametrize("text", _DAMAGED, ids=range(len(_DAMAGED)))
 @_damaged
 def test_a_manifest_is_refused_by_its_name(text: str, tmp_path: Path) -> None:
     (tmp_path / manifest.FILE).write_text(text)
-    with pytest.raises(HostProblem, match="cannot be read") as caught:
+    with pytest.raises(HostError, match="cannot be read") as caught:
         manifest.read(tmp_path)
     assert len(str(caught.value)) < 1000
 
@@ -53,7 +53,7 @@ def test_the_address_of_a_server_is_refused_by_its_name(
     added.add_attached("theirs", "mysql", "mysql://root@127.0.0.1:3306/")
     (record,) = (path for path in tmp_path.rglob("theirs/*") if path.is_file())
     record.write_text(text)
-    with pytest.raises(HostProblem, match=f"{record} cannot be read: it is damaged"):
+    with pytest.raises(HostError, match=f"{record} cannot be read: it is damaged"):
         added.added("theirs")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.errors import HostProblem, LastingProblem, UserError
+from millrace.errors import HostError, PermanentHostError, UserError
 from millrace.servers.progress import Silent
 from millrace.servers.sources import clients, coordinates, deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Directory, Maven, Npm, Tarball
@@ -98,7 +98,7 @@ def test_a_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.M
         ("apt-get", lambda: deb.fetch(Deb("sid", "a"), tmp_path / "r", tmp_path / "d", Silent())),
     ]
     for client, act in cases:
-        with pytest.raises(HostProblem) as caught:
+        with pytest.raises(HostError) as caught:
             act()
         assert caught.value.message.startswith(f"{client} is needed to ")
         assert "apt install" in str(caught.value.remedy)
@@ -108,7 +108,7 @@ def test_a_failing_client_is_quoted(tmp_path: Path) -> None:
     script = tmp_path / "client"
     script.write_text("#!/bin/sh\necho talk >&2\necho '\033[1mE: no such package'\nexit 100\n")
     script.chmod(0o755)
-    with pytest.raises(HostProblem, match=r"to test \(exit status 100\): E: no such package$"):
+    with pytest.raises(HostError, match=r"to test \(exit status 100\): E: no such package$"):
         clients.run([str(script)], purpose="to test")
 
 
@@ -127,9 +127,9 @@ def test_what_is_not_there_lasts(tmp_path: Path, said: str, lasts: bool) -> None
     script = tmp_path / "client"
     script.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     script.chmod(0o755)
-    with pytest.raises(HostProblem) as caught:
+    with pytest.raises(HostError) as caught:
         clients.run([str(script)], purpose="to test")
-    assert isinstance(caught.value, LastingProblem) == lasts
+    assert isinstance(caught.value, PermanentHostError) == lasts
 
 
 def test_growth_is_told_while_a_client_works(tmp_path: Path) -> None:

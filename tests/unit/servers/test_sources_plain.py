@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.servers.catalogue import Source
 from millrace.servers.progress import Silent
 from millrace.servers.sources import fetch, maven, maven_settings
@@ -250,7 +250,7 @@ def test_a_wrong_checksum_leaves_nothing(
 ) -> None:
     set_maven(clients, mirror("m", "central", f"{origin.address}/repo"))
     set_npm(clients, origin)
-    with pytest.raises(HostProblem, match="wrong checksum"):
+    with pytest.raises(HostError, match="wrong checksum"):
         fetch.fetch(source(coordinate, "0" * 64), tmp_path / "work", Silent())
     assert [path for path in (tmp_path / "work").rglob("*") if path.is_file()] == []
     assert not (clients / "asked").exists()
@@ -269,7 +269,7 @@ def test_what_is_refused_is_left_to_the_client(
         return True
 
     origin.behave = behave
-    with pytest.raises(HostProblem, match=f"{name} asked"):
+    with pytest.raises(HostError, match=f"{name} asked"):
         fetch.fetch(source(coordinate), tmp_path / "work", Silent())
     assert len(origin.asked) == 1
     assert "thing" in (clients / "asked").read_text()
@@ -280,7 +280,7 @@ def test_what_is_refused_is_left_to_the_client(
 )
 def test_other_addresses_are_left_to_mvn(url: str, clients: Path, tmp_path: Path) -> None:
     set_maven(clients, mirror("m", "*", url))
-    with pytest.raises(HostProblem, match="mvn asked"):
+    with pytest.raises(HostError, match="mvn asked"):
         fetch.fetch(source(ARTEFACT), tmp_path / "work", Silent())
 
 
@@ -288,10 +288,10 @@ def test_a_proxy_or_another_host_is_left_to_npm(
     clients: Path, origin: Origin, tmp_path: Path
 ) -> None:
     set_npm(clients, origin, proxy="http://proxy.test")
-    with pytest.raises(HostProblem, match="npm asked"):
+    with pytest.raises(HostError, match="npm asked"):
         fetch.fetch(source(PACKAGE), tmp_path / "work", Silent())
     set_npm(clients, origin, host="http://else.test")
-    with pytest.raises(HostProblem, match="npm asked"):
+    with pytest.raises(HostError, match="npm asked"):
         fetch.fetch(source(PACKAGE), tmp_path / "work", Silent())
     assert origin.asked == []
 
@@ -305,5 +305,5 @@ def test_a_missing_client_is_named_before_anything_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", str(clients))
-    with pytest.raises(HostProblem, match=f"^{name} is needed to download"):
+    with pytest.raises(HostError, match=f"^{name} is needed to download"):
         fetch.fetch(source(coordinate), tmp_path / "work", Silent())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostProblem, NotServed, UserError
+from millrace.errors import HostError, NotServed, UserError
 from millrace.servers import added, catalogue, install, served, suites
 from millrace.servers.catalogue import Entry, Source, Suite
 from millrace.servers.progress import Silent
@@ -101,7 +101,7 @@ def test_sources_are_asked_until_one_has_it(monkeypatch: pytest.MonkeyPatch) -> 
             case "tarball:no":
                 raise NotServed("it has no such thing")
             case "tarball:silent":
-                raise HostProblem("no answer")
+                raise HostError("no answer")
 
     monkeypatch.setattr(fetch, "require_served", require_served)
     both = (None, None)

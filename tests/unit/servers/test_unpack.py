@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.servers.unpack import Unusable, extract_member, unpack
 
 Member = tuple[str, bytes, str]  # name, kind, content or target of the link
@@ -66,7 +66,7 @@ OUTSIDE: dict[str, list[Member]] = {
 @pytest.mark.parametrize("kind", OUTSIDE)
 def test_what_reaches_outside_is_refused(kind: str, tmp_path: Path) -> None:
     archive = make_tar(tmp_path / "evil.tar.gz", OUTSIDE[kind])
-    with pytest.raises(HostProblem, match=r"evil\.tar\.gz is not safe to unpack"):
+    with pytest.raises(HostError, match=r"evil\.tar\.gz is not safe to unpack"):
         unpack(archive, tmp_path / "in/target")
     assert everything_in(tmp_path) <= {"evil.tar.gz", "in"} | {
         name for name in everything_in(tmp_path) if name.startswith("in/target")
@@ -84,7 +84,7 @@ def test_a_zip_that_reaches_outside_is_refused(tmp_path: Path) -> None:
     for name in ("../evil", "/evil"):
         with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
             archive.writestr(name, "x")
-        with pytest.raises(HostProblem, match="not safe"):
+        with pytest.raises(HostError, match="not safe"):
             unpack(tmp_path / "evil.zip", tmp_path / "in/target")
         assert not (tmp_path / "in/evil").exists()
 
@@ -115,7 +115,7 @@ def test_no_archive_writes_or_points_outside(content: list[Member]) -> None:
         target = room / "target"
         try:
             unpack(archive, target)
-        except HostProblem:
+        except HostError:
             shutil.rmtree(target, ignore_errors=True)
             assert list(room.iterdir()) == []
             return
@@ -164,7 +164,7 @@ def test_an_archive_in_an_archive_can_be_taken_out(tmp_path: Path) -> None:
         archive.write(inner, "deep/inner.tar.gz")
     taken = extract_member(tmp_path / "outer.jar", "deep/inner.tar.gz", tmp_path / "scratch")
     assert taken.read_bytes() == inner.read_bytes()
-    with pytest.raises(HostProblem, match=r"outer\.jar has no member deep/other"):
+    with pytest.raises(HostError, match=r"outer\.jar has no member deep/other"):
         extract_member(tmp_path / "outer.jar", "deep/other", tmp_path / "scratch")
 
 
@@ -195,7 +195,7 @@ def test_a_debian_package_is_known(tmp_path: Path) -> None:
 def test_links_that_lead_to_each_other_are_damage(tmp_path: Path) -> None:
     loop: list[Member] = [("a", tarfile.SYMTYPE, "a"), ("a/a/a", tarfile.SYMTYPE, "a")]
     archive = make_tar(tmp_path / "loop.tar", loop, "w")
-    with pytest.raises(HostProblem, match=r"loop\.tar is damaged"):
+    with pytest.raises(HostError, match=r"loop\.tar is damaged"):
         unpack(archive, tmp_path / "target")
 
 
@@ -231,7 +231,7 @@ def test_whatever_is_damaged_is_told_not_traced(kind: str, data: st.DataObject) 
         for _ in range(data.draw(st.integers(1, 4))):
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
         archive.write_bytes(content)
-        with contextlib.suppress(HostProblem):
+        with contextlib.suppress(HostError):
             unpack(archive, Path(scratch) / "target")
 
 
@@ -240,7 +240,7 @@ def test_a_truncated_archive_is_damaged(mode: str, tmp_path: Path) -> None:
     text = "".join(map(str, range(100_000)))
     whole = make_tar(tmp_path / "whole", [("file", tarfile.REGTYPE, text)], mode).read_bytes()
     (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(HostProblem, match="cut is damaged"):
+    with pytest.raises(HostError, match="cut is damaged"):
         unpack(tmp_path / "cut", tmp_path / "target")
 
 
@@ -248,7 +248,7 @@ def test_a_truncated_archive_is_damaged(mode: str, tmp_path: Path) -> None:
 def test_damage_that_another_program_finds_is_told(program: str, tmp_path: Path) -> None:
     magic = {"zstd": b"\x28\xb5\x2f\xfd", "dpkg-deb": b"!<arch>\n"}[program]
     (tmp_path / "bad").write_bytes(magic + b"nothing good" * 100)
-    with pytest.raises(HostProblem, match="bad is damaged"):
+    with pytest.raises(HostError, match="bad is damaged"):
         unpack(tmp_path / "bad", tmp_path / "target")
 
 
@@ -288,7 +288,7 @@ def test_a_link_in_a_zip_is_a_short_text(tmp_path: Path) -> None:
 
 def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<html>not found</html>" * 100)
-    with pytest.raises(HostProblem, match=r"page\.html is damaged or no archive"):
+    with pytest.raises(HostError, match=r"page\.html is damaged or no archive"):
         unpack(tmp_path / "page.html", tmp_path / "target")
 
 
@@ -297,7 +297,7 @@ def test_a_program_that_is_needed_to_unpack_is_named(
 ) -> None:
     (tmp_path / "a.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(HostProblem, match="zstd is needed to unpack"):
+    with pytest.raises(HostError, match="zstd is needed to unpack"):
         unpack(tmp_path / "a.tar.zst", tmp_path / "target")
 
 
@@ -453,5 +453,5 @@ def test_an_archive_that_would_fill_the_disk_is_not_unpacked(
     archive = make_tar(tmp_path / "a.tar.gz", [("a", tarfile.REGTYPE, "x")])
     usage = shutil.disk_usage(tmp_path)._replace(free=1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(HostProblem, match=r"unpacking a\.tar\.gz wants 1 bytes more"):
+    with pytest.raises(HostError, match=r"unpacking a\.tar\.gz wants 1 bytes more"):
         unpack(archive, tmp_path / "into")

@@ -17,7 +17,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 
-from millrace.errors import HostProblem, MillraceError, UserError
+from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
 from tests.unit.ordinary_user import as_ordinary_user
@@ -226,7 +226,7 @@ def test_a_store_that_stays_locked_is_told(path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with Store.open(path) as store, pytest.raises(HostProblem, match="locked") as caught:
+        with Store.open(path) as store, pytest.raises(HostError, match="locked") as caught:
             store.claim(begun().trials[1].id, OWNER, NOW, is_alive=alive)
         assert str(path) in caught.value.message
         other.execute("ROLLBACK")
@@ -259,7 +259,7 @@ def test_a_full_disk_is_told_and_loses_nothing(small_disk: Path) -> None:
             ballast = small_disk / "ballast"
             with contextlib.suppress(OSError):
                 ballast.write_bytes(b"\0" * 2_000_000)
-            with pytest.raises(HostProblem, match="the disk is full"):
+            with pytest.raises(HostError, match="the disk is full"):
                 store.finish(attempt, result(log=log), LATER)
             ballast.unlink()
             assert store.load_run("study-1") == before

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.store import database
 from millrace.store.events import EventLog
 from millrace.store.store import Store
@@ -82,7 +82,7 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> Non
     filled(path)
     victim.touch(mode=0o644)
     (tmp_path / "results.sqlite-journal").symlink_to(victim)
-    with contextlib.suppress(HostProblem):
+    with contextlib.suppress(HostError):
         Store.open(path).close()
     assert victim.stat().st_mode & 0o777 == 0o644
 
@@ -91,7 +91,7 @@ def test_a_lock_of_the_index_is_no_damage(tmp_path: Path) -> None:
     error = sqlite3.OperationalError("locking protocol")
     error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
     with (
-        pytest.raises(HostProblem, match=r"keeps the results store locked \(locking protocol\)"),
+        pytest.raises(HostError, match=r"keeps the results store locked \(locking protocol\)"),
         database.told(tmp_path / "results.sqlite"),
     ):
         raise error

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from millrace.errors import DamagedResult, HostProblem, UserError
+from millrace.errors import DamagedResult, HostError, UserError
 from millrace.store import schema
 from millrace.store.records import AttemptResult, Owner
 from millrace.store.store import Store
@@ -160,10 +160,10 @@ def test_a_living_owner_keeps_its_trial_and_a_dead_one_loses_it(store: Store) ->
         ("interrupted", LATER, OWNER),
         (None, None, OTHER_OWNER),
     ]
-    with pytest.raises(HostProblem, match="another process ended it"):
+    with pytest.raises(HostError, match="another process ended it"):
         store.finish(first, result(), LATER)
     store.finish(second, result(), LATER)
-    with pytest.raises(HostProblem, match="another process ended it"):
+    with pytest.raises(HostError, match="another process ended it"):
         store.finish(second, result(), LATER)
 
 
@@ -191,7 +191,7 @@ def test_results_that_belong_together_are_kept_together_or_not_at_all(store: Sto
     claimed = [store.claim(name, OWNER, NOW, is_alive=alive) for name in names]
     first, second = (each for each in claimed if each is not None)
     store.finish(second, failed(), LATER)
-    with pytest.raises(HostProblem, match="another process ended it"):
+    with pytest.raises(HostError, match="another process ended it"):
         store.finish_together([(first, result()), (second, result())], LATER)
     outcomes = [attempt.outcome for attempt in store.load_run(what.run.id).attempts]
     assert outcomes == [None, "failed"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect.collectors import Window
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
 from millrace.model.servers import FittedOptions, InstalledServer, LeftOut, Option
 from millrace.trial.fault_injection import (
@@ -121,6 +121,6 @@ def test_without_a_compiler_it_is_said_what_is_missing(
 ) -> None:
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda _name: None)
-    with pytest.raises(HostProblem, match="needs a C compiler") as refused:
+    with pytest.raises(HostError, match="needs a C compiler") as refused:
         slow_fsync_library()
     assert "--slowdown cpu" in (refused.value.remedy or "")

@@ -10,7 +10,7 @@ import pytest
 from millrace import workloads
 from millrace.campaign import scheduler as runner
 from millrace.cli.experiment_options import surroundings
-from millrace.errors import HostProblem, LastingProblem, TrialFailed, UserError
+from millrace.errors import HostError, PermanentHostError, TrialFailed, UserError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
@@ -19,7 +19,7 @@ from millrace.servers.download import Refused, WrongChecksum
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
 from millrace.trial.resolved_workload import Work
-from millrace.trial.transient import may_pass
+from millrace.trial.transient import is_transient
 from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
 from tests.unit.servers.installed import installed
 
@@ -35,7 +35,7 @@ InnoDB: Check also that the disk is not full or a disk quota exceeded.
 @pytest.mark.parametrize(
     ("cause", "log_tail"),
     [
-        (HostProblem("the download was cut off"), None),
+        (HostError("the download was cut off"), None),
         (OSError(errno.ENOSPC, "No space left on device"), None),
         (TrialFailed("The table 'nodes' is full", log_tail="Error number 28 means ..."), None),
         (TrialFailed("The table 'nodes' is full", log_tail=_SHORT_WRITE), None),
@@ -44,13 +44,13 @@ InnoDB: Check also that the disk is not full or a disk quota exceeded.
     ],
 )
 def test_what_the_host_lacks_for_now_may_pass(cause: Exception, log_tail: str | None) -> None:
-    assert may_pass(cause, log_tail)
+    assert is_transient(cause, log_tail)
 
 
 @pytest.mark.parametrize(
     "cause",
     [
-        LastingProblem("cannot be run on this host"),
+        PermanentHostError("cannot be run on this host"),
         Refused("404"),
         WrongChecksum("wrong checksum"),
         Unusable("damaged"),
@@ -61,7 +61,7 @@ def test_what_the_host_lacks_for_now_may_pass(cause: Exception, log_tail: str | 
     ],
 )
 def test_what_is_the_servers_own_does_not(cause: Exception) -> None:
-    assert not may_pass(cause, "ready for connections")
+    assert not is_transient(cause, "ready for connections")
 
 
 def plan_of(directory: Path) -> Plan:
@@ -91,7 +91,7 @@ def test_a_run_that_stops_at_it_has_no_result_of_the_trial(tmp_path: Path) -> No
     run = runner.new_run_record(plan, HOST, VERSIONS, "millrace test")
     with Store.open(tmp_path / "results.sqlite") as store:
         runner.begin(store, run, plan)
-        with pytest.raises(HostProblem, match=r"could not be measured: failed at prepare") as why:
+        with pytest.raises(HostError, match=r"could not be measured: failed at prepare") as why:
             runner.carry_out(store, run, given(plan, tmp_path, stops=True), lambda _event: None)
         (attempt,) = store.load_run(run.id).attempts
         assert (attempt.outcome, attempt.reason) == ("interrupted", str(why.value))

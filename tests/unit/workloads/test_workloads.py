@@ -50,7 +50,7 @@ def test_phases_without_sql_have_no_statements() -> None:
 def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(InvalidInput) as raised:
         workloads.checked(definition(version="1", colour="red", roles=[]))
-    assert {mistake.where for mistake in raised.value.mistakes} == {"version", "colour", "roles"}
+    assert {mistake.where for mistake in raised.value.diagnostics} == {"version", "colour", "roles"}
 
 
 @pytest.mark.parametrize(

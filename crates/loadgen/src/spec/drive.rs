@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{phase, read};
-use crate::engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, PATIENCE, Pacing, Warmup};
-use crate::mistake::Mistake;
-use crate::workload::program::Protocol;
+use engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, PATIENCE, Pacing, Warmup};
+use workload::mistake::Mistake;
+use workload::program::Protocol;
 
 /// More connections than any server takes, and than one process has file descriptors for.
 const MAX_CLIENTS: u32 = 100_000;

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::data::MAX_ROWS;
-use crate::engine::{Arrivals, Drive as Settings, End, PATIENCE, Pacing, Warmup};
 use crate::tables::Method;
-use crate::workload::program::Protocol;
+use datagen::MAX_ROWS;
+use engine::{Arrivals, Drive as Settings, End, PATIENCE, Pacing, Warmup};
+use workload::program::Protocol;
 
 fn good() -> Json {
     json!({

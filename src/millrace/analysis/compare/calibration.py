@@ -93,9 +93,8 @@ class SequentialVerdict:
 
     @property
     def excludes_1(self) -> bool:
-        """Whether the interval of the last look excludes no difference."""
-        low, high = self.estimate.low, self.estimate.high
-        return low is not None and high is not None and not low <= 1 <= high
+        """Return whether the interval of the last look excludes no difference."""
+        return self.estimate.excludes_1
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,21 @@ from typing import Any
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.aa_trials import base_against_itself
 from millrace.analysis.compare.comparisons import compare_with_base
+from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.equal_work import asks_the_same, operations_asked
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
-from millrace.analysis.compare.model import (
-    Comparison,
-    Failure,
-    Group,
-    RunAnalysis,
-    TreatmentAnalysis,
-    VariablesComparison,
-)
+from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, VariablesComparison
 from millrace.analysis.compare.overlap import least_together
+from millrace.analysis.compare.stopping import run_status
+from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
 from millrace.analysis.explain import variables
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
 from millrace.model.trials import Purpose
 from millrace.stats import Looks
-from millrace.store.records import BESIDE, ServerRecord, StoredRun
+from millrace.store.records import BESIDE, Design, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 
@@ -40,13 +36,15 @@ def judge(
     metric: str | None = None,
     base: str | None = None,
     looks: Looks | None = None,
+    design: Design | None = None,
 ) -> RunAnalysis:
-    """Judge every treatment of a run against the base of its group, in every metric.
+    """Compare every treatment of a run with the base of its group, in every metric.
 
     ``margin`` is a fraction, that of the experiment unless given; ``metric`` names the headline,
     the workload's primary one unless given; ``base`` is another level of the compared factor to
     compare with; ``looks`` says which looks intervals and refusals are to hold for, as the design
-    of the run wants it unless given. Raises UserError for a margin, metric or base that cannot be.
+    of the run wants it unless given; ``design`` says how many blocks the run may have, by default
+    the run's own design. Raises UserError for a margin, metric or base that cannot be.
     """
     run = stored.run
     margin = run.margin if margin is None else margin
@@ -87,7 +85,7 @@ def judge(
         looks=holds_for,
     )
     with_controls = _of(every, "measure", "control")
-    return RunAnalysis(
+    analysis = RunAnalysis(
         run=run,
         margin=margin,
         confidence=CONFIDENCE,
@@ -111,6 +109,8 @@ def judge(
         spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
         together=least_together(stored),
     )
+    status = run_status(analysis, design or run.design)
+    return replace(analysis, status=status, dependences=dependences(analysis))
 
 
 def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:

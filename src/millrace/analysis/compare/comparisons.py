@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from millrace.analysis.compare.comparability import Refusal, Side, refusal
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Comparison, Failure, TreatmentAnalysis, Verdict
+from millrace.analysis.compare.model import Comparison, Verdict
+from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.verdict import decide
 from millrace.levels import level_text
 from millrace.stats import (

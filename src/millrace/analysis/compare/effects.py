@@ -22,7 +22,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
 
-from millrace.analysis.compare.model import Comparison, RunAnalysis, Verdict
+from millrace.analysis.compare.model import (
+    Comparison,
+    Dependence,
+    LevelsEffect,
+    RunAnalysis,
+    Term,
+    Verdict,
+)
 from millrace.analysis.compare.verdict import decide_interval
 from millrace.levels import Level
 from millrace.stats import FEWEST_BLOCKS, RatioEstimate, effects
@@ -30,59 +37,6 @@ from millrace.stats.effects import Cell, Effect, FactorEffects, cell_of, factor_
 
 _MOST_TERMS = 2  # of a candidate are told
 _FEWEST = 2  # comparisons, for something to depend on anything
-
-
-@dataclass(frozen=True)
-class LevelsEffect:
-    """The ratio candidate / base at these levels (of a factor, or of two), the mean over those of
-    the other factors, and the verdict on it. ``apart`` is what is particular to them, a ratio;
-    ``stands_out`` tells whether that is real."""
-
-    levels: Mapping[str, Level]
-    here: Effect
-    verdict: Verdict
-    apart: Effect
-    stands_out: bool
-
-
-@dataclass(frozen=True)
-class Term:
-    """A factor or a pair of them. ``matters`` tells whether the ratio depends on it for certain,
-    and by more than the margin; ``spread`` is how far its levels lie apart, a ratio."""
-
-    factors: tuple[str, ...]
-    adjusted_p: float
-    spread: float
-    matters: bool
-    at: tuple[LevelsEffect, ...]
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """On which of ``factors``, those with several levels, a candidate's ratio depends, in the
-    headline metric.
-
-    ``overall`` is the mean over all levels alike, ``verdict`` that on it; all intervals are of
-    ``confidence``. ``terms`` is empty where too many comparisons are missing to tell factors apart.
-    No comparison is shown to be further from the mean of all than the fraction ``apart_at_most``;
-    ``uniform`` says that this is inside the margin. ``everywhere`` is the verdict that each
-    comparison has by itself, None where they have not the same. ``unexplained`` says that the
-    comparisons hold more than factors and pairs explain. ``missing`` of ``planned`` comparisons
-    have no result to rest on.
-    """
-
-    candidate: Level
-    factors: tuple[str, ...]
-    confidence: float
-    overall: Effect
-    verdict: Verdict
-    terms: tuple[Term, ...]
-    apart_at_most: float
-    uniform: bool
-    everywhere: Verdict | None
-    unexplained: bool
-    missing: int
-    planned: int
 
 
 def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:

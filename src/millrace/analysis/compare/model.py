@@ -1,133 +1,23 @@
-"""What the analysis of a run says: plain values, read by the reports."""
+"""The analysis of a run: plain values, read by the reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from millrace.analysis.compare.comparability import Refused
-from millrace.analysis.compare.conditions import DriveConditions
-from millrace.analysis.compare.equal_work import TrialWork
-from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.explain.variables import Mismatch, VariablesDiff
-from millrace.analysis.steady.steadiness import TrialSteadiness
+from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
+from millrace.analysis.explain.variables import VariablesDiff
 from millrace.levels import Level, level_text
-from millrace.stats import Looks, RatioEstimate, Summary
-from millrace.store.records import OptionRecord, RunRecord, ServerRecord, TrialRecord
+from millrace.stats import Looks, RatioEstimate
+from millrace.stats.effects import Effect
+from millrace.store.records import RunRecord, ServerRecord, TrialRecord
 
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive", "failed"]
-
-
-@dataclass(frozen=True)
-class SingleTrial:
-    """One trial's value of one metric; ``block`` and ``position`` count from 0."""
-
-    trial_id: str
-    block: int
-    position: int
-    value: float
-
-
-@dataclass(frozen=True)
-class MetricSummary:
-    """One metric over a treatment's finished trials; ``trials`` in the order of their blocks.
-
-    ``level`` is the value that reports show: the geometric mean of the trials. Where base and
-    candidate do not have the same blocks, the candidate's is the base's times the ratio, which is
-    over the blocks that both have: adjusted for the blocks it lacks, so that no value falls where
-    its ratio rises.
-    """
-
-    metric: Metric
-    summary: Summary
-    trials: tuple[SingleTrial, ...]
-    level: float
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """Mean time of a step over the trials that finished it."""
-
-    name: str
-    mean_s: float
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A trial that failed: in which step, why, and the end of the server's own log."""
-
-    treatment_id: str
-    treatment: str
-    trial_id: str
-    block: int
-    step: str
-    reason: str
-    log_tail: str | None
-
-
-@dataclass(frozen=True)
-class TreatmentAnalysis:
-    """One treatment: its trials, what they measured, and how its servers were set.
-
-    ``level`` is its level of the compared factor, ``held`` those of the other factors. ``metrics``
-    lacks those without a finished trial; ``sizes`` are means in bytes by measurement name.
-    ``generator_wait`` is the fraction of the load in which the sender waited for rows to be made,
-    ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
-    ``work`` is what each finished trial's clients did, ``driven`` under which conditions,
-    ``latencies`` how long it took over all of them, ``steadiness`` whether each showed a steady
-    state; empty or None where no clients were driven.
-    ``instances`` are as its last finished (or failed) trial recorded them. ``failed_last`` is how
-    many of its newest trials failed, one after the other; ``trial_s`` how long a trial takes.
-    ``left_out`` of the ``failed`` trials did not fail themselves, but the one beside them.
-    """
-
-    id: str
-    label: str
-    level: Level
-    held: Mapping[str, Level]
-    resolved: Mapping[str, Level]
-    is_base: bool
-    planned: int
-    finished: int
-    failed: int
-    metrics: Mapping[str, MetricSummary]
-    steps: tuple[StepTime, ...]
-    sizes: Mapping[str, float]
-    generator_wait: float | None
-    load_warnings: float | None
-    work: tuple[TrialWork, ...]
-    driven: DriveConditions | None
-    latencies: tuple[Latency, ...]
-    steadiness: tuple[TrialSteadiness, ...]
-    instances: tuple[InstanceAnalysis, ...]
-    failed_last: int = 0
-    left_out: int = 0
-    trial_s: float | None = None
-
-    @property
-    def open(self) -> int:
-        """Trials that have not ended yet."""
-        return self.planned - self.finished - self.failed
-
-
-@dataclass(frozen=True)
-class InstanceAnalysis:
-    """How one role's server was set: what was asked and is not so, and what was left out."""
-
-    role: str
-    server: ServerRecord
-    configuration: str
-    effective: Mapping[str, str]
-    mismatches: tuple[Mismatch, ...]
-    left_out: tuple[OptionRecord, ...]
-    facts: Mapping[str, Any]
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """What cannot be controlled or observed there, a clause each (an attached server)."""
-        return tuple(self.facts.get("limits") or ())
+ComparisonState = Literal["decided", "failing", "unequal", "unsteady", "open"]
+Ending = Literal["closed", "blocks", "time"]
 
 
 @dataclass(frozen=True)
@@ -227,14 +117,8 @@ class Controls:
 
     @property
     def excludes_1(self) -> bool:
-        """Whether the host calls the base different from itself."""
-        found = self.estimate
-        return (
-            found is not None
-            and found.low is not None
-            and found.high is not None
-            and not found.low <= 1 <= found.high
-        )
+        """Return whether the host calls the base different from itself."""
+        return self.estimate is not None and self.estimate.excludes_1
 
 
 @dataclass(frozen=True)
@@ -261,6 +145,101 @@ class QuotedCalibration:
 
 
 @dataclass(frozen=True)
+class LevelsEffect:
+    """The ratio candidate / base at these levels (of a factor, or of two), the mean over those of
+    the other factors, and the verdict on it. ``apart`` is what is particular to them, a ratio;
+    ``stands_out`` tells whether that is real."""
+
+    levels: Mapping[str, Level]
+    here: Effect
+    verdict: Verdict
+    apart: Effect
+    stands_out: bool
+
+
+@dataclass(frozen=True)
+class Term:
+    """A factor or a pair of them. ``matters`` tells whether the ratio depends on it for certain,
+    and by more than the margin; ``spread`` is how far its levels lie apart, a ratio."""
+
+    factors: tuple[str, ...]
+    adjusted_p: float
+    spread: float
+    matters: bool
+    at: tuple[LevelsEffect, ...]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """On which of ``factors``, those with several levels, a candidate's ratio depends, in the
+    headline metric.
+
+    ``overall`` is the mean over all levels alike, ``verdict`` that on it; all intervals are of
+    ``confidence``. ``terms`` is empty where too many comparisons are missing to tell factors apart.
+    No comparison is shown to be further from the mean of all than the fraction ``apart_at_most``;
+    ``uniform`` says that this is inside the margin. ``everywhere`` is the verdict that each
+    comparison has by itself, None where they have not the same. ``unexplained`` says that the
+    comparisons hold more than factors and pairs explain. ``missing`` of ``planned`` comparisons
+    have no result to rest on.
+    """
+
+    candidate: Level
+    factors: tuple[str, ...]
+    confidence: float
+    overall: Effect
+    verdict: Verdict
+    terms: tuple[Term, ...]
+    apart_at_most: float
+    uniform: bool
+    everywhere: Verdict | None
+    unexplained: bool
+    missing: int
+    planned: int
+
+
+@dataclass(frozen=True)
+class ComparisonStatus:
+    """How a comparison stands. ``label`` is the candidate's.
+
+    ``after`` is how many blocks the run had when it was closed, None while it is open.
+    ``more_blocks`` is about how many would decide an open one; None where that cannot be told: the
+    blocks are too few, or more than 10 000 would be wanted.
+    """
+
+    comparison: Comparison
+    label: str
+    state: ComparisonState
+    after: int | None
+    more_blocks: int | None
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How the comparisons of a run stand after ``blocks`` of them.
+
+    ``needed`` has how many more blocks each treatment needs, about, by its id; it lacks those that
+    need none. They may be more than the run may have. ``ending`` says why a sequential run has no
+    further block; None where it may go on, or is not sequential.
+    """
+
+    blocks: int
+    comparisons: tuple[ComparisonStatus, ...]
+    needed: Mapping[str, int]
+    ending: Ending | None
+
+    @property
+    def open(self) -> tuple[ComparisonStatus, ...]:
+        return tuple(each for each in self.comparisons if each.state == "open")
+
+    @property
+    def more_blocks(self) -> int | None:
+        """About how many more blocks the open comparisons take; None where any cannot tell."""
+        wanted = [each.more_blocks for each in self.open]
+        known = [number for number in wanted if number is not None]
+        return max(known) if known and len(known) == len(wanted) else None
+
+
+@dataclass(frozen=True)
 class RunAnalysis:
     """Everything a report says about one run.
 
@@ -273,7 +252,8 @@ class RunAnalysis:
     ``made_again`` how many had failed and were made again when all had ended.
     ``calibrations`` is the one of the host that is quoted, empty where there is none, None where
     nobody looked for one. ``together`` is the least share of a pair's measured time in which both
-    were measured, None where trials took turns.
+    were measured, None where trials took turns. ``status`` is how far the run has come by its
+    design, ``dependences`` say on which held factors each candidate's difference depends.
     """
 
     run: RunRecord
@@ -297,6 +277,8 @@ class RunAnalysis:
     made_again: int = 0
     calibrations: tuple[QuotedCalibration, ...] | None = None
     together: float | None = None
+    status: RunStatus = RunStatus(0, (), {}, None)
+    dependences: tuple[Dependence, ...] = ()
 
     @property
     def base_text(self) -> str:

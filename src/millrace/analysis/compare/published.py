@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Group, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import Group, RunAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.studies.lookup import Conditions, Figure, Study, load_study
 
 

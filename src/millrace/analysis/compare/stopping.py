@@ -23,107 +23,77 @@ Pure, as all of the analysis: a run that was interrupted finds the same answer i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from millrace.analysis.compare.model import Comparison, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import (
+    Comparison,
+    ComparisonState,
+    ComparisonStatus,
+    Ending,
+    RunAnalysis,
+    RunStatus,
+)
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.compare.verdict import reach
 from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.store.records import Design
 
 FAILURES = 3  # of one treatment's trials, one after the other; the next would fail like these
 
-StandingState = Literal["decided", "failing", "unequal", "unsteady", "open"]
-Ending = Literal["closed", "blocks", "time"]
-
 _DECIDED = ("regression", "improvement", "equivalent")
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How a comparison stands. ``label`` is the candidate's.
-
-    ``after`` is how many blocks the run had when it was closed, None while it is open.
-    ``more_blocks`` is about how many would decide an open one; None where that cannot be told: the
-    blocks are too few, or more than 10 000 would be wanted.
-    """
-
-    comparison: Comparison
-    label: str
-    state: StandingState
-    after: int | None
-    more_blocks: int | None
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """How the comparisons of a run stand after ``blocks`` of them.
-
-    ``needed`` has how many more blocks each treatment needs, about, by its id; it lacks those that
-    need none. They may be more than the run may have.
-    """
-
-    blocks: int
-    standings: tuple[Standing, ...]
-    needed: Mapping[str, int]
-
-    @property
-    def open(self) -> tuple[Standing, ...]:
-        return tuple(each for each in self.standings if each.state == "open")
-
-    @property
-    def more_blocks(self) -> int | None:
-        """About how many more blocks the open comparisons take; None where any cannot tell."""
-        wanted = [each.more_blocks for each in self.open]
-        known = [number for number in wanted if number is not None]
-        return max(known) if known and len(known) == len(wanted) else None
-
-
-def outlook(analysis: RunAnalysis, design: Design) -> Outlook:
-    """How the comparisons of the headline metric stand, by all blocks that a run has; ``design``
-    says how many it may have."""
+def run_status(analysis: RunAnalysis, design: Design) -> RunStatus:
+    """Return how the comparisons of the headline metric stand, by all blocks that a run has, and
+    why it has no further one; ``design`` says how many it may have."""
     blocks = 1 + max((t.block for t in analysis.trials if t.purpose == "measure"), default=-1)
-    standings = tuple(_standings(analysis))
-    most = max(design.blocks - blocks, 1)
-    return Outlook(blocks, standings, _needed(analysis, standings, blocks, most))
+    comparisons = tuple(_statuses(analysis))
+    needed = _needed(analysis, comparisons, blocks, max(design.blocks - blocks, 1))
+    ending = _ending(analysis, needed, blocks, design)
+    return RunStatus(blocks, comparisons, needed, ending)
 
 
-def ending(analysis: RunAnalysis, found: Outlook, design: Design) -> Ending | None:
-    """Why a sequential run has no further block; None where it may go on, or is not sequential."""
+def _ending(
+    analysis: RunAnalysis, needed: Collection[str], blocks: int, design: Design
+) -> Ending | None:
     if design.kind != "sequential":
         return None
-    if not found.needed:
+    if not needed:
         return "closed"
-    if found.blocks >= design.blocks:
+    if blocks >= design.blocks:
         return "blocks"
-    if design.max_time_s is not None and found.blocks:
-        predicted_s = analysis.spent_s + next_block_s(analysis, found)
+    if design.max_time_s is not None and blocks:
+        predicted_s = analysis.spent_s + _next_block_s(analysis, needed)
         return "time" if predicted_s > design.max_time_s else None
     return None
 
 
-def next_block_s(analysis: RunAnalysis, found: Outlook) -> float:
-    """How long a block of those that need one takes, by the trials so far. A control, which few
-    blocks have, is not counted."""
+def _next_block_s(analysis: RunAnalysis, needed: Collection[str]) -> float:
+    """Return how long a block of the ``needed`` treatments takes, by the trials so far.
+
+    An A/A trial, which few blocks have, is not counted.
+    """
     times = trial_times(analysis)
-    return sum(times[each] for each in found.needed) / analysis.run.design.abreast
+    return sum(times[each] for each in needed) / analysis.run.design.abreast
 
 
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:
-    """How long a trial of each treatment takes, by its id; those without one take as long as the
-    others do, and ``unknown_s`` where there is none at all."""
+    """Return how long a trial of each treatment takes, in s by its id.
+
+    A treatment without a trial takes as long as the others do, and ``unknown_s`` where no treatment
+    has one.
+    """
     known = [t.trial_s for t in analysis.treatments if t.trial_s is not None]
     usual_s = sum(known) / len(known) if known else unknown_s
     return {t.id: usual_s if t.trial_s is None else t.trial_s for t in analysis.treatments}
 
 
-def _standings(analysis: RunAnalysis) -> Iterator[Standing]:
+def _statuses(analysis: RunAnalysis) -> Iterator[ComparisonStatus]:
     treatments = {treatment.id: treatment for treatment in analysis.treatments}
     for comparison in analysis.comparisons():
         base, candidate = treatments[comparison.base_id], treatments[comparison.candidate_id]
         state = _state(comparison, base, candidate)
-        yield Standing(
+        yield ComparisonStatus(
             comparison=comparison,
             label=candidate.label,
             state=state,
@@ -134,7 +104,7 @@ def _standings(analysis: RunAnalysis) -> Iterator[Standing]:
 
 def _state(
     comparison: Comparison, base: TreatmentAnalysis, candidate: TreatmentAnalysis
-) -> StandingState:
+) -> ComparisonState:
     if comparison.verdict in _DECIDED and not comparison.may_be_chance:
         return "decided"
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
@@ -156,10 +126,10 @@ def _more_blocks(comparison: Comparison, margin: float) -> int | None:
 
 
 def _needed(
-    analysis: RunAnalysis, standings: Sequence[Standing], blocks: int, most: int
+    analysis: RunAnalysis, comparisons: Sequence[ComparisonStatus], blocks: int, most: int
 ) -> Mapping[str, int]:
     needed: dict[str, int] = {}
-    for each in standings:
+    for each in comparisons:
         if each.state != "open":
             continue
         about = each.more_blocks
@@ -168,6 +138,8 @@ def _needed(
             about = max(FIRST_LOOK - blocks, 1) if too_few else most
         for treatment_id in (each.comparison.base_id, each.comparison.candidate_id):
             needed[treatment_id] = max(needed.get(treatment_id, 0), about)
-    compared = {id_ for s in standings for id_ in (s.comparison.base_id, s.comparison.candidate_id)}
+    compared = {
+        id_ for s in comparisons for id_ in (s.comparison.base_id, s.comparison.candidate_id)
+    }
     alone = (each.id for each in analysis.treatments if each.id not in compared)
     return needed | dict.fromkeys(alone, most)

@@ -8,7 +8,7 @@ from statistics import fmean
 from millrace.analysis.compare import conditions, latencies
 from millrace.analysis.compare.equal_work import operations_asked, trial_work
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import (
+from millrace.analysis.compare.treatment_model import (
     Failure,
     InstanceAnalysis,
     MetricSummary,

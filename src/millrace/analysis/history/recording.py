@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.compare.model import Comparison, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.errors import UserError
 from millrace.levels import Level, level_value
 from millrace.store.history_records import HistoryPart, PointRecord, SeriesRecord, StateRecord

@@ -13,14 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.compare.stopping import (
-    Ending,
-    Outlook,
-    Standing,
-    ending,
-    outlook,
-    trial_times,
-)
+from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
+from millrace.analysis.compare.stopping import trial_times
 from millrace.campaign import scheduler as runner
 from millrace.campaign.resume import Chosen, only_begun
 from millrace.experiment.model import Plan, PlannedTrial
@@ -36,10 +30,10 @@ class Progress:
     ``begun`` are its trials, rows in the store, in their order; ``waiting`` those of them without a
     result. ``block`` is the next block, empty where there is none: ``ending`` says why. ``profile``
     are the profiled trials that are left for when the blocks are over. All of it takes ``about_s``,
-    and at most ``at_most_s`` and ``at_most_trials``. ``outlook`` is None for a run that is new.
+    and at most ``at_most_s`` and ``at_most_trials``. ``status`` is None for a run that is new.
     """
 
-    outlook: Outlook | None
+    status: RunStatus | None
     begun: tuple[PlannedTrial, ...]
     waiting: tuple[PlannedTrial, ...]
     block: tuple[PlannedTrial, ...]
@@ -90,13 +84,13 @@ def carry_out(
     run, extension = chosen.run, chosen.extension
     if not chosen.is_new:
         store.withdraw_unbegun(run.id)
-    seen: list[Standing] = []
+    seen: list[ComparisonStatus] = []
     with runner.announcing(store, run, watch) as announce:
 
         def look(*, retry: bool = False) -> Progress:
             now = progress(store, chosen, retry_failed=retry, unknown_s=unknown_s)
             announce(_look(now, seen))
-            seen[:] = () if now.outlook is None else now.outlook.standings
+            seen[:] = () if now.status is None else now.status.comparisons
             return now
 
         def attempt(trials: Sequence[PlannedTrial], *, retry: bool = False) -> None:
@@ -113,7 +107,7 @@ def carry_out(
             attempt(now.block)
             now = look()
         if now.profile:
-            run = replace(run, blocks=0 if now.outlook is None else now.outlook.blocks)
+            run = replace(run, blocks=0 if now.status is None else now.status.blocks)
             runner.begin(store, run, replace(chosen.plan, trials=now.profile))
             attempt(now.profile)
 
@@ -129,7 +123,7 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
         at_most_s = min(at_most_s, limit_s)
     profile_s = _time_s(profile, times)
     return Progress(
-        outlook=None,
+        status=None,
         begun=(),
         waiting=(),
         block=tuple(trial for trial in blocks if trial.block == 0),
@@ -148,26 +142,29 @@ def _of_stored_run(
     experiment, design = plan.experiment, runner.design_of(plan.experiment)
     # The next block depends on what is seen now, whatever the run was meant to be before.
     analysis = judge(
-        stored, margin=experiment.margin, base=str(experiment.compare.base), looks="any"
+        stored,
+        margin=experiment.margin,
+        base=str(experiment.compare.base),
+        looks="any",
+        design=design,
     )
-    found = outlook(analysis, design)
-    reason = ending(analysis, found, design)
+    status = analysis.status
     begun, profile = _begun(plan, stored)
     waiting = tuple(trial for trial in begun if trial.id in without_result)
-    later = [] if reason is not None else _later(plan, found)
-    expected = [t for t in later if t.block < found.blocks + found.needed[t.treatment.id]]
+    later = [] if status.ending is not None else _later(plan, status)
+    expected = [t for t in later if t.block < status.blocks + status.needed[t.treatment.id]]
     times = trial_times(analysis, unknown_s=unknown_s)
     at_most_s = _time_s(later, times)
     if design.max_time_s is not None:
         at_most_s = min(at_most_s, max(design.max_time_s - analysis.spent_s, 0.0))
     for_certain_s = _time_s((*waiting, *profile), times)
     return Progress(
-        outlook=found,
+        status=status,
         begun=begun,
         waiting=waiting,
-        block=_placed((t for t in later if t.block == found.blocks), len(stored.trials)),
+        block=_placed((t for t in later if t.block == status.blocks), len(stored.trials)),
         profile=_placed(profile, len(stored.trials)),
-        ending=reason,
+        ending=status.ending,
         about_s=for_certain_s + min(_time_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
         at_most_trials=len(waiting) + len(later) + len(profile),
@@ -183,14 +180,14 @@ def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], lis
     return tuple(sorted(begun, key=lambda trial: trial.position)), profile
 
 
-def _later(plan: Plan, found: Outlook) -> list[PlannedTrial]:
+def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
     """What the plan has for the treatments that still need blocks, in blocks not begun yet."""
     return [
         trial
         for trial in plan.trials
         if trial.purpose != "profile"
-        and trial.block >= found.blocks
-        and trial.treatment.id in found.needed
+        and trial.block >= status.blocks
+        and trial.treatment.id in status.needed
     ]
 
 
@@ -203,10 +200,10 @@ def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float
     return sum(times[trial.treatment.id] * trial.hosts for trial in trials)
 
 
-def _look(now: Progress, seen: Sequence[Standing]) -> Mapping[str, Any]:
+def _look(now: Progress, seen: Sequence[ComparisonStatus]) -> Mapping[str, Any]:
     """The event of a look; ``seen`` is how comparisons stood at the last one."""
-    standings = () if now.outlook is None else now.outlook.standings
-    blocks = 0 if now.outlook is None else now.outlook.blocks
+    comparisons = () if now.status is None else now.status.comparisons
+    blocks = 0 if now.status is None else now.status.blocks
     in_the_last = any(trial.block == blocks - 1 for trial in now.waiting)
     known = {_key(each) for each in seen if each.state != "open"}
     return {
@@ -214,15 +211,15 @@ def _look(now: Progress, seen: Sequence[Standing]) -> Mapping[str, Any]:
         "blocks": blocks - in_the_last,
         "closed": [
             {"label": each.label, "state": each.state, "verdict": each.comparison.verdict}
-            for each in standings
+            for each in comparisons
             if each.state != "open" and _key(each) not in known
         ],
-        "open": sum(each.state == "open" for each in standings),
+        "open": sum(each.state == "open" for each in comparisons),
         "about_s": now.about_s,
         "at_most_s": now.at_most_s,
         "at_most_trials": now.at_most_trials,
     }
 
 
-def _key(standing: Standing) -> tuple[str, str]:
-    return standing.comparison.base_id, standing.comparison.candidate_id
+def _key(status: ComparisonStatus) -> tuple[str, str]:
+    return status.comparison.base_id, status.comparison.candidate_id

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import atomic_file
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.shown_text import shown
 
 _HEAD_BYTES = 4096
@@ -63,7 +63,7 @@ def write_text(
     output are written to.
     With ``make_directory`` millrace named the place itself: the directory is made, and whatever
     lies there is replaced. Otherwise raises UserError where it can be no file's place, or where
-    another file is; and HostProblem where the host fails to write there.
+    another file is; and HostError where the host fails to write there.
     """
     if not make_directory:
         refuse_place(path, kind, option)
@@ -76,7 +76,7 @@ def write_text(
             return path
         atomic_file.write_text(Path(os.path.realpath(path)), text)
     except OSError as cause:
-        problem = HostProblem if cause.errno in _OF_THE_HOST or make_directory else UserError
+        problem = HostError if cause.errno in _OF_THE_HOST or make_directory else UserError
         raise problem(
             f"cannot write {_asked(option)} {path}: {cause.strerror or cause}",
             remedy=f"name another place with {option}",

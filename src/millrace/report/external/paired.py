@@ -50,7 +50,7 @@ def sentence(comparison: PairComparison, margin: float) -> str:
 def family_sentence(comparisons: Sequence[PairComparison], alpha: float) -> str | None:
     """What is left of the differences when the number of comparisons is taken into account; None
     where there is only one, or no difference."""
-    different = [each for each in comparisons if _excludes_1(each)]
+    different = [each for each in comparisons if each.estimate and each.estimate.excludes_1]
     if len(comparisons) == 1 or not different:
         return None
     kept = sum(each.adjusted_p is not None and each.adjusted_p <= alpha for each in different)
@@ -107,13 +107,6 @@ def _still_needed(comparison: PairComparison, margin: float) -> str:
             f"difference very close to {margin_text(margin)}"
         )
     return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"
-
-
-def _excludes_1(comparison: PairComparison) -> bool:
-    estimate = comparison.estimate
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return False
-    return estimate.low > 1 or estimate.high < 1
 
 
 def _comparison_json(comparison: PairComparison, margin: float) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import level_text
 from millrace.report.common.axis import LogAxis, Tick, linear_ticks
 from millrace.report.common.formatting import MISSING, count_text, percent_text, value_text

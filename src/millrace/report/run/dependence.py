@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.compare.effects import (
-    Dependence,
-    LevelsEffect,
-    Term,
-    dependences,
-    main_terms,
-)
+from millrace.analysis.compare.effects import main_terms
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import RunAnalysis, Verdict
+from millrace.analysis.compare.model import Dependence, LevelsEffect, RunAnalysis, Term, Verdict
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, level_text
 from millrace.report.common.formatting import (
@@ -44,7 +38,7 @@ class DependenceText:
 
 def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
     """None where no factor is held at several levels, or too few comparisons tell something."""
-    found = dependences(analysis)
+    found = analysis.dependences
     if not found:
         return None
     said = tuple(dependence_text(each, analysis) for each in found)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from millrace.analysis.compare.model import Controls, RunAnalysis
-from millrace.analysis.compare.stopping import FAILURES, Outlook, Standing, ending, outlook
+from millrace.analysis.compare.model import ComparisonStatus, Controls, RunAnalysis, RunStatus
+from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.durations import in_words
 from millrace.report.common.formatting import counted, interval_text, ratio_text
@@ -37,10 +37,10 @@ def _ended_text(analysis: RunAnalysis, design: Design) -> str:
     limits = f"at most {counted(design.blocks, 'block')}"
     if design.max_time_s is not None:
         limits += f" and {in_words(design.max_time_s)}"
-    found = outlook(analysis, design)
-    reason = ending(analysis, found, design)
+    found = analysis.status
+    reason = found.ending
     if reason == "closed":
-        ended = f"{_closed(found.standings)} after {found.blocks}"
+        ended = f"{_closed(found.comparisons)} after {found.blocks}"
     elif reason == "blocks":
         ended = f"stopped there with {_undecided(found)}"
     elif reason == "time":
@@ -52,17 +52,17 @@ def _ended_text(analysis: RunAnalysis, design: Design) -> str:
     return f"sequential, {limits}: {ended}"
 
 
-def _closed(standings: Sequence[Standing]) -> str:
+def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
     """``decided``, or how many are and are not where some cannot be."""
-    counts = Counter(_STATES[each.state] for each in standings)
+    counts = Counter(_STATES[each.state] for each in comparisons)
     if [*counts] == ["decided"]:
         return "decided"
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
-def _undecided(found: Outlook) -> str:
+def _undecided(found: RunStatus) -> str:
     """``1 of 3 undecided: about 14 more blocks``."""
-    text = f"{len(found.open)} of {len(found.standings)} undecided"
+    text = f"{len(found.open)} of {len(found.comparisons)} undecided"
     more = found.more_blocks
     if more is None or more > MANY_BLOCKS:
         too_few = any(each.comparison.n_blocks < FEWEST_BLOCKS for each in found.open)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from millrace.analysis.compare.conditions import DriveConditions
-from millrace.analysis.compare.model import RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.report.common.formatting import counted, percent_text, seconds_text
 from millrace.report.run import steady_notes
 

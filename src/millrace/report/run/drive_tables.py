@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from millrace.analysis.compare.latencies import Latency, Of
-from millrace.analysis.compare.model import Group, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import Group, RunAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.report.common.formatting import MISSING, count_text, latency_text, percent_text
 from millrace.report.common.tables import Column, Row, Section, Table

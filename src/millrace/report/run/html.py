@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import (
-    Comparison,
-    RunAnalysis,
-    TreatmentAnalysis,
-    VariablesComparison,
-)
+from millrace.analysis.compare.model import Comparison, RunAnalysis, VariablesComparison
 from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.analysis.explain.explanation import Explanation
 from millrace.levels import level_text
@@ -79,7 +75,7 @@ def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> 
 def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation] = ()) -> Path:
     """Write the page to ``path``, making its directory, and return it.
 
-    Raises HostProblem where that cannot be.
+    Raises HostError where that cannot be.
     """
     return write_text(path, as_html(analysis, explanations), PAGE, make_directory=True)
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 
-from millrace.analysis.compare.effects import Dependence, dependences
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import (
     Comparison,
     Control,
     Controls,
+    Dependence,
     Group,
     RunAnalysis,
-    TreatmentAnalysis,
     varied_factors,
 )
 from millrace.analysis.compare.published import published_beside
-from millrace.analysis.compare.stopping import ending, outlook
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import HostPart, run_part
 from millrace.report.run.dependence import dependence_text
@@ -73,7 +72,7 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             for metric in analysis.metrics
             for comparison in analysis.comparisons(metric)
         ],
-        dependences=[_dependence(found, analysis) for found in dependences(analysis)],
+        dependences=[_dependence(found, analysis) for found in analysis.dependences],
         treatments=[treatment_part(treatment) for treatment in analysis.treatments],
         published=_published(analysis),
         variables=_variables(analysis),
@@ -228,13 +227,12 @@ def _variables(analysis: RunAnalysis) -> list[VariablesPart]:
 def _design(analysis: RunAnalysis) -> DesignPart:
     """How the number of blocks was decided, and how each comparison stands."""
     design = analysis.run.design
-    found = outlook(analysis, design)
     return DesignPart(
         kind=design.kind,
         blocks=design.blocks,
         max_time_s=design.max_time_s,
         side_by_side=design.side_by_side,
-        ended=ending(analysis, found, design),
+        ended=analysis.status.ending,
         intervals_for=analysis.holds_for,
         standings=[
             StandingPart(
@@ -244,7 +242,7 @@ def _design(analysis: RunAnalysis) -> DesignPart:
                 after=each.after,
                 more_blocks=each.more_blocks,
             )
-            for each in found.standings
+            for each in analysis.status.comparisons
         ],
     )
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.compare.latencies import Latency
-from millrace.analysis.compare.model import Group, TreatmentAnalysis
+from millrace.analysis.compare.model import Group
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import level_text
 from millrace.report.common.axis import Tick
 from millrace.report.common.formatting import latency_text

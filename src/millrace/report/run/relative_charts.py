@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.report.common.axis import WIDE, LogAxis, Tick
 from millrace.report.common.formatting import percent_text

@@ -11,10 +11,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from millrace.analysis.compare.effects import Term
 from millrace.analysis.compare.metrics import Direction
-from millrace.analysis.compare.model import Verdict
-from millrace.analysis.compare.stopping import Ending, StandingState
+from millrace.analysis.compare.model import ComparisonState, Ending, Term, Verdict
 from millrace.levels import Level
 from millrace.report.common.json_parts import HostPart, Part, RunPart
 from millrace.report.run.treatment_schema import TreatmentPart
@@ -107,7 +105,7 @@ class StandingPart(Part):
 
     base_treatment: str
     candidate_treatment: str
-    state: StandingState
+    state: ComparisonState
     after: int | None
     more_blocks: int | None
 

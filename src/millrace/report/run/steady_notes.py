@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from millrace.analysis.compare.model import RunAnalysis, TreatmentAnalysis
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.steady.policy import counted_text, reasons
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.levels import factor_text, level_value

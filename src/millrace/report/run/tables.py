@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import (
-    Comparison,
-    Group,
-    MetricSummary,
-    RunAnalysis,
-    TreatmentAnalysis,
-)
+from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
 from millrace.analysis.compare.published import PublishedFigure, PublishedStudy
+from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
 from millrace.report.common.formatting import (
     MISSING,

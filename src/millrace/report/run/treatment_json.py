@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from millrace.analysis.compare.latencies import Latency
-from millrace.analysis.compare.model import InstanceAnalysis, MetricSummary, TreatmentAnalysis
+from millrace.analysis.compare.treatment_model import (
+    InstanceAnalysis,
+    MetricSummary,
+    TreatmentAnalysis,
+)
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.report.run.treatment_schema import (
     ConditionsPart,

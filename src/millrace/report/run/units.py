@@ -9,12 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import (
-    Comparison,
-    MetricSummary,
-    RunAnalysis,
-    TreatmentAnalysis,
-)
+from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
 from millrace.stats import Summary
 
 _UNITS = (("µs", 1e6, 1e-3), ("ms", 1e3, 1.0))  # unit, how many make a second, for less than

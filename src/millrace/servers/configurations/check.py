@@ -8,7 +8,7 @@ from typing import Any
 
 from millrace import databases, sizes
 from millrace.databases.base import Options, option_name
-from millrace.errors import Mistake, nearest
+from millrace.errors import Diagnostic, nearest
 
 FAMILIES = databases.names()
 VERSION = re.compile(r"\d+(\.\d+)*")
@@ -28,99 +28,105 @@ def about(name: str) -> str:
 def check(
     definitions: Mapping[str, Mapping[str, Any]],
     known: Mapping[str, Mapping[str, Any]] | None = None,
-) -> list[Mistake]:
-    """Mistakes of ``definitions``, which may also extend those in ``known``.
+) -> list[Diagnostic]:
+    """Diagnostics of ``definitions``, which may also extend those in ``known``.
 
     ``where`` starts with ``configurations.NAME``, as in an experiment file.
     """
     everything = {**(known or {}), **definitions}
-    mistakes: list[Mistake] = []
+    diagnostics: list[Diagnostic] = []
     for name, definition in definitions.items():
         where = f"configurations.{name}"
-        mistakes += _definition(where, definition)
-        mistakes += _lineage(where, name, everything)
-    return mistakes
+        diagnostics += _definition(where, definition)
+        diagnostics += _lineage(where, name, everything)
+    return diagnostics
 
 
-def _definition(where: str, definition: Mapping[str, Any]) -> Iterator[Mistake]:
+def _definition(where: str, definition: Mapping[str, Any]) -> Iterator[Diagnostic]:
     yield from _unknown(where, definition, _TOP_KEYS)
     for key in ("title", "extends"):
         if key in definition and not isinstance(definition[key], str):
-            yield Mistake(f"{where}.{key}", "is not text", "text in quotes")
+            yield Diagnostic(f"{where}.{key}", "is not text", "text in quotes")
     yield from _sections(where, definition)
     for family in FAMILIES:
         table = definition.get(family, {})
         if not isinstance(table, dict):
-            yield Mistake(f"{where}.{family}", "is not a table", f"[{where}.{family}.options]")
+            yield Diagnostic(f"{where}.{family}", "is not a table", f"[{where}.{family}.options]")
             continue
         yield from _unknown(f"{where}.{family}", table, _SECTIONS)
         yield from _sections(f"{where}.{family}", table)
     whens = definition.get("when", [])
     if not isinstance(whens, list) or not all(isinstance(when, dict) for when in whens):
-        yield Mistake(f"{where}.when", "is not a list of tables", f"[[{where}.when]]")
+        yield Diagnostic(f"{where}.when", "is not a list of tables", f"[[{where}.when]]")
         return
     for index, when in enumerate(whens):
         yield from _when(f"{where}.when[{index}]", when)
 
 
-def _when(where: str, when: Mapping[str, Any]) -> Iterator[Mistake]:
+def _when(where: str, when: Mapping[str, Any]) -> Iterator[Diagnostic]:
     yield from _unknown(where, when, _WHEN_KEYS)
     if when.get("family") not in FAMILIES:
-        yield Mistake(f"{where}.family", "is missing or unknown", " or ".join(FAMILIES))
+        yield Diagnostic(f"{where}.family", "is missing or unknown", " or ".join(FAMILIES))
     if not isinstance(when.get("why"), str) or not when["why"].strip():
-        yield Mistake(f"{where}.why", "is missing", "the reason in words; reports show it")
+        yield Diagnostic(f"{where}.why", "is missing", "the reason in words; reports show it")
     if not {"from", "below"} & when.keys():
-        yield Mistake(where, "names no version", "from or below, or a table of the family instead")
+        yield Diagnostic(
+            where, "names no version", "from or below, or a table of the family instead"
+        )
     for key in ("from", "below"):
         version = when.get(key, "0")
         if not isinstance(version, str) or not VERSION.fullmatch(version):
-            yield Mistake(f"{where}.{key}", f"{version!r} is no version", 'such as "10.6"')
+            yield Diagnostic(f"{where}.{key}", f"{version!r} is no version", 'such as "10.6"')
     yield from _sections(where, when)
     without = when.get("without", [])
     if not isinstance(without, list) or not all(isinstance(name, str) for name in without):
-        yield Mistake(f"{where}.without", "is not a list of names", "a list of option names")
+        yield Diagnostic(f"{where}.without", "is not a list of names", "a list of option names")
 
 
-def _sections(where: str, tables: Mapping[str, Any]) -> Iterator[Mistake]:
+def _sections(where: str, tables: Mapping[str, Any]) -> Iterator[Diagnostic]:
     seen: dict[str, str] = {}
     for section in _SECTIONS:
         table = tables.get(section, {})
         if not isinstance(table, dict):
-            yield Mistake(f"{where}.{section}", "is not a table", "option = value lines")
+            yield Diagnostic(f"{where}.{section}", "is not a table", "option = value lines")
             continue
         for name, value in table.items():
             place = f"{where}.{section}.{name}"
             yield from _option(place, name, value)
             if (option := about(name)) in seen:
-                yield Mistake(place, f"sets the same option as {seen[option]}", "one of the two")
+                yield Diagnostic(place, f"sets the same option as {seen[option]}", "one of the two")
             seen[option] = f"{section}.{name}"
 
 
-def _option(place: str, name: str, value: object) -> Iterator[Mistake]:
+def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
     if not _OPTION.fullmatch(name):
-        yield Mistake(place, "is no option name", "letters, digits and underscores")
+        yield Diagnostic(place, "is no option name", "letters, digits and underscores")
     if any(rules.administrative.intersection(rules.forms(name)) for rules in _rules()):
-        yield Mistake(place, "is set by millrace for each instance", "no such line")
+        yield Diagnostic(place, "is set by millrace for each instance", "no such line")
     if value is False:
-        yield Mistake(place, "false is ambiguous", '"OFF", or skip_... = true for a bare flag')
+        yield Diagnostic(place, "false is ambiguous", '"OFF", or skip_... = true for a bare flag')
     elif isinstance(value, dict):
         yield from _size_rule(place, value)
     elif not isinstance(value, str | int | float):
-        yield Mistake(place, "has a value of the wrong type", "text, a number, or true for a flag")
+        yield Diagnostic(
+            place, "has a value of the wrong type", "text, a number, or true for a flag"
+        )
 
 
-def check_varied_option(place: str, name: str, level: object) -> list[Mistake]:
-    """Mistakes of an option that is varied, at one of its levels.
+def check_varied_option(place: str, name: str, level: object) -> list[Diagnostic]:
+    """Diagnostics of an option that is varied, at one of its levels.
 
     True and false are the option switched on and off (``--NAME``, ``--skip-NAME``), which every
     server understands for each of its switches; so the name is that of the switch itself.
     """
     normal = option_name(name)
     if normal != name:
-        return [Mistake(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")]
+        return [
+            Diagnostic(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")
+        ]
     if any(rules.is_loose(name) for rules in _rules()):
         return [
-            Mistake(
+            Diagnostic(
                 place,
                 "a varied option is left out anyway where a server does not know it",
                 f"options.{about(name)}",
@@ -129,12 +135,14 @@ def check_varied_option(place: str, name: str, level: object) -> list[Mistake]:
     if not isinstance(level, bool):
         if isinstance(level, dict):
             return [
-                Mistake(place, "has a value of the wrong type", "text, a number, true or false")
+                Diagnostic(place, "has a value of the wrong type", "text, a number, true or false")
             ]
         return list(_option(place, name, level))
     if (switch := about(name)) != name:
         expected = f"options.{switch}, true for on and false for off"
-        return [Mistake(place, f"{name!r} is the switch {switch!r} the other way round", expected)]
+        return [
+            Diagnostic(place, f"{name!r} is the switch {switch!r} the other way round", expected)
+        ]
     return list(_option(place, name, True))
 
 
@@ -142,31 +150,33 @@ def _rules() -> list[Options]:
     return [databases.get(family).options for family in FAMILIES]
 
 
-def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Mistake]:
+def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Diagnostic]:
     yield from _unknown(place, rule, _SIZE_KEYS)
     for key in ("published", "minimum"):
         try:
             sizes.parse(rule.get(key, ""))
         except (ValueError, AttributeError):
-            yield Mistake(f"{place}.{key}", "is missing or not a size", 'a size such as "128M"')
+            yield Diagnostic(f"{place}.{key}", "is missing or not a size", 'a size such as "128M"')
     for key, upper in (("per_data_byte", 1e6), ("host_memory_share", 1.0)):
         if key == "host_memory_share" and key not in rule:
             continue
         number = rule.get(key)
         if isinstance(number, bool) or not isinstance(number, int | float):
-            yield Mistake(f"{place}.{key}", "is missing or not a number", f"0 to {upper:g}")
+            yield Diagnostic(f"{place}.{key}", "is missing or not a number", f"0 to {upper:g}")
         elif not 0 < number <= upper:
-            yield Mistake(f"{place}.{key}", f"{number} is out of range", f"above 0, to {upper:g}")
+            yield Diagnostic(
+                f"{place}.{key}", f"{number} is out of range", f"above 0, to {upper:g}"
+            )
 
 
 def _lineage(
     where: str, name: str, definitions: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Mistake]:
+) -> Iterator[Diagnostic]:
     seen = [name]
     while isinstance(parent := definitions[seen[-1]].get("extends"), str):
         if parent not in definitions:
             if len(seen) == 1:
-                yield Mistake(
+                yield Diagnostic(
                     f"{where}.extends",
                     f"there is no configuration {parent!r}",
                     f"one of {', '.join(sorted(definitions))}",
@@ -175,13 +185,13 @@ def _lineage(
             return
         if parent in seen:
             circle = " extends ".join((*seen, parent))
-            yield Mistake(f"{where}.extends", f"goes in a circle: {circle}", "a chain that ends")
+            yield Diagnostic(f"{where}.extends", f"goes in a circle: {circle}", "a chain that ends")
             return
         seen.append(parent)
 
 
-def _unknown(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Mistake]:
+def _unknown(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Diagnostic]:
     for key in table:
         if key not in known:
             near = nearest(key, known)
-            yield Mistake(f"{where}.{key}", "unknown key", f"one of {', '.join(known)}", near)
+            yield Diagnostic(f"{where}.{key}", "unknown key", f"one of {', '.join(known)}", near)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace import paths
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import launch, processes
 from millrace.shared_directories import refuse_shared
@@ -57,7 +57,7 @@ def make_directories(
         refused = paths.refusal(error)
         if refused is not None:
             raise refused from error
-        raise HostProblem(
+        raise HostError(
             f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
             remedy="free space or get the right to write there, "
             "or name another place with MILLRACE_WORK",

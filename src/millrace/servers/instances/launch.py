@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import confinement
 from millrace.servers.instances.processes import ENVIRONMENT_VARIABLE
@@ -49,7 +49,7 @@ class RunsAs:
 def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: int | None) -> RunsAs:
     """Return who the server should run as: the user ``uid``, or who runs millrace where it is None.
 
-    Raises HostProblem where that user does not reach the program, its files and ``directories``.
+    Raises HostError where that user does not reach the program, its files and ``directories``.
     """
     if uid is None:
         name = _name_of_this_user()
@@ -61,7 +61,7 @@ def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: in
 
 
 def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
-    """Raise HostProblem, naming the first place that the user ``uid`` cannot reach.
+    """Raise HostError, naming the first place that the user ``uid`` cannot reach.
 
     That user is asked: modes of parents, access lists and mount options all have a say.
     """
@@ -82,7 +82,7 @@ def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
     if finished.returncode != 0:
         place = Path(os.fsdecode(finished.stdout))
         right = "x" if place.is_dir() else "r"
-        raise HostProblem(
+        raise HostError(
             f"{server}: {place} is closed to the unprivileged user that a server runs as",
             remedy=f"open it with: chmod o+{right} {shlex.quote(str(place))}; or use another place "
             "(MILLRACE_CACHE, MILLRACE_STATE, MILLRACE_WORK), or run millrace as an ordinary user",

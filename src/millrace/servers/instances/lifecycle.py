@@ -443,7 +443,7 @@ def create(
 
     Port and socket are chosen unless given; a port that was chosen stays reserved while the
     instance exists. Only where ``by_tcp`` does the server listen there. Leaving the context ends
-    the server and removes everything. Raises HostProblem when the directory cannot be made.
+    the server and removes everything. Raises HostError when the directory cannot be made.
     """
     instance_id = processes.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id

@@ -40,7 +40,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from millrace import atomic_file, paths, safe_json
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.host.exclusive import host_lock
 from millrace.servers.instances import users
 from millrace.servers.instances.closing import close_tree
@@ -198,7 +198,7 @@ def end_all_of(uid: int) -> None:
     users.kill_all(uid)
     while pids := users.pids_of(uid):
         if time.monotonic() > deadline:
-            raise HostProblem(
+            raise HostError(
                 f"processes of the user {uid}, which a server ran as, do not end: "
                 f"{', '.join(map(str, pids))}",
                 remedy="end them, or restart this host, and run the command again",
@@ -209,7 +209,7 @@ def end_all_of(uid: int) -> None:
 def running() -> list[Account]:
     """The instances of this state directory, orphans included, oldest first.
 
-    Raises HostProblem where another user could have put an account there.
+    Raises HostError where another user could have put an account there.
     """
     folder = _folder()
     if not folder.is_dir():
@@ -222,7 +222,7 @@ def running() -> list[Account]:
 def reap_orphans(progress: Progress | None = None) -> list[str]:
     """End and remove the instances whose millrace is gone, and nothing else.
 
-    Returns a sentence for each. Raises HostProblem where a directory cannot be removed, or another
+    Returns a sentence for each. Raises HostError where a directory cannot be removed, or another
     user could have put an account into the state directory.
     """
     sentences = []
@@ -286,7 +286,7 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
         except ProcessLookupError:
             return True
         except PermissionError as error:
-            raise HostProblem(
+            raise HostError(
                 f"process {process.pid} belongs to another user and cannot be ended",
                 remedy="end it with the rights of that user",
             ) from error
@@ -320,7 +320,7 @@ def _remove_tree(directory: Path) -> None:
     # at a pipe that another user put in the place of the directory.
     subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
     if os.path.lexists(directory):
-        raise HostProblem(
+        raise HostError(
             f"{directory}, the directory of an instance, cannot be removed",
             remedy="remove it by hand, with the rights of the user who made it",
         )
@@ -395,7 +395,7 @@ def _write(account: Account) -> None:
         refused = paths.refusal(error)
         if refused is not None:
             raise refused from error
-        raise HostProblem(
+        raise HostError(
             f"{file}: the account of an instance cannot be written: {error.strerror}",
             remedy="free space there, or name another place with MILLRACE_STATE",
         ) from error

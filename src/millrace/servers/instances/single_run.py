@@ -40,7 +40,7 @@ def run(
 ) -> Printed:
     """Run the program of the server ``name``; whatever it started has ended afterwards.
 
-    Raises OSError or TimeoutExpired where it does not run, and HostProblem where the user that it
+    Raises OSError or TimeoutExpired where it does not run, and HostError where the user that it
     is to run as does not reach it.
     """
     with (

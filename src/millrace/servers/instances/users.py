@@ -19,7 +19,7 @@ import signal
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.servers.instances import keyrings
 from millrace.system_calls import call, in_own_thread
 
@@ -57,7 +57,7 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
                 finally:
                     _clear_keys(uid)
                 return
-    raise HostProblem(
+    raise HostError(
         f"no user id between {IDS.start} and {IDS.stop - 1} is free for a server",
         remedy="end processes that run under these ids; ps -eo uid,pid,args lists them",
     )
@@ -71,7 +71,7 @@ def held(uid: int) -> Iterator[bool]:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(_RESERVATIONS / str(uid), flags, 0o600)
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{_RESERVATIONS / str(uid)}: a user id for a server cannot be reserved: "
             f"{error.strerror}",
             remedy=f"make {_RESERVATIONS.parent} writable for root, "

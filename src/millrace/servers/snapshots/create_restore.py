@@ -26,7 +26,7 @@ from millrace import paths, sizes
 from millrace.databases.base import SnapshotRules
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.databases.table_checks import KeptTable
-from millrace.errors import DatabaseError, HostProblem
+from millrace.errors import DatabaseError, HostError
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances.closing import close_tree, give_tree
 from millrace.servers.snapshots import digests, manifest, page_cache, repository
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 100
 
 
-class NotKept(HostProblem):
+class NotKept(HostError):
     """A data directory cannot be kept as a template; the trial that made it goes on with it."""
 
 
@@ -97,7 +97,7 @@ def save(
     try:
         levels = close_tree(instance.data_dir)
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
         ) from error
     try:
@@ -122,7 +122,7 @@ def save(
     try:
         empty(instance.data_dir)  # of what was copied, not moved
     except OSError as error:
-        raise HostProblem(
+        raise HostError(
             f"{instance.data_dir}, which is kept as a template, cannot be emptied: {error.strerror}"
         ) from error
     return template
@@ -135,7 +135,7 @@ def restore_into(
     cache.
 
     Raises keeping.Unusable, with the directory empty again, when the template is gone or was
-    changed, and HostProblem when the disk refuses.
+    changed, and HostError when the disk refuses.
     """
     if any(data_dir.iterdir()):
         raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
@@ -148,7 +148,7 @@ def restore_into(
         owner.take(data_dir)
     except OSError as error:
         _empty_for(owner, data_dir)
-        raise HostProblem(
+        raise HostError(
             f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
             remedy="free space there, or name another place with MILLRACE_WORK",
         ) from error

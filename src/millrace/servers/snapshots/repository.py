@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millrace import paths, sizes
-from millrace.errors import HostProblem, UserError, nearest
+from millrace.errors import HostError, UserError, nearest
 from millrace.servers.snapshots import manifest
 from millrace.servers.snapshots.key import TemplateKey
 from millrace.servers.snapshots.manifest import KeptFile, Template
@@ -38,7 +38,7 @@ _MAKING, _LEAVING = ".part", ".gone"
 _VERIFIED: set[tuple[int, int, tuple[KeptFile, ...]]] = set()
 
 
-class Unusable(HostProblem):
+class Unusable(HostError):
     """A template that was there cannot be used any more; without it the trial goes on as ever."""
 
 

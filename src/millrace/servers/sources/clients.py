@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from millrace.errors import HostProblem, NotServed
+from millrace.errors import HostError, NotServed
 from millrace.servers.instances.signals import signals_held
 from millrace.servers.progress import Progress
 
@@ -31,10 +31,10 @@ _GRACE_S = 10
 
 
 def require(program: str, purpose: str) -> str:
-    """The path of a program; HostProblem names it and the package to install when it is missing."""
+    """The path of a program; HostError names it and the package to install when it is missing."""
     path = shutil.which(program)
     if path is None:
-        raise HostProblem(
+        raise HostError(
             f"{program} is needed {purpose}, and is not on this host",
             remedy=f"install it (on Debian: apt install {_PACKAGE_OF[program]}) and try again",
         )
@@ -49,7 +49,7 @@ def run(
 ) -> str:
     """Run a client to its end and return its stdout; ``watch`` is called a few times a second.
 
-    Raises HostProblem with the client's own words when it is missing or fails, NotServed where they
+    Raises HostError with the client's own words when it is missing or fails, NotServed where they
     say that there is no such thing. The client is ended when this process is interrupted.
     """
     program = require(command[0], purpose)
@@ -73,7 +73,7 @@ def run(
         output, complaints = stdout.read(), stderr.read()
     if client.returncode != 0:
         words = _words(complaints + "\n" + output)
-        problem = NotServed if _NOT_THERE.search(words) else HostProblem
+        problem = NotServed if _NOT_THERE.search(words) else HostError
         raise problem(
             f"{command[0]} failed {purpose} (exit status {client.returncode}): {words}",
             remedy=f"check that {command[0]} works on this host (network, proxy, mirror settings)",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import atomic_file
-from millrace.errors import HostProblem, LastingProblem, NotServed
+from millrace.errors import HostError, NotServed, PermanentHostError
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Deb
@@ -67,7 +67,7 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
     """Bring a package and its closure into ``archives``.
 
     ``root`` is the directory of apt's lists for this suite; the caller sees to it that only one
-    process uses it at a time. Raises HostProblem: no apt, no Debian mirror; NotServed: the suite
+    process uses it at a time. Raises HostError: no apt, no Debian mirror; NotServed: the suite
     does not have this version.
     """
     purpose = f"to download {coordinate}"
@@ -117,7 +117,7 @@ def _sources_list(suite: str, root: Path) -> str:
     host_suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     mirror = main_mirror(mirrors, host_suite)
     if mirror is None:
-        raise LastingProblem(
+        raise PermanentHostError(
             f"packages of the Debian suite {suite} cannot be had: "
             "the apt sources of this host name no Debian mirror",
             remedy="use a Debian host, or add the vendor's tarball: "
@@ -200,5 +200,5 @@ def _arrived(used: Deb, archives: Path) -> Packages:
     version = (used.version or "").replace(":", "%3a")
     main = [each for each in debs if each.name.startswith(f"{used.package}_{version}_")]
     if not main:
-        raise HostProblem(f"apt says that it downloaded {used}, but {archives} does not hold it")
+        raise HostError(f"apt says that it downloaded {used}, but {archives} does not hold it")
     return Packages(main[0], tuple(each for each in debs if each != main[0]), used)

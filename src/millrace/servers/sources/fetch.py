@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from millrace import paths
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.model.servers import Artefact
 from millrace.servers import download
 from millrace.servers.catalogue import Source
@@ -45,7 +45,7 @@ class Arrived:
 def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
     """Bring a source of the catalogue into ``workspace`` and verify it.
 
-    Raises HostProblem; an artefact with a wrong checksum has then been removed.
+    Raises HostError; an artefact with a wrong checksum has then been removed.
     """
     coordinate, size_bytes, sha256 = source.coordinate, source.size_bytes, source.sha256
     match coordinate:
@@ -75,7 +75,7 @@ def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
 def require_served(source: Source, workspace: Path) -> None:
     """Ask a source of the catalogue whether it still has its artefact; nothing is downloaded.
 
-    Raises NotServed where it says no, HostProblem where it cannot be asked.
+    Raises NotServed where it says no, HostError where it cannot be asked.
     """
     match source.coordinate:
         case Deb() as coordinate:
@@ -86,16 +86,16 @@ def require_served(source: Source, workspace: Path) -> None:
         case Maven() as coordinate:
             url = maven.address(coordinate)
             if url is None or not _is_plain(url):
-                raise HostProblem(f"only mvn can tell whether {coordinate} is there")
+                raise HostError(f"only mvn can tell whether {coordinate} is there")
             download.require_served(url)
         case coordinate:
-            raise HostProblem(f"{coordinate} cannot be asked for")
+            raise HostError(f"{coordinate} cannot be asked for")
 
 
 def fetch_package(coordinate: Deb, workspace: Path, progress: Progress) -> Arrived:
     """Bring a package that the catalogue does not have, verified by apt alone.
 
-    Raises HostProblem; NotServed where its suite does not have it.
+    Raises HostError; NotServed where its suite does not have it.
     """
     packages = _fetch_deb(coordinate, workspace / "packages", progress)
     artefact = _artefact(str(packages.used), packages.main)
@@ -105,7 +105,7 @@ def fetch_package(coordinate: Deb, workspace: Path, progress: Progress) -> Arriv
 def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
     """Return every version of a package that its suite serves today, the newest first.
 
-    Raises HostProblem where apt or its mirror cannot be asked.
+    Raises HostError where apt or its mirror cannot be asked.
     """
     root = _clients() / "apt" / coordinate.suite
     with exclusive(root / "lock", f"apt for {coordinate.suite}", Silent()):

@@ -7,7 +7,7 @@ import pwd
 import re
 from pathlib import Path
 
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients, maven_settings
 from millrace.servers.sources.coordinates import Maven
@@ -21,7 +21,7 @@ _HOME = re.compile(r"^Maven home: (.+)$", re.MULTILINE)
 def address(coordinate: Maven) -> str | None:
     """Where plain HTTP finds the artefact; None where only ``mvn`` can get it.
 
-    Raises HostProblem when ``mvn`` is missing or does not work.
+    Raises HostError when ``mvn`` is missing or does not work.
     """
     user_home = _user_home()
     if maven_settings.told_elsewhere(Path.cwd(), user_home):
@@ -37,7 +37,7 @@ def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress:
     """Bring one artefact through ``mvn`` into the local ``repository``, a directory of ours.
 
     Returns its path. ``mvn`` keeps the plugin it works with in the same repository for the next
-    time. Raises HostProblem in the words of ``mvn``.
+    time. Raises HostError in the words of ``mvn``.
     """
     arrived = place(coordinate, repository)
     if arrived.is_file():
@@ -58,7 +58,7 @@ def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress:
         watch=clients.watch_growth(arrived.parent, str(coordinate), size_bytes, progress),
     )
     if not arrived.is_file():
-        raise HostProblem(f"mvn says that it downloaded {coordinate}, but {arrived} is not there")
+        raise HostError(f"mvn says that it downloaded {coordinate}, but {arrived} is not there")
     return arrived
 
 

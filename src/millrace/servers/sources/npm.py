@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from millrace import safe_json
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.servers.progress import Progress
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Npm
@@ -19,7 +19,7 @@ def address(coordinate: Npm, workspace: Path) -> str | None:
     """Where plain HTTP finds the package; None where only ``npm`` can get it.
 
     That is so behind a proxy of npm's own settings, and when the registry tells an address of
-    another host, as mirrors do: ``npm`` knows how to replace it. Raises HostProblem in the words of
+    another host, as mirrors do: ``npm`` knows how to replace it. Raises HostError in the words of
     ``npm``.
     """
     keys = ("registry", "proxy", "https-proxy")
@@ -46,7 +46,7 @@ def file_name(coordinate: Npm) -> str:
 def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progress) -> Path:
     """Bring one package through ``npm`` as a .tgz into the directory ``into``; returns its path.
 
-    Nothing of the package is run. Raises HostProblem in the words of ``npm``.
+    Nothing of the package is run. Raises HostError in the words of ``npm``.
     """
     into.mkdir(parents=True, exist_ok=True)
     output = _npm(
@@ -58,7 +58,7 @@ def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progres
     lines = output.split()
     arrived = into / lines[-1] if lines else into
     if not arrived.is_file():
-        raise HostProblem(f"npm says that it downloaded {coordinate}, but nothing is in {into}")
+        raise HostError(f"npm says that it downloaded {coordinate}, but nothing is in {into}")
     return arrived
 
 

@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.compare.effects import Dependence, Term, dependences
+from millrace.analysis.compare.effects import dependences
+from millrace.analysis.compare.model import Dependence, Term
 from millrace.stats import Looks, RatioEstimate
 from millrace.stats.effects import cell_of, factor_effects
 from millrace.stats.sequential import FIRST_LOOK, sides

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from millrace.analysis.compare.comparability import Refused
 from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.stopping import Outlook, ending, outlook
+from millrace.analysis.compare.model import RunAnalysis, RunStatus
+from millrace.analysis.compare.stopping import run_status
 from millrace.stats import Looks
 from millrace.store.records import Design, StoredRun
 from tests.unit.analysis.builders import Fails, noisy
@@ -34,15 +34,15 @@ from tests.unit.analysis.sequential_runs import (
 SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
 
 
-def seen(stored: StoredRun, design: Design = SEQUENTIAL) -> Outlook:
-    return outlook(judge(stored), design)
+def seen(stored: StoredRun, design: Design = SEQUENTIAL) -> RunStatus:
+    return run_status(judge(stored), design)
 
 
-def states(found: Outlook) -> dict[str, str]:
-    return {str(each.comparison.candidate): each.state for each in found.standings}
+def states(found: RunStatus) -> dict[str, str]:
+    return {str(each.comparison.candidate): each.state for each in found.comparisons}
 
 
-def needed(stored: StoredRun, found: Outlook) -> set[str]:
+def needed(stored: StoredRun, found: RunStatus) -> set[str]:
     """The servers that need more blocks."""
     servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
     return {servers[treatment_id] for treatment_id in found.needed}
@@ -54,20 +54,22 @@ def test_what_is_decided_drops_out_and_the_base_stays_for_the_rest() -> None:
     assert states(found) == {SLOW: "decided", LIKE: "open"}
     assert needed(stored, found) == {BASE, LIKE}
     assert found.blocks == 5
-    assert ending(judge(stored), found, SEQUENTIAL) is None
+    assert found.ending is None
 
 
 def test_the_base_drops_out_with_the_last() -> None:
     stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2)})
     found = seen(stored)
     assert (dict(found.needed), found.open, found.more_blocks) == ({}, (), None)
-    assert ending(judge(stored), found, SEQUENTIAL) == "closed"
+    assert found.ending == "closed"
 
 
 def test_when_a_comparison_was_decided_is_told_by_its_last_block() -> None:
     like = noisy(4.1, 9, seed=3, spread=0.05)
     stored = run_of({BASE: noisy(4, 9), SLOW: noisy(8, 9, seed=2), LIKE: like})
-    after = {str(s.comparison.candidate): s.after for s in seen(dropped(stored, SLOW, 4)).standings}
+    after = {
+        str(s.comparison.candidate): s.after for s in seen(dropped(stored, SLOW, 4)).comparisons
+    }
     assert after == {SLOW: 4, LIKE: None}
 
 
@@ -118,7 +120,7 @@ def test_what_is_refused_for_good_does_not_burn_the_limit(
     for_good: Refused | None, state: str
 ) -> None:
     stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2)})
-    found = outlook(refused(stored, for_good), SEQUENTIAL)
+    found = run_status(refused(stored, for_good), SEQUENTIAL)
     assert states(found) == {SLOW: state}
     assert bool(found.needed) == (state == "open")
     assert all(number >= 1 for number in found.needed.values())
@@ -146,20 +148,19 @@ def test_too_many_unsteady_trials_refuse_a_verdict_at_once_and_end_it_later() ->
 def test_the_limit_of_blocks_ends_a_run() -> None:
     stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
     analysis, design = judge(stored), Design("sequential", 6)
-    assert ending(analysis, outlook(analysis, design), design) == "blocks"
-    assert ending(analysis, outlook(analysis, design), Design("sequential", 7)) is None
-    assert ending(analysis, outlook(analysis, design), Design("fixed", 6)) is None
+    assert run_status(analysis, design).ending == "blocks"
+    assert run_status(analysis, Design("sequential", 7)).ending is None
+    assert run_status(analysis, Design("fixed", 6)).ending is None
 
 
 def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
     stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
     analysis = judge(with_controls(stored, {0: 1.01}))
-    found = outlook(analysis, SEQUENTIAL)
     assert len(analysis.trials) == 13
     one_block_s = analysis.spent_s / 6.5
     for limit_s, ended in ((7.1 * one_block_s, "time"), (7.9 * one_block_s, None)):
         design = Design("sequential", 20, limit_s)
-        assert ending(analysis, found, design) == ended, limit_s
+        assert run_status(analysis, design).ending == ended, limit_s
 
 
 def test_which_looks_an_interval_holds_for() -> None:
@@ -198,7 +199,7 @@ def verdict_at_stop(stored: StoredRun, most: int, looks: Looks, margin: float) -
     design = Design("sequential", most)
     for blocks in range(1, most + 1):
         analysis = judge(first_blocks(stored, blocks), looks=looks, margin=margin)
-        if ending(analysis, outlook(analysis, design), design) is not None:
+        if run_status(analysis, design).ending is not None:
             break
     (comparison,) = analysis.comparisons()
     return str(comparison.verdict), blocks

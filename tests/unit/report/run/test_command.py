@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from millrace.cli.report import command
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.report.run.formats import FORMATS
 from tests.unit.analysis.builders import keep, study
 
@@ -72,7 +72,7 @@ def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
         (("no-such-run",), UserError, "no-such-run"),
         (("--base", "mysql-9.9"), UserError, "no level"),
         (("--format", "csv", "--output", "/proc/r.csv"), UserError, "/proc/r.csv"),
-        (("--format", "csv", "--output", "/dev/full"), HostProblem, "/dev/full"),
+        (("--format", "csv", "--output", "/dev/full"), HostError, "/dev/full"),
     ],
 )
 def test_mistakes_are_told(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.databases.mysql.server_log import PATTERNS
-from millrace.errors import HostProblem, UserError
+from millrace.errors import HostError, UserError
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import (
     AttachedInstance,
@@ -136,7 +136,7 @@ def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -
     work.mkdir()
     for mode, refused in ((0o777, True), (0o1777, False)):
         work.chmod(mode)
-        expected = pytest.raises(HostProblem, match="could replace") if refused else nullcontext()
+        expected = pytest.raises(HostError, match="could replace") if refused else nullcontext()
         directory = work / "i"
         with expected:
             instance_paths.make_directories(server, [directory], directory / "run", uid=None)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostProblem, Interrupted, UserError
+from millrace.errors import HostError, Interrupted, UserError
 from millrace.host.exclusive import HOST_LOCK, TESTS_VARIABLE, host_lock, lock_file
 from millrace.servers.instances import processes
 from millrace.servers.instances.signals import signals_as_errors, signals_held
@@ -231,7 +231,7 @@ def test_a_state_that_cannot_be_written_is_named(
 ) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(place))
     (place / "instances").touch()
-    with pytest.raises(HostProblem, match="account of an instance cannot be written"):
+    with pytest.raises(HostError, match="account of an instance cannot be written"):
         account_in(place)
 
 
@@ -278,7 +278,7 @@ def test_the_lock_follows_no_link(place: Path) -> None:
     (place / "hard").hardlink_to(victim)
     os.mkfifo(place / "fifo")
     for name in ("soft", "hard", "fifo"):
-        with pytest.raises(HostProblem, match=name), host_lock("mine", file=place / name):
+        with pytest.raises(HostError, match=name), host_lock("mine", file=place / name):
             pass
     assert victim.read_text(encoding="utf-8") == "precious"
 

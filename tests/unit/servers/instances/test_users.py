@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from millrace import paths, shared_directories
-from millrace.errors import HostProblem
+from millrace.errors import HostError
 from millrace.servers.instances import launch, processes, users
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
@@ -45,7 +45,7 @@ def test_an_id_with_a_process_is_not_free(uid: int) -> None:
     with asleep(other) as process:
         try:
             with (
-                pytest.raises(HostProblem, match="no user id"),
+                pytest.raises(HostError, match="no user id"),
                 users.reserved(spared=set(users.IDS) - {other}),
             ):
                 pass
@@ -142,7 +142,7 @@ def test_a_place_out_of_reach_is_named(uid: int, tmp_path: Path) -> None:
     inside.mkdir(parents=True)
     launch.require_reach("s", uid, [inside])
     inside.parent.chmod(0o700)
-    with pytest.raises(HostProblem, match=f"{inside.parent} is closed") as caught:
+    with pytest.raises(HostError, match=f"{inside.parent} is closed") as caught:
         launch.require_reach("s", uid, [inside])
     assert f"chmod o+x {inside.parent}" in (caught.value.remedy or "")
 
@@ -169,6 +169,6 @@ def test_root_works_only_where_nobody_else_can_rename(
         if said is None:
             shared_directories.refuse_shared(directory, "MILLRACE_WORK")
         else:
-            with pytest.raises(HostProblem, match=said) as caught:
+            with pytest.raises(HostError, match=said) as caught:
                 shared_directories.refuse_shared(directory, "MILLRACE_WORK")
             assert str(outer) in str(caught.value.remedy)

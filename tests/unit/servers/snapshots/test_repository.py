@@ -21,7 +21,7 @@ import pytest
 
 from millrace import paths
 from millrace.databases.table_checks import KeptTable, Reading
-from millrace.errors import HostProblem, TrialFailed, UserError
+from millrace.errors import HostError, TrialFailed, UserError
 from millrace.model.servers import FittedOptions, InstalledServer, Option, Provenance
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
@@ -368,7 +368,7 @@ def test_a_template_that_cannot_be_read_leaves_nothing_behind(
             raise OSError(errno.EIO, "it went wrong")
 
         patch.setattr("millrace.servers.snapshots.create_restore.copy_tree", fails)
-        with pytest.raises(HostProblem, match="it went wrong"):
+        with pytest.raises(HostError, match="it went wrong"):
             create_restore.restore_into(made, target, Owner(), "cold")
     assert list(target.iterdir()) == []
 

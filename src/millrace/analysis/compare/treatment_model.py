@@ -1,0 +1,127 @@
+"""What the trials of a treatment measured, and how its servers were set: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.analysis.compare.conditions import DriveConditions
+from millrace.analysis.compare.equal_work import TrialWork
+from millrace.analysis.compare.latencies import Latency
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.explain.variables import Mismatch
+from millrace.analysis.steady.steadiness import TrialSteadiness
+from millrace.levels import Level
+from millrace.stats import Summary
+from millrace.store.records import OptionRecord, ServerRecord
+
+
+@dataclass(frozen=True)
+class SingleTrial:
+    """One trial's value of one metric; ``block`` and ``position`` count from 0."""
+
+    trial_id: str
+    block: int
+    position: int
+    value: float
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """One metric over a treatment's finished trials; ``trials`` in the order of their blocks.
+
+    ``level`` is the value that reports show: the geometric mean of the trials. Where base and
+    candidate do not have the same blocks, the candidate's is the base's times the ratio, which is
+    over the blocks that both have: adjusted for the blocks it lacks, so that no value falls where
+    its ratio rises.
+    """
+
+    metric: Metric
+    summary: Summary
+    trials: tuple[SingleTrial, ...]
+    level: float
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Mean time of a step over the trials that finished it."""
+
+    name: str
+    mean_s: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that failed: in which step, why, and the end of the server's own log."""
+
+    treatment_id: str
+    treatment: str
+    trial_id: str
+    block: int
+    step: str
+    reason: str
+    log_tail: str | None
+
+
+@dataclass(frozen=True)
+class TreatmentAnalysis:
+    """One treatment: its trials, what they measured, and how its servers were set.
+
+    ``level`` is its level of the compared factor, ``held`` those of the other factors. ``metrics``
+    lacks those without a finished trial; ``sizes`` are means in bytes by measurement name.
+    ``generator_wait`` is the fraction of the load in which the sender waited for rows to be made,
+    ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
+    ``work`` is what each finished trial's clients did, ``driven`` under which conditions,
+    ``latencies`` how long it took over all of them, ``steadiness`` whether each showed a steady
+    state; empty or None where no clients were driven.
+    ``instances`` are as its last finished (or failed) trial recorded them. ``failed_last`` is how
+    many of its newest trials failed, one after the other; ``trial_s`` how long a trial takes.
+    ``left_out`` of the ``failed`` trials did not fail themselves, but the one beside them.
+    """
+
+    id: str
+    label: str
+    level: Level
+    held: Mapping[str, Level]
+    resolved: Mapping[str, Level]
+    is_base: bool
+    planned: int
+    finished: int
+    failed: int
+    metrics: Mapping[str, MetricSummary]
+    steps: tuple[StepTime, ...]
+    sizes: Mapping[str, float]
+    generator_wait: float | None
+    load_warnings: float | None
+    work: tuple[TrialWork, ...]
+    driven: DriveConditions | None
+    latencies: tuple[Latency, ...]
+    steadiness: tuple[TrialSteadiness, ...]
+    instances: tuple[InstanceAnalysis, ...]
+    failed_last: int = 0
+    left_out: int = 0
+    trial_s: float | None = None
+
+    @property
+    def open(self) -> int:
+        """Trials that have not ended yet."""
+        return self.planned - self.finished - self.failed
+
+
+@dataclass(frozen=True)
+class InstanceAnalysis:
+    """How one role's server was set: what was asked and is not so, and what was left out."""
+
+    role: str
+    server: ServerRecord
+    configuration: str
+    effective: Mapping[str, str]
+    mismatches: tuple[Mismatch, ...]
+    left_out: tuple[OptionRecord, ...]
+    facts: Mapping[str, Any]
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What cannot be controlled or observed there, a clause each (an attached server)."""
+        return tuple(self.facts.get("limits") or ())
