@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from millrace import safe_json
+from millrace.databases import table_checks
+from millrace.databases.table_checks import KeptTable
 from millrace.servers.snapshots import digests as contents
-from millrace.servers.snapshots import tables
 from millrace.servers.snapshots.key import FORMAT, TemplateKey
-from millrace.servers.snapshots.tables import KeptTable
 
 FILE = "template.json"
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # of 100,000 tables
@@ -158,7 +158,7 @@ def read(directory: Path) -> Template | None:
             allocated_bytes=int(document["allocated_bytes"]),
             files=tuple(KeptFile(**file) for file in document["files"]),
             digests={str(path): str(digest) for path, digest in document["digests"].items()},
-            tables=tuple(map(tables.of_data, document["tables"])),
+            tables=tuple(map(table_checks.of_data, document["tables"])),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from millrace import paths
+from millrace.databases.table_checks import KeptTable, Reading
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.model.servers import FittedOptions, InstalledServer, Option, Provenance
 from millrace.servers import snapshots
@@ -37,7 +38,6 @@ from millrace.servers.snapshots import (
     repository,
 )
 from millrace.servers.snapshots.copying import Owner
-from millrace.servers.snapshots.tables import KeptTable, Reading
 from millrace.trial.steps import time_limit
 from tests.unit.servers import small_servers
 
