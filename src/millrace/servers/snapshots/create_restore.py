@@ -38,7 +38,8 @@ from millrace.utc import utc_now
 if TYPE_CHECKING:
     from millrace.servers.instances.lifecycle import Instance
 
-_MOST_LEVELS = 100
+# Keeping copies, reads and describes each of them: 100,000 tables with two files each.
+_MOST_FILES = 200_000
 
 
 class NotKept(HostError):
@@ -95,13 +96,13 @@ def save(
         raise ValueError(f"{instance.id} runs: a template is made after a clean stop")
     owner = instance.data_dir.stat()
     try:
-        levels = close_tree(instance.data_dir)
+        close_tree(instance.data_dir)
     except OSError as error:
         raise HostError(
             f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
         ) from error
     try:
-        _refuse_what_is_not_whole(instance, owner.st_uid, levels)
+        _refuse_what_is_not_whole(instance, owner.st_uid)
         allocated = manifest.usage(instance.data_dir)[1]
         _make_room(key, allocated)
         with repository.draft(key) as draft:
@@ -208,6 +209,10 @@ def _make(
             tables=tables,
         )
         manifest.write(template)
+        if manifest.read(draft) is None:
+            raise repository.Unusable(
+                "the names of its files and tables are more than the manifest of a template holds"
+            )
         page_cache.write_back(draft)
         return repository.publish(draft, key)
     except BaseException:
@@ -245,25 +250,29 @@ def _make_room(key: TemplateKey, needed_bytes: int) -> None:
             )
 
 
-def _refuse_what_is_not_whole(instance: Instance, uid: int, levels: int) -> None:
+def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     """Raise NotKept where a part of the data lies outside of the data directory, is not of the user
-    ``uid``, or lies in more ``levels`` of directories than servers make."""
-    if levels > _MOST_LEVELS:
-        raise NotKept(f"the data directory has {levels} levels of directories")
+    ``uid``, or is more than a server makes."""
     outside = instance.family.snapshots.leads_away(instance.options.applied)
     if outside is not None:
         raise NotKept(
             f"{outside.name} = {outside.value} leads out of the data directory, "
             "and what lies there would not be in a template"
         )
-    for path, status in manifest.walk(instance.data_dir):
-        name = path.relative_to(instance.data_dir)
-        if not str(name).isprintable():
-            raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
-        if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
-            raise NotKept(f"{name} leads out of the data directory")
-        if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
-            raise NotKept(f"{name} is a file of another place too, or of another user")
+    try:
+        for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
+            _refuse_file(path.relative_to(instance.data_dir), status, uid)
+    except manifest.NoDataDirectory as reason:
+        raise NotKept(f"the data directory holds {reason.holds}") from reason
+
+
+def _refuse_file(name: Path, status: os.stat_result, uid: int) -> None:
+    if not str(name).isprintable():
+        raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
+    if stat.S_ISLNK(status.st_mode) or name.suffix == ".isl":
+        raise NotKept(f"{name} leads out of the data directory")
+    if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
+        raise NotKept(f"{name} is a file of another place too, or of another user")
 
 
 def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> None:
