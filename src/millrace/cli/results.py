@@ -150,7 +150,7 @@ def _confirm(question: str) -> None:
             raise
         raise UserError(
             "nobody is there to be asked: standard input ended; nothing was removed",
-            remedy="give the same command with --yes",
+            hint="give the same command with --yes",
         ) from None
     if not wanted:
         raise Interrupted("nothing was removed")

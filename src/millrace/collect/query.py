@@ -48,7 +48,7 @@ def session(target: Target, database: str | None = None) -> Connection[Any]:
     try:
         return target.instance.connect(database, limit_s=target.limit_s)
     except TrialFailed as error:
-        raise Unavailable(error.message, remedy=error.remedy) from error
+        raise Unavailable(error.message, hint=error.hint) from error
     except pymysql.MySQLError as error:
         raise Unavailable(f"the server gives no session: {words_of(error)}") from error
 
@@ -61,7 +61,7 @@ def version_of(target: Target) -> tuple[int, ...]:
     try:
         return version_key(target.instance.version())
     except TrialFailed as error:
-        raise Unavailable(error.message, remedy=error.remedy) from error
+        raise Unavailable(error.message, hint=error.hint) from error
 
 
 def rows(asked: Connection[Any], sql: str) -> list[Row]:
@@ -120,7 +120,7 @@ def unavailable(what: str, error: pymysql.MySQLError | OSError) -> Unavailable:
     code = error.args[0] if error.args else None
     if code in _MAY_NOT:
         right = SCHEMA_RIGHT if "performance_schema" in what else PROCESS_RIGHT
-        return Unavailable(f"{what}: no right to read it", remedy=right)
+        return Unavailable(f"{what}: no right to read it", hint=right)
     if code in _HAS_NOT:
         return Unavailable(f"{what}: this server does not have it")
     return Unavailable(f"{what}: {words_of(error)}")
@@ -128,7 +128,7 @@ def unavailable(what: str, error: pymysql.MySQLError | OSError) -> Unavailable:
 
 def missing(lack: Unavailable) -> dict[str, str | None]:
     """A part that is missing, for the key ``missing`` of what an observer tells."""
-    return {"what": lack.message, "remedy": lack.remedy}
+    return {"what": lack.message, "remedy": lack.hint}
 
 
 def plain(value: object) -> Any:

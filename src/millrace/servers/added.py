@@ -61,7 +61,7 @@ def add_tarball(
     if sha256 is not None and _SHA256.fullmatch(sha256) is None:
         raise UserError(
             f"{sha256!r} is no SHA-256: that is 64 hexadecimal digits",
-            remedy="copy it whole from where the archive is published",
+            hint="copy it whole from where the archive is published",
         )
     progress = progress or Silent()
     final = _directory(name)
@@ -159,7 +159,7 @@ def added(name: str) -> Server | None:
         reason = error.strerror if isinstance(error, OSError) else "it is damaged"
         raise HostError(
             f"{directory / _ATTACHED} cannot be read: {reason}",
-            remedy=f"as its owner: millrace servers remove {name}, and add it again",
+            hint=f"as its owner: millrace servers remove {name}, and add it again",
         ) from error
 
 
@@ -226,11 +226,11 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
     if _NAME.fullmatch(name) is None:
         raise UserError(
             f"{name!r} is no name for a server",
-            remedy="use lower-case letters, digits, and . - _ + ~",
+            hint="use lower-case letters, digits, and . - _ + ~",
         )
     databases.get(family)
     if name in catalogue.entries() or name in catalogue.suites():
-        raise UserError(f"{name} is a name of the catalogue", remedy="choose another one")
+        raise UserError(f"{name} is a name of the catalogue", hint="choose another one")
     with (
         refusals_as_errors(f"adding {name}"),
         exclusive(_lock(name), f"adding {name}", progress),
@@ -238,7 +238,7 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
         if _directory(name).exists():
             raise UserError(
                 f"there is a server {name} already",
-                remedy=f"choose another name, or: millrace servers remove {name}",
+                hint=f"choose another name, or: millrace servers remove {name}",
             )
         yield
 
@@ -258,16 +258,16 @@ def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
             message = message.replace(str(each), shown)
         match error:
             case Unusable():
-                raise UserError(message, remedy=error.remedy) from error
+                raise UserError(message, hint=error.hint) from error
             case WrongChecksum():
-                remedy = "compare what you gave with the publisher's checksum, or get the file anew"
-                raise UserError(message, remedy=remedy) from error
+                hint = "compare what you gave with the publisher's checksum, or get the file anew"
+                raise UserError(message, hint=hint) from error
             case Incomplete():
-                remedy = "give the publisher's complete archive of the server's programs"
-                raise UserError(message, remedy=remedy) from error
+                hint = "give the publisher's complete archive of the server's programs"
+                raise UserError(message, hint=hint) from error
             case UserError():
-                raise UserError(message, remedy=error.remedy) from error
-        raise HostError(message, remedy=error.remedy) from error
+                raise UserError(message, hint=error.hint) from error
+        raise HostError(message, hint=error.hint) from error
 
 
 def _servers_dir() -> Path:

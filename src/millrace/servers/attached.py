@@ -64,7 +64,7 @@ class AttachedInstance(client.Answering):
         except pymysql.MySQLError as error:
             raise TrialFailed(
                 f"{self.server.name}: no session at {self._address.text}: {client.words_of(error)}",
-                remedy="check that the server runs, and the address and account it was added with",
+                hint="check that the server runs, and the address and account it was added with",
             ) from error
 
 
@@ -160,7 +160,7 @@ def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> 
 
 
 def _bad_dsn(server: AttachedServer, why: str) -> UserError:
-    return UserError(f"{server.name}: the address is not usable: {why}", remedy=f"write {_FORM}")
+    return UserError(f"{server.name}: the address is not usable: {why}", hint=f"write {_FORM}")
 
 
 def _limits(address: Address) -> tuple[str, ...]:

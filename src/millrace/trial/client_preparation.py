@@ -78,18 +78,18 @@ class Driving:
         if wanted == "cached" and held.can is False:
             raise TrialFailed(
                 f"the run is to be cached, but {_sizes(held)}",
-                remedy="set innodb_buffer_pool_size higher, or load fewer rows",
+                hint="set innodb_buffer_pool_size higher, or load fewer rows",
             )
         if wanted == "cached" and held.does is False:
             raise TrialFailed(
                 f"the run is to be cached, but after {_PASSES} readings only "
                 f"{readable(held.pool_data_bytes)} are in memory: {_sizes(held)}",
-                remedy="set innodb_buffer_pool_size higher, or load fewer rows",
+                hint="set innodb_buffer_pool_size higher, or load fewer rows",
             )
         if wanted == "io_bound" and held.can is True:
             raise TrialFailed(
                 f"the run is to be I/O-bound, but {_sizes(held)}",
-                remedy="set innodb_buffer_pool_size lower, or load more rows",
+                hint="set innodb_buffer_pool_size lower, or load more rows",
             )
 
     def _holding(self) -> Holding:
@@ -118,7 +118,7 @@ class Driving:
         lower, more = ("higher", "fewer") if wanted == "cached" else ("lower", "more")
         raise TrialFailed(
             f"the run was to be {said}, but {found.why}",
-            remedy=f"set innodb_buffer_pool_size {lower}, or load {more} rows",
+            hint=f"set innodb_buffer_pool_size {lower}, or load {more} rows",
         )
 
 

@@ -170,7 +170,7 @@ class OwnServerTrial:
             raise HostError(
                 f"another process of this host listens at the port {instance.port}, which was "
                 f"chosen for {instance.server.name}",
-                remedy="end that process, which ss -ltnp names, and run the command again, or "
+                hint="end that process, which ss -ltnp names, and run the command again, or "
                 "use the transport socket",
             ) from failure
 

@@ -41,9 +41,9 @@ def test_errors_say_what_to_do(
     lack = query.unavailable(what, error)
     assert lack.message.startswith(what)
     assert said in lack.message
-    assert (lack.remedy is None) is (remedy is None)
-    assert (remedy or "") in (lack.remedy or "")
-    assert query.missing(lack) == {"what": lack.message, "remedy": lack.remedy}
+    assert (lack.hint is None) is (remedy is None)
+    assert (remedy or "") in (lack.hint or "")
+    assert query.missing(lack) == {"what": lack.message, "remedy": lack.hint}
 
 
 @pytest.mark.parametrize(

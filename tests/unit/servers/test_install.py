@@ -65,7 +65,7 @@ def test_all_unknown_names_are_told_at_once() -> None:
 def test_a_server_that_is_not_installed_can_be() -> None:
     with pytest.raises(UserError) as caught:
         install.find("mysql-5.6.24")
-    assert caught.value.remedy == "millrace servers install mysql-5.6.24"
+    assert caught.value.hint == "millrace servers install mysql-5.6.24"
     with pytest.raises(UserError, match="not installed"):
         install.remove("mysql-5.6.24")
 
@@ -253,7 +253,7 @@ def test_a_checksum_that_was_given_is_right_or_a_mistake(tmp_path: Path) -> None
     right = hashlib.sha256(archive.read_bytes()).hexdigest()
     with pytest.raises(UserError, match="wrong checksum") as caught:
         added.add_tarball("mine", "mysql", str(archive), sha256="0" * 64)
-    assert "publisher" in (caught.value.remedy or "")
+    assert "publisher" in (caught.value.hint or "")
     assert archive.is_file(), "the user's own file stays"
     assert added.add_tarball("mine", "mysql", str(archive), sha256=right.upper()).name == "mine"
 
@@ -418,7 +418,7 @@ def test_an_address_that_is_not_safe_is_refused_before_any_download(
     with pytest.raises(UserError, match=said) as caught:
         added.add_tarball("mine", "mysql", location)
     assert "s3cret" not in str(caught.value)
-    assert caught.value.remedy
+    assert caught.value.hint
     assert left_in(paths.state_dir() / "servers") == set()
 
 
@@ -446,7 +446,7 @@ def test_a_password_is_kept_from_others_and_from_messages(tmp_path: Path) -> Non
     for dsn in ("postgres://me:secret@db.test/", "mysql://me:secret@db.test:port/", "mysql:///"):
         with pytest.raises(MillraceError) as caught:
             added.add_attached("other", "mysql", dsn)
-        assert "secret" not in f"{caught.value.message} {caught.value.remedy}"
+        assert "secret" not in f"{caught.value.message} {caught.value.hint}"
     record.write_text("not json with secret")
     with pytest.raises(HostError) as damaged:
         install.find("cloud")

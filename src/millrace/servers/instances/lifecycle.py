@@ -374,7 +374,7 @@ class Instance(client.Answering):
                 os.close(descriptor)
         raise TrialFailed(
             f"{self.server.name}: the socket {self.socket} is taken by another process",
-            remedy="end that process, or use another socket",
+            hint="end that process, or use another socket",
             step="start",
         )
 

@@ -143,7 +143,7 @@ def fetch_tarball(
         return Arrived(file, _artefact(str(Tarball(without_secrets(location))), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
-        raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
+        raise UserError(f"there is no file {file}", hint="give the path or the URL of an archive")
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = workspace / file.name
     shutil.copyfile(file, copy)
@@ -151,7 +151,7 @@ def fetch_tarball(
     if sha256 is not None and artefact.sha256 != sha256.lower():
         raise download.WrongChecksum(
             f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",
-            remedy="get the file from its publisher again",
+            hint="get the file from its publisher again",
         )
     return Arrived(copy, artefact)
 
@@ -162,12 +162,12 @@ def _refuse_unsafe(url: str, sha256: str | None) -> None:
     if "@" in parts.netloc:
         raise UserError(
             f"{shown}: millrace sends no user name or password of an address",
-            remedy="download the archive yourself, and give its path",
+            hint="download the archive yourself, and give its path",
         )
     if parts.scheme == "http" and sha256 is None and parts.hostname not in _THIS_HOST:
         raise UserError(
             f"{shown}: anybody on the way can replace what comes over plain HTTP",
-            remedy="give the publisher's checksum with --sha256, or an https address",
+            hint="give the publisher's checksum with --sha256, or an https address",
         )
 
 
