@@ -7,7 +7,6 @@ import math
 import re
 import socket as sockets
 import ssl
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ import pymysql
 from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
-from millrace.errors import TrialFailed
+from millrace.errors import MillraceError, TrialFailed
 from millrace.servers.instances import listener
 from millrace.shown_text import shown_line
 from millrace.tls import Tls
@@ -313,26 +312,19 @@ def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | 
 def oddities_as_errors() -> Iterator[None]:
     """Turn what PyMySQL raises for an odd answer into a ProgrammingError that says so.
 
-    RuntimeError is its answer to a server that asks for a local file.
+    That may be anything: a short greeting leads to a variable that was never set. RuntimeError is
+    its answer to a server that asks for a local file.
     """
     try:
         yield
-    except RuntimeError as error:
+    except (pymysql.MySQLError, OSError, MillraceError):  # the last: the user interrupted, too
+        raise
+    except Exception as error:
         raise pymysql.ProgrammingError(
             "the server asked for a file of this host, and did not get it"
-            if "LOAD_LOCAL" in str(error)
+            if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error)
             else _not_understood(error)
         ) from error
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        struct.error,
-    ) as error:
-        raise pymysql.ProgrammingError(_not_understood(error)) from error
 
 
 def _not_understood(error: Exception) -> str:
