@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from millrace.analysis.compare.calibration import Calibrates, Calibration, calibrates
+from millrace.analysis.compare.calibration import Calibration
 from millrace.analysis.compare.model import QuotedCalibration
+from millrace.model.run_spec import Calibrates
 from millrace.store.environment_diff import changes
 from millrace.store.records import HostRecord, RunRecord
 
@@ -30,7 +31,9 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
 
 def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
     """Those for the experiment of ``run`` and its base, measured as it is."""
-    return [each for each in calibrations if _is_like(run, each) and _is_of(run, calibrates(each))]
+    return [
+        each for each in calibrations if _is_like(run, each) and _is_of(run, each.spec.calibrates)
+    ]
 
 
 def _is_like(run: RunRecord, other: RunRecord) -> bool:
@@ -38,11 +41,11 @@ def _is_like(run: RunRecord, other: RunRecord) -> bool:
 
 
 def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
-    compared = run.spec["compare"]
+    compared = run.spec.compare
     return asked is not None and (asked.digest, asked.factor, asked.base) == (
         run.digest,
-        compared["factor"],
-        compared["base"],
+        compared.factor,
+        compared.base,
     )
 
 

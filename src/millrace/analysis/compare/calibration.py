@@ -13,17 +13,17 @@ refused here as well. All of it is computed anew from the trials.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from millrace.analysis.compare.comparability import Refusal, Side, refusal
-from millrace.analysis.compare.equal_work import TrialWork, operations_asked, trial_work
-from millrace.analysis.compare.metrics import Direction, Metric, read_metrics
+from millrace.analysis.compare.equal_work import TrialWork, trial_work
+from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, alone, together
 from millrace.levels import Level, level_text
+from millrace.model.run_spec import Calibrates, Direction
 from millrace.stats import (
     FEWEST_BLOCKS,
     RatioEstimate,
@@ -36,7 +36,6 @@ from millrace.stats import (
 )
 from millrace.store.records import (
     BESIDE,
-    CALIBRATES,
     SLOWED_S,
     STOPPED_S,
     RunRecord,
@@ -52,24 +51,6 @@ FALSE: tuple[Verdict, ...] = ("regression", "improvement")
 
 # Whether the two trials of such blocks are compared.
 Judged = Callable[[Sequence[int]], Refusal]
-
-
-@dataclass(frozen=True)
-class Calibrates:
-    """What a run calibrates this host for: the experiment by ``digest`` and ``name``, whose
-    ``factor`` was held at ``base``. A verdict has at most ``blocks`` blocks; ``margin`` is a
-    fraction."""
-
-    digest: str
-    name: str
-    factor: str
-    base: Level
-    blocks: int
-    margin: float
-
-    def as_spec(self) -> dict[str, Any]:
-        """What the run's ``spec`` says of it."""
-        return {CALIBRATES: asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -212,18 +193,12 @@ class Calibration:
         return (min(seen), max(seen)) if seen else None
 
 
-def calibrates(run: RunRecord) -> Calibrates | None:
-    """What a run calibrates the host for; None where it does not."""
-    kept = run.spec.get(CALIBRATES)
-    return None if kept is None else Calibrates(**kept)
-
-
 def calibration(stored: StoredRun) -> Calibration:
     """What a run that calibrates shows so far. Raises ValueError for another run."""
-    asked = calibrates(stored.run)
+    asked = stored.run.spec.calibrates
     if asked is None:
         raise ValueError(f"run {stored.run.id} calibrates nothing")
-    metric = read_metrics(stored.run.spec["workload"])[0]
+    metric = read_metrics(stored.run.spec.workload)[0]
     trials = _Trials(stored, metric, asked)
     return Calibration(
         stored.run,
@@ -282,20 +257,18 @@ class _Trials:
         spec = stored.run.spec
         self.metric = metric
         self.asked = asked
-        self.factor = str(spec["compare"]["factor"])
-        self.base: Level = spec["compare"]["base"]
+        self.factor = spec.compare.factor
+        self.base = spec.compare.base
         self.abreast = stored.run.design.abreast
         self._varied = [
-            each["name"]
-            for each in spec["factors"]
-            if each["name"] != self.factor and len(each["levels"]) > 1
+            name for name, levels in spec.levels.items() if name != self.factor and len(levels) > 1
         ]
         self._stored = stored
         self.values: dict[str, dict[int, float]] = {}
         self.durations: dict[str, dict[int, float]] = {}
         self.failed: dict[str, int] = {}
         self.stopped: dict[str, list[float]] = {}
-        self._operations = operations_asked(spec)
+        self._operations = spec.operations
         self._work: dict[str, dict[int, TrialWork]] = {}
         self._steadiness: dict[str, dict[int, TrialSteadiness]] = {}
         last = stored.last_attempts()

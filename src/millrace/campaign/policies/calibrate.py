@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.calibration import Calibrates, Calibration, GroupCalibration, Planted
+from millrace.analysis.compare.calibration import Calibration, GroupCalibration, Planted
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment import slowdown
 from millrace.experiment.levels import resolved_level
@@ -25,6 +25,7 @@ from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_n
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
+from millrace.model.run_spec import Calibrates, CampaignPart
 from millrace.stats import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
@@ -79,7 +80,7 @@ def calibrating(experiment: Experiment) -> Experiment:
         published=None,
         sequential=False,
         max_time_s=None,
-        campaign=asked.as_spec(),
+        campaign=CampaignPart(calibrates=asked),
     )
 
 

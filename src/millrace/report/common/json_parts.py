@@ -51,6 +51,6 @@ def run_part(run: RunRecord) -> RunPart:
         seed=run.seed,
         blocks=run.blocks,
         versions=dict(run.versions),
-        parameters=dict(run.spec.get("parameters", {})),
+        parameters=dict(run.spec.parameters),
         command=repeating(run.millrace_command),
     )

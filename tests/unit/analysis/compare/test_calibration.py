@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from millrace.analysis.compare.calibration import (
     FALSE,
-    Calibrates,
     Calibration,
     Pair,
     calibration,
@@ -24,6 +23,7 @@ from millrace.analysis.compare.calibration import (
     noise_of,
 )
 from millrace.analysis.compare.comparability import Refusal
+from millrace.model.run_spec import Calibrates
 from millrace.report.calibration.json import as_json
 from millrace.report.calibration.sentences import (
     age_text,
@@ -225,8 +225,11 @@ def calibrated(
         else each
         for each in run.treatments
     )
-    asked = Calibrates("d1ge57", "sysbench", "server", "mysql-5.6.24", blocks=8, margin=MARGIN)
-    record = replace(run.run, spec={**run.run.spec, **asked.as_spec()})
+    asked = Calibrates(
+        digest="d1ge57", name="sysbench", factor="server", base="mysql-5.6.24", blocks=8,
+        margin=MARGIN,
+    )  # fmt: skip
+    record = replace(run.run, spec=run.run.spec.replace(calibrates=asked))
     return calibration(replace(run, run=record, treatments=treatments))
 
 

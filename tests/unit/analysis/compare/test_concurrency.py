@@ -9,16 +9,12 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.compare.calibration import (
-    Calibrates,
-    Calibration,
-    GroupCalibration,
-    SequentialVerdict,
-)
+from millrace.analysis.compare.calibration import Calibration, GroupCalibration, SequentialVerdict
 from millrace.analysis.compare.compare_run import judge
 from millrace.analysis.compare.concurrency import ENOUGH, objection
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.levels import Level
+from millrace.model.run_spec import Calibrates
 from millrace.stats import paired_ratio
 from millrace.store.records import BESIDE, RunRecord
 from tests.unit.analysis.builders import Fails, RunBuilder, study
@@ -49,8 +45,10 @@ def calibrated(
         )
         for held, of in zip(GROUPS, verdicts, strict=False)
     )  # fmt: skip
-    asked = Calibrates("digest", run.name, "server", "base", 10, 0.02)
-    metric = read_metrics(run.spec["workload"])[0]
+    asked = Calibrates(
+        digest="digest", name=run.name, factor="server", base="base", blocks=10, margin=0.02
+    )
+    metric = read_metrics(run.spec.workload)[0]
     return Calibration(replace(run, **changes), asked, metric, groups, ended.isoformat())
 
 
