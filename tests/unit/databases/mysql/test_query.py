@@ -11,7 +11,7 @@ from millrace.errors import DatabaseError
 
 
 @pytest.mark.parametrize(
-    ("what", "error", "said", "remedy"),
+    ("what", "error", "said", "hint"),
     [
         (
             "SHOW ENGINE INNODB STATUS",

@@ -191,7 +191,7 @@ def test_what_is_delivered_has_some_classes_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "instruments", "consumers", "said", "remedy"),
+    ("name", "instruments", "consumers", "said", "hint"),
     [
         (
             "waits",
