@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
 use super::{Look, histogram_lines};
 use crate::engine::{Driven, Latencies, Paced, PerClient, Record};
+use crate::shown::shown_line;
 use crate::tables::LoadedTable;
 
 /// Percentiles that every report has.
@@ -245,7 +246,7 @@ fn notes(driven: &Driven) -> impl Iterator<Item = String> {
     let partial = driven
         .partial_reason
         .as_ref()
-        .map(|reason| format!("the result is partial: {reason}"));
+        .map(|reason| format!("the result is partial: {}", shown_line(reason)));
     let unsteady = (driven.warmup_steady == Some(false))
         .then(|| "the throughput had not become steady when the warm-up ended".to_owned());
     let busy = (driven.client.user_s + driven.client.system_s)
