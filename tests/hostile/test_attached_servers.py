@@ -39,7 +39,7 @@ def test_a_server_that_asks_for_a_file_gets_none(tmp_path: Path) -> None:
         result = verify.verify(attached, lambda _: None)
         assert "asked for a file of this host" in (result.reason or "")
         with pytest.raises(TrialFailed, match="asked for a file of this host"):
-            AttachedInstance(attached).effective()
+            AttachedInstance(attached).settings()
     assert server.obtained == []
 
 
@@ -77,7 +77,7 @@ def test_an_odd_answer_is_a_failure_of_the_server(answer: Answer) -> None:
         assert not result.ok
         assert result.reason
         with pytest.raises(TrialFailed, match="theirs: SHOW GLOBAL VARIABLES"):
-            AttachedInstance(attached).effective()
+            AttachedInstance(attached).settings()
 
 
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

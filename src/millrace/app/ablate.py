@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from millrace import databases
 from millrace.analysis.explain.ablation import Alignments, given_back
 from millrace.analysis.explain.explanation import Explained, Explanation
 from millrace.app.run import carry_out, new_run
@@ -15,7 +16,6 @@ from millrace.campaign.policies.ablate import AlignedPlan, Refuses, aligned_plan
 from millrace.campaign.resume import Chosen
 from millrace.cli.console import err
 from millrace.cli.exclusive_host import quiet_host
-from millrace.databases.mysql import option_names
 from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.levels import OPTION
 from millrace.model.servers import InstalledServer
@@ -96,7 +96,8 @@ def _refuses(treatment: TreatmentRecord) -> Refuses:
     def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
         if not {name, f"{OPTION}{name}"}.isdisjoint(treatment.levels):
             return None  # a factor, not an option; or one that the run has tried
-        if not options.knows(options.known(server), name):
+        rules = databases.get(server.family).options
+        if not options.knows(rules, options.known(server), name):
             return "option"
         return "value" if options.refuses(server, name, value) else None
 
@@ -108,7 +109,7 @@ def _given(explained: Explained) -> frozenset[str]:
     if explained.instance is None:
         return frozenset()
     given = (each for each in explained.instance.options if each.left_out is None)
-    return frozenset(form for each in given for form in option_names.forms(each.name))
+    return frozenset(form for each in given for form in databases.option_forms(each.name))
 
 
 def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:

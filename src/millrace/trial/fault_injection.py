@@ -29,10 +29,10 @@ from typing import Any
 
 from millrace import paths
 from millrace.collect.collectors import Window
+from millrace.databases.client import ServerClient
 from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
 from millrace.model.servers import FittedOptions, InstalledServer, Server
-from millrace.servers.attached import AttachedInstance
 from millrace.servers.configurations.check import about
 from millrace.servers.instances.lifecycle import Instance
 from millrace.shared_directories import refuse_shared
@@ -95,7 +95,7 @@ class Slowing:
 
 @contextlib.contextmanager
 def in_force(
-    slowdown: Slowdown | None, instance: Instance | AttachedInstance, window: Window
+    slowdown: Slowdown | None, instance: ServerClient, window: Window
 ) -> Iterator[Slowing | None]:
     """Slow the server down over the part that is measured, where that is done from outside."""
     if not isinstance(slowdown, Stopped):

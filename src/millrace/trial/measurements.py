@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from millrace.databases.mysql.client import count_of
+from millrace.databases.client import count_of
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import (
     DataChecksum,

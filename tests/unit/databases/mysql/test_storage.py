@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import databases
-from millrace.trial.quiesce import Figures, Look, figures_in, unsettled
+from millrace.databases.base import PendingSample, PendingWork, PoolStatus
+from millrace.databases.client import ServerClient
+from millrace.databases.mysql.storage import (
+    InnodbStorage,
+    pool_figures,
+    pool_status_in,
+    unsettled,
+)
+from millrace.errors import DatabaseError, TrialFailed
 
 # As the servers wrote it, shortened.
 OLD = """
@@ -45,7 +54,7 @@ Last checkpoint at  84900860
 Modified db pages  625
 """
 
-SETTLED = Figures(
+SETTLED = PendingWork(
     dirty_pages=0,
     history=13,
     change_buffer_pages=1,
@@ -57,25 +66,26 @@ SETTLED = Figures(
 
 @pytest.mark.parametrize("family", databases.names())
 def test_the_words_of_all_versions_are_read(family: str) -> None:
-    known = databases.get(family).write_back
-    assert figures_in(OLD, known) == Figures(1348, 2, 84, 88356269, False, 84577038)
-    assert figures_in(NEW, known) == SETTLED
-    without = Figures(625, 2, None, 85866108, False, 84900860)
-    assert figures_in(WITHOUT_CHANGE_BUFFER, known) == without
-    assert figures_in("", known) == Figures()
+    known = databases.get(family).storage
+    assert isinstance(known, InnodbStorage)
+    assert known.parse(OLD) == PendingWork(1348, 2, 84, 88356269, False, 84577038)
+    assert known.parse(NEW) == SETTLED
+    without = PendingWork(625, 2, None, 85866108, False, 84900860)
+    assert known.parse(WITHOUT_CHANGE_BUFFER) == without
+    assert known.parse("") == PendingWork()
     caught_up = OLD.replace("n:o < 0 undo", "n:o < 50B undo")
-    assert figures_in(caught_up, known).purged is True
+    assert known.parse(caught_up).purged is True
 
 
-def looks(*figures: Figures, every_s: float = 1.0) -> list[Look]:
-    return [Look(number * every_s, each) for number, each in enumerate(figures)]
+def looks(*figures: PendingWork, every_s: float = 1.0) -> list[PendingSample]:
+    return [PendingSample(number * every_s, each) for number, each in enumerate(figures)]
 
 
 def test_a_server_at_rest_has_settled_after_the_second_look() -> None:
     assert unsettled(looks(SETTLED)) == ("it was not watched for long enough",)
     assert unsettled(looks(SETTLED, SETTLED, every_s=0.5)) != ()
     assert unsettled(looks(SETTLED, SETTLED)) == ()
-    assert unsettled(looks(Figures(), Figures())) == ()
+    assert unsettled(looks(PendingWork(), PendingWork())) == ()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +127,7 @@ def test_a_change_buffer_that_nobody_merges_is_left() -> None:
 
 
 figures = st.builds(
-    Figures,
+    PendingWork,
     dirty_pages=st.none() | st.integers(0, 40),
     history=st.none() | st.integers(0, 3),
     change_buffer_pages=st.none() | st.integers(1, 3),
@@ -127,6 +137,79 @@ figures = st.builds(
 
 
 @given(st.lists(figures, min_size=1), figures)
-def test_whatever_was_before_rest_is_rest_in_the_end(before: list[Figures], last: Figures) -> None:
+def test_whatever_was_before_rest_is_rest_in_the_end(
+    before: list[PendingWork], last: PendingWork
+) -> None:
     at_rest = replace(last, dirty_pages=0, purged=True)
     assert unsettled(looks(*before, *[at_rest] * 14)) == ()
+
+
+class Server:
+    """One with these status variables and statistics; None: it refuses to tell."""
+
+    def __init__(
+        self, status: Sequence[tuple[str, str]] | None, statistics: Sequence[Any] | None
+    ) -> None:
+        self._status, self._statistics = status, statistics
+
+    def rows(self, _sql: str, *, n_columns: int) -> Sequence[tuple[str, str]]:
+        assert n_columns == 2
+        if self._status is None:
+            raise TrialFailed("no answer")
+        return self._status
+
+    def connect(self, *, limit_s: float) -> Server:
+        assert limit_s > 0
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def query(self, _sql: str, *_values: str) -> Sequence[Any]:
+        if self._statistics is None:
+            raise DatabaseError("Table doesn't exist", kind="absent", code=1146)
+        return self._statistics
+
+
+@pytest.mark.parametrize(
+    ("status", "capacity"),
+    [
+        ([("Innodb_redo_log_capacity_resized", "104857600")], 104857600),
+        ([("Innodb_checkpoint_max_age", "80983113")], 80983113),
+        ([("Innodb_checkpoint_max_age", "0")], None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_the_logs_capacity_is_asked_of_who_tells(
+    status: Sequence[tuple[str, str]] | None, capacity: int | None
+) -> None:
+    told = databases.get("mysql").storage.state_afterwards(
+        cast(ServerClient, Server(status, None)), "test"
+    )
+    assert told == ({} if capacity is None else {"log_capacity_bytes": capacity})
+
+
+def test_statistics_have_an_age_and_rows() -> None:
+    told = databases.get("mysql").storage.state_afterwards(
+        cast(ServerClient, Server([], [("sbtest1", 12, 1000)])), "test"
+    )
+    assert told == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
+
+
+def test_figures_of_the_pool_that_are_not_whole_are_left_out() -> None:
+    assert pool_figures({}) == {}
+    some = {"Innodb_buffer_pool_reads": 5, "Innodb_buffer_pool_pages_total": 8}
+    assert pool_figures(some) == {"pool_pages": 8}
+
+
+def test_status_variables_are_read_with_the_size_of_a_page() -> None:
+    status = {
+        "Innodb_buffer_pool_reads": 3,
+        "Innodb_buffer_pool_read_requests": 70,
+        "Innodb_buffer_pool_pages_data": 5,
+        "Innodb_buffer_pool_pages_total": 8,
+        "Innodb_page_size": 4096,
+    }
+    assert pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096)
+    assert pool_status_in({}) == PoolStatus(0, 0, 0, 0)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace import databases
-from millrace.collect.plans import explains_of, plain, verb_of
-from millrace.databases.base import version_key
+from millrace.databases.mysql.explain import explains_of, plain, verb_of
+from tests.unit.databases.mysql.observables import observable
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def test_any_text_has_a_verb_or_none(sql: str) -> None:
 def test_versions_differ_in_what_they_explain(
     family: str, version: str, form: str, yes: str, no: str
 ) -> None:
-    explains = explains_of(databases.get(family), version_key(version))
+    explains = explains_of(observable(family), version)
     assert explains.form == form
     assert yes in explains.verbs
     assert no not in explains.verbs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pymysql
 import pytest
 
-from millrace.collect import query
+from millrace.databases.mysql import query
+from millrace.errors import DatabaseError
 
 
 @pytest.mark.parametrize(
@@ -15,28 +15,28 @@ from millrace.collect import query
     [
         (
             "SHOW ENGINE INNODB STATUS",
-            pymysql.OperationalError(1227, "Access denied; you need PROCESS"),
+            DatabaseError("Access denied; you need PROCESS", kind="forbidden"),
             "no right to read it",
             "GRANT PROCESS",
         ),
         (
             "performance_schema.threads",
-            pymysql.OperationalError(1142, "SELECT command denied"),
+            DatabaseError("SELECT command denied", kind="forbidden"),
             "no right to read it",
             "GRANT SELECT ON performance_schema",
         ),
         (
             "information_schema.INNODB_METRICS",
-            pymysql.OperationalError(1109, "Unknown table"),
+            DatabaseError("Unknown table", kind="absent"),
             "this server does not have it",
             None,
         ),
-        ("x", pymysql.OperationalError(2013, "Lost connection"), "x: Lost connection", None),
+        ("x", DatabaseError("Lost connection", kind="unreachable"), "x: Lost connection", None),
         ("x", OSError(5, "Input/output error"), "Input/output error", None),
     ],
 )
 def test_errors_say_what_to_do(
-    what: str, error: pymysql.MySQLError | OSError, said: str, remedy: str | None
+    what: str, error: DatabaseError | OSError, said: str, remedy: str | None
 ) -> None:
     lack = query.unavailable(what, error)
     assert lack.message.startswith(what)

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from millrace.servers.snapshots.tables import KeptTable, Reading, difference, of_data
+from millrace.databases.table_checks import KeptTable, Reading, difference, of_data
 
 SAMPLES = Reading(("SELECT 1", "SELECT 2"), 1_360, 77)
 ALL = Reading(("SELECT 3",), 2_000, 99)

@@ -9,20 +9,17 @@ millrace's own have none.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from pymysql.connections import Connection
-
-from millrace.collect import query
-from millrace.collect.threads.thread_kinds import BACKGROUND, CONNECTION, OBSERVER, POOL
-from millrace.databases.base import Family, Observable
-from millrace.databases.deltas import Row
+from millrace.databases.client import Row, Session
+from millrace.databases.monitoring import BACKGROUND, CONNECTION, OBSERVER, POOL
+from millrace.databases.mysql import query
+from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
 
 _WAITS = "Sleep"  # the command of a session that waits for its client
 
 
-class Teller:
+class MysqlThreadRoles:
     """Asks a server for the kinds of its threads, as often as wanted, by one short question or two.
 
     It tells nothing where its Performance Schema is off or not to be read, and in versions that do
@@ -31,16 +28,16 @@ class Teller:
     ``has_pool`` whether sessions share a pool of threads.
     """
 
-    def __init__(self, session: Connection[Any], family: Family) -> None:
-        """Find out what this server can tell. Raises what pymysql raises where the session is
-        broken."""
+    def __init__(self, session: Session, observable: Observable) -> None:
+        """Find out what this server can tell. Raises DatabaseError where the session is
+        lost."""
         self.tells_sessions = False
         self._session = session
-        self._observable = family.observable
+        self._observable = observable
         self._sessions = self._question("sessions")
         self._threads = self._question("threads")
         with query.understood("threads of the server"):
-            (handling,) = query.rows(session, self._observable.thread_handling)
+            (handling,) = session.rows(self._observable.thread_handling)
             self.has_pool = "pool" in str(*handling.values())
 
     def kinds(self) -> dict[int, str]:
@@ -58,7 +55,7 @@ class Teller:
         return by_name | by_session | workers
 
     def _rows(self, question: str | None) -> list[Row]:
-        return [] if question is None else query.rows(self._session, question)
+        return [] if question is None else self._session.rows(question)
 
     def _question(self, table: str) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""What a server's Performance Schema can be asked, as it is set up now.
+"""What a server's Performance Schema can be session, as it is set up now.
 
 It may not be built, be off, or be on with most of its instruments off, as it is delivered: MySQL
 from 5.6 leaves mutexes, locks of the engine and stages alone, and MariaDB leaves it off altogether.
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import pymysql
-from pymysql.connections import Connection
-
-from millrace.collect import query
-from millrace.collect.query import Question
-from millrace.databases.base import Observable, Table
-from millrace.errors import Unavailable
+from millrace.databases.client import Session
+from millrace.databases.mysql import query
+from millrace.databases.mysql.observable import Observable, Table
+from millrace.databases.mysql.query import Question
+from millrace.errors import DatabaseError, Unavailable
 
 CPU_CONSUMER = "events_statements_cpu"
 
@@ -42,21 +39,21 @@ class Summaries:
 
 
 def summaries(
-    asked: Connection[Any], observable: Observable, names: Iterable[str], database: str
+    session: Session, observable: Observable, names: Iterable[str], database: str
 ) -> Summaries:
-    """What can be asked of the tables called ``names``. Raises what pymysql raises where the
-    session is broken."""
+    """What can be asked of the tables called ``names``. Raises DatabaseError where the session is
+    lost."""
     tables = {name: observable.tables[name] for name in names}
     try:
         with query.understood("the Performance Schema"):
-            setup = _setup(asked, observable, database)
+            setup = _setup(session, observable, database)
     except Unavailable as lack:
         return Summaries({}, dict.fromkeys(tables, lack), {}, False)
     found: dict[str, Question] = {}
     lacking: dict[str, Unavailable] = {}
     for name, table in tables.items():
         try:
-            question = query.question(asked, table, database)
+            question = query.question(session, table, database)
             refuse_idle(table, setup)
             found[name] = question
         except Unavailable as lack:
@@ -69,16 +66,16 @@ def summaries(
     )
 
 
-def _setup(asked: Connection[Any], observable: Observable, database: str) -> Setup:
+def _setup(session: Session, observable: Observable, database: str) -> Setup:
     """Raises Unavailable where it is off, not built, or not to be read."""
     try:
-        (row,) = query.rows(asked, observable.performance_schema)
-    except pymysql.MySQLError as error:
+        (row,) = session.rows(observable.performance_schema)
+    except DatabaseError as error:
         raise query.unavailable("the Performance Schema", error) from error
     if not any(row.values()):
         raise Unavailable("the Performance Schema is off", remedy=_TURN_ON)
     instruments, consumers = (
-        query.rows(asked, query.question(asked, observable.tables[name], database).sql)
+        session.rows(query.question(session, observable.tables[name], database).sql)
         for name in ("instruments", "consumers")
     )
     return Setup(

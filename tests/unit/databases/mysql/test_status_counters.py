@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from millrace import databases
-from millrace.collect.status import (
+from millrace.databases.deltas import split
+from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.status_counters import (
     Look,
     compression_in,
     metrics_in,
@@ -15,12 +16,11 @@ from millrace.collect.status import (
     section,
     status_in,
 )
-from millrace.databases.base import Observable
-from millrace.databases.deltas import split
 from millrace.errors import Unavailable
+from tests.unit.databases.mysql.observables import observable
 
-MYSQL = databases.get("mysql").observable
-MARIADB = databases.get("mariadb").observable
+MYSQL = observable("mysql")
+MARIADB = observable("mariadb")
 
 # SHOW GLOBAL STATUS of MySQL 8.0.33, a part of it.
 STATUS = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from millrace import databases
-from millrace.collect.server_threads import kind_of, kinds_in, sessions_in
-from millrace.databases.deltas import Row
+from millrace.databases.client import Row
+from millrace.databases.mysql.thread_roles import kind_of, kinds_in, sessions_in
+from tests.unit.databases.mysql.observables import observable
 
-OBSERVABLE = databases.get("mysql").observable
+OBSERVABLE = observable("mysql")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ OBSERVABLE = databases.get("mysql").observable
 )
 def test_a_name_has_a_kind(name: str, kind: str) -> None:
     assert kind_of(name, OBSERVABLE) == kind
-    assert kind_of(name, databases.get("mariadb").observable) == kind
+    assert kind_of(name, observable("mariadb")) == kind
 
 
 def test_sessions_in_no_database_are_not_clients() -> None:

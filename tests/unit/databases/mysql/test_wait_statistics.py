@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from millrace import databases
-from millrace.collect.performance_schema import Setup, classes_off, partial, refuse_idle
-from millrace.collect.waits import REST, deltas_of, events_of, statements_of
+from millrace.databases.mysql.performance_schema import Setup, classes_off, partial, refuse_idle
+from millrace.databases.mysql.wait_statistics import REST, deltas_of, events_of, statements_of
 from millrace.errors import Unavailable
+from tests.unit.databases.mysql.observables import observable
 
-TABLES = databases.get("mysql").observable.tables
+TABLES = observable("mysql").tables
 
 SELECT = "SELECT `k` FROM `t` WHERE `id` = ? "
 UPDATE = "UPDATE `t` SET `k` = `k` + ? WHERE `id` = ? "
