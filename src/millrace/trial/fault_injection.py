@@ -30,7 +30,7 @@ from typing import Any
 from millrace import paths
 from millrace.collect.collectors import Window
 from millrace.databases.client import ServerClient
-from millrace.errors import HostError, UserError
+from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
@@ -102,8 +102,10 @@ def in_force(
         yield None
         return
     assert isinstance(instance, Instance)  # see slowed_server
-    assert instance.pid is not None  # it runs
-    slowing = Slowing(instance.pid, slowdown.share, window)
+    pid = instance.pid
+    if pid is None:  # it made another process of itself, say, and ended
+        raise TrialFailed(f"{instance.server.name} is not running")
+    slowing = Slowing(pid, slowdown.share, window)
     try:
         yield slowing
     finally:
