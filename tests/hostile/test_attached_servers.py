@@ -177,3 +177,29 @@ def test_a_greeting_a_byte_at_a_time_ends_with_the_limit() -> None:
         with pytest.raises(TrialFailed, match=r"in time|timed out"):
             dripping.connect(limit_s=0.5)
         thread.join()
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"",
+        b"\x0a",
+        b"\x0a8.0.33\0\x07\xfb\0\0\0salt9;\x07\xb2 \xb7",  # it ends before the length of the salt
+        b"\x09" * 60,
+        b"\xff",
+        b"\xfb/etc/hostname",
+    ],
+)
+def test_an_odd_greeting_is_a_failure_of_the_server(greeting: bytes) -> None:
+    def greet(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client, suppress(OSError):
+            client.sendall(len(greeting).to_bytes(3, "little") + b"\0" + greeting)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=greet, args=(listener,))
+        thread.start()
+        address = f"mysql://u@127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(TrialFailed, match="theirs: no session at"):
+            AttachedInstance(AttachedServer("theirs", "mysql", address)).connect(limit_s=5)
+        thread.join()

@@ -92,6 +92,8 @@ pub enum PhaseResult<'a> {
     Drive {
         test: &'a str,
         protocol: Protocol,
+        /// The run is about this phase, among several that drive clients.
+        primary: bool,
         #[serde(flatten)]
         driven: &'a Driven,
     },

@@ -6,6 +6,7 @@ use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_na
 use super::{Look, histogram_lines};
 use crate::tables::LoadedTable;
 use engine::{Driven, Latencies, Paced, PerClient, Record};
+use protocol::shown::shown_line;
 
 /// Percentiles that every report has.
 const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
@@ -245,7 +246,7 @@ fn notes(driven: &Driven) -> impl Iterator<Item = String> {
     let partial = driven
         .partial_reason
         .as_ref()
-        .map(|reason| format!("the result is partial: {reason}"));
+        .map(|reason| format!("the result is partial: {}", shown_line(reason)));
     let unsteady = (driven.warmup_steady == Some(false))
         .then(|| "the throughput had not become steady when the warm-up ended".to_owned());
     let busy = (driven.client.user_s + driven.client.system_s)

@@ -213,6 +213,7 @@ impl BenchArgs {
                 test: test.clone(),
                 protocol: self.workload_options.protocol(&builtin),
                 pings: 0,
+                primary: true,
                 settings: self.clients()?,
             })),
         };

@@ -54,6 +54,7 @@ pub fn drive(
         let result = PhaseResult::Drive {
             test: &drive.test,
             protocol: drive.protocol,
+            primary: drive.primary,
             driven: &driven,
         };
         context.events.emit(&phase.ended(result));

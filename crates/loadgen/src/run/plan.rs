@@ -54,6 +54,7 @@ pub(super) struct PlannedDrive {
     pub settings: Settings,
     pub program: Program,
     pub pings: u32,
+    pub primary: bool,
 }
 
 impl Plan {
@@ -162,6 +163,7 @@ impl Compiler {
             },
             program,
             pings: drive.pings,
+            primary: drive.primary,
         })
     }
 }

@@ -27,6 +27,8 @@ pub struct Drive {
     pub settings: Settings,
     /// Each client begins with so many.
     pub pings: u32,
+    /// It is the phase that the run is about, among several that drive clients.
+    pub primary: bool,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +55,8 @@ pub struct RawDrive {
     cpus: Option<Vec<usize>>,
     #[serde(default)]
     pings: u32,
+    #[serde(default)]
+    primary: bool,
     #[serde(default)]
     linger_s: f64,
     board: Option<PathBuf>,
@@ -179,6 +183,7 @@ impl RawDrive {
                 seed,
             },
             pings: self.pings,
+            primary: self.primary,
         })
     }
 }

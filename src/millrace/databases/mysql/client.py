@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import ssl
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
 from millrace.databases.client import Address, Row
-from millrace.errors import DatabaseError, DatabaseErrorKind
+from millrace.errors import DatabaseError, DatabaseErrorKind, MillraceError
 from millrace.host import listener
 from millrace.shown_text import shown_line
 
@@ -346,27 +345,20 @@ def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | 
 def oddities_as_errors() -> Iterator[None]:
     """Turn what an odd answer leads to into a DatabaseError that says so.
 
-    RuntimeError is its answer to a server that asks for a local file.
+    That may be anything: a short greeting leads to a variable that was never set. RuntimeError is
+    its answer to a server that asks for a local file.
     """
     try:
         yield
-    except RuntimeError as error:
+    except (pymysql.MySQLError, OSError, MillraceError):  # the last: the user interrupted, too
+        raise
+    except Exception as error:
         raise DatabaseError(
             "the server asked for a file of this host, and did not get it"
-            if "LOAD_LOCAL" in str(error)
+            if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error)
             else _not_understood(error),
             kind="odd",
         ) from error
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        struct.error,
-    ) as error:
-        raise DatabaseError(_not_understood(error), kind="odd") from error
 
 
 def _not_understood(error: Exception) -> str:

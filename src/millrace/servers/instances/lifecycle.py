@@ -371,14 +371,15 @@ class Instance(ServerClient):
                 os.close(descriptor)
         raise TrialFailed(
             f"{self.server.name}: the socket {self.socket} is taken by another process",
-            remedy="end that process, or use another socket",
+            hint="end that process, or use another socket",
             step="start",
         )
 
     def _refuse_foreign_answer(self) -> None:
         """Whoever answers on our socket must have our data directory."""
         answered = self.family.administration.data_directory(self)
-        if "\0" in answered or Path(answered).resolve() != self.data_dir.resolve():
+        # Resolved as a text: pathlib raises for a link that leads to itself.
+        if "\0" in answered or os.path.realpath(answered) != os.path.realpath(self.data_dir):
             self.kill()
             raise TrialFailed(
                 f"{self.server.name}: another server, with the data directory "
