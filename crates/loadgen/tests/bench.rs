@@ -21,7 +21,7 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `bench` with options that it has to refuse.
+/// Run `bench` with options that it has to refuse.
 fn refused(options: &[&str]) -> String {
     let mut arguments = vec!["bench", "--workload", "point-query"];
     arguments.extend(options);
@@ -243,7 +243,7 @@ fn files_that_are_no_results_are_refused() {
         .stderr(contains("/nowhere/x"));
 }
 
-/// Runs an action of `bench` against a server that follows a script; what it printed, and said.
+/// Run an action of `bench` against a server that follows a script; what it printed, and said.
 fn against(action: &str, options: &[&str], script: impl FnOnce(Peer) + Send + 'static) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
