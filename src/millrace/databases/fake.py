@@ -391,6 +391,7 @@ FAMILY = Family(
     port=1,
     account="root",
     programs=("fake-server",),
+    has_process_per_session=False,
     connect=_connect,
     lifecycle=_Lifecycle(),
     log=LogPatterns(
