@@ -240,8 +240,10 @@ def _drive(lines: IO[str], phase: dict[str, Any], spec: dict[str, Any]) -> str |
             {
                 "type": "interval", "phase": phase["name"], "kind": "drive", "part": "measure",
                 "t_s": second + 1.0, "duration_s": duration_s / seconds,
-                "transactions": n // seconds, "errors": 0, "retries": 0,
-                "p50_us": 1e6 * operation_s,
+                "transactions": n // seconds, "statements": n // seconds, "errors": 0,
+                "retries": 0, "late": 0, "skipped": 0, "rows": n // seconds, "bytes": 90 * n,
+                "p50_us": 1e6 * operation_s, "p99_us": 2e6 * operation_s,
+                "max_us": 2e6 * operation_s,
             }
         )  # fmt: skip
     _say({**mark, "mark": "measure_ended", "t_s": duration_s})
