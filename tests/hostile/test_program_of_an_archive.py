@@ -12,7 +12,8 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import MillraceError
-from millrace.servers import added, elf
+from millrace.host import elf
+from millrace.servers import added
 from millrace.servers.instances import processes, single_run, users
 from tests.unit.servers import small_servers
 
