@@ -74,5 +74,5 @@ def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -
 def _reason(cause: Exception) -> str:
     """What happened, and what to do about it where that is known."""
     text = str(cause) or type(cause).__name__
-    remedy = cause.remedy if isinstance(cause, MillraceError) else None
-    return f"{text}; {remedy}" if remedy else text
+    hint = cause.hint if isinstance(cause, MillraceError) else None
+    return f"{text}; {hint}" if hint else text

@@ -289,7 +289,7 @@ def _refuse_partial(result: load.LoadResult) -> None:
     if driven is not None and driven.partial:
         raise TrialFailed(
             f"the clients ended early: {driven.partial_reason}",
-            remedy="where rows were used up, load more or ask for less (operations, time_s)",
+            hint="where rows were used up, load more or ask for less (operations, time_s)",
         )
 
 
