@@ -11,6 +11,7 @@ from millrace.databases.base import PoolStatus, TableSize
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadResult
+from millrace.model import measurements as names
 from millrace.sizes import readable
 from millrace.store.records import InstanceRecord, MeasurementRecord, StepRecord
 from millrace.trial import buffer_pool, quiesce
@@ -102,8 +103,8 @@ class Driving:
 
     def _settle(self, _limit_s: float) -> None:
         ended = quiesce.quiesce(self.instance, limit_s=self._settle_limit_s())
-        self.measurements.append(MeasurementRecord("settle_duration_s", ended.duration_s))
-        self.measurements.append(MeasurementRecord("settled", int(ended.settled)))
+        self.measurements.append(MeasurementRecord(names.SETTLE_DURATION_S, ended.duration_s))
+        self.measurements.append(MeasurementRecord(names.SETTLED, int(ended.settled)))
         note(self.instances, {"unsettled": list(ended.unsettled)})
 
     def _settle_limit_s(self) -> float:

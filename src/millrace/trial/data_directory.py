@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.loadgen import client as load
+from millrace.model import measurements as names
 from millrace.servers import snapshots
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import PageCache, TemplateKey
@@ -122,7 +123,7 @@ class DataDirectory:
         now."""
         if self.template is None or self._restored is None:
             return ()
-        restore = MeasurementRecord("template_restore_s", self._restored.seconds)
+        restore = MeasurementRecord(names.TEMPLATE_RESTORE_S, self._restored.seconds)
         if self._making_began is not None:
             return (restore,)
-        return (restore, MeasurementRecord("template_saved_s", self.template.made_s))
+        return (restore, MeasurementRecord(names.TEMPLATE_SAVED_S, self.template.made_s))

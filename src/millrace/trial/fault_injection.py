@@ -32,11 +32,12 @@ from millrace.collect.collectors import Window
 from millrace.databases.client import ServerClient
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
+from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
 from millrace.servers.instances.lifecycle import Instance
 from millrace.shared_directories import refuse_shared
-from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
+from millrace.store.records import MeasurementRecord
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -88,8 +89,8 @@ class Slowing:
     def measurements(self) -> tuple[MeasurementRecord, ...]:
         """How long it was stopped, and in how long a time."""
         return (
-            MeasurementRecord(STOPPED_S, self._turns.stopped_s),
-            MeasurementRecord(SLOWED_S, self._turns.lasted_s),
+            MeasurementRecord(SLOWDOWN_STOPPED_S, self._turns.stopped_s),
+            MeasurementRecord(SLOWDOWN_WINDOW_S, self._turns.lasted_s),
         )
 
 

@@ -15,6 +15,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import HostError, TrialFailed
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
+from millrace.model import measurements as names
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import error_log, instance_paths, lifecycle
 from millrace.servers.instances.closing import close_tree
@@ -287,8 +288,8 @@ def sizes(data_dir: Path, table: str | None) -> tuple[MeasurementRecord, ...]:
             table_apparent += status.st_size
             table_allocated += status.st_blocks * 512
     return (
-        MeasurementRecord("data_dir_apparent_bytes", apparent),
-        MeasurementRecord("data_dir_allocated_bytes", allocated),
-        MeasurementRecord("table_apparent_bytes", table_apparent),
-        MeasurementRecord("table_allocated_bytes", table_allocated),
+        MeasurementRecord(names.DATA_DIR_APPARENT_BYTES, apparent),
+        MeasurementRecord(names.DATA_DIR_ALLOCATED_BYTES, allocated),
+        MeasurementRecord(names.TABLE_APPARENT_BYTES, table_apparent),
+        MeasurementRecord(names.TABLE_ALLOCATED_BYTES, table_allocated),
     )

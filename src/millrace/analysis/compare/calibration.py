@@ -23,6 +23,7 @@ from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, alone, together
 from millrace.levels import Level, level_text
+from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.run_spec import Calibrates, Direction
 from millrace.stats import (
     FEWEST_BLOCKS,
@@ -34,15 +35,7 @@ from millrace.stats import (
     sd_limits,
     summarise,
 )
-from millrace.store.records import (
-    BESIDE,
-    SLOWED_S,
-    STOPPED_S,
-    RunRecord,
-    StoredAttempt,
-    StoredRun,
-    TrialRecord,
-)
+from millrace.store.records import BESIDE, RunRecord, StoredAttempt, StoredRun, TrialRecord
 
 TABLE = (5, 10, 20, 40)
 """Numbers of blocks of which the smallest change is told."""
@@ -295,8 +288,8 @@ class _Trials:
             trial, attempt, margin=self.asked.margin, operations=self._operations
         )
         measured = {each.name: each.value for each in attempt.measurements}
-        if measured.get(SLOWED_S):
-            share = measured.get(STOPPED_S, 0.0) / measured[SLOWED_S]
+        if measured.get(SLOWDOWN_WINDOW_S):
+            share = measured.get(SLOWDOWN_STOPPED_S, 0.0) / measured[SLOWDOWN_WINDOW_S]
             self.stopped.setdefault(of, []).append(share)
 
     def groups(self) -> Iterator[tuple[dict[str, Level], dict[Level, str]]]:

@@ -52,38 +52,45 @@ def drive_conditions(
     finished: Sequence[StoredAttempt], phases: MeasuredPhases, *, cpus: float | None
 ) -> DriveConditions | None:
     """The conditions in words' reach; None where no trial drove clients."""
-    driven = [a for a in finished if _measured(a, "transactions") is not None]
+    driven = [a for a in finished if _measured(a, measurements.TRANSACTIONS) is not None]
     if not driven:
         return None
-    client_s = _sum(driven, "load_generator_user_s", "load_generator_system_s")
+    client_s = _sum(
+        driven, measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S
+    )
     measured_s = _sum(driven, *phases.durations)
     share = None
     if client_s is not None and measured_s and cpus:
         share = client_s / (measured_s * cpus)
     switches = _sum(
-        driven, "load_generator_voluntary_switches", "load_generator_involuntary_switches"
+        driven,
+        measurements.LOAD_GENERATOR_VOLUNTARY_SWITCHES,
+        measurements.LOAD_GENERATOR_INVOLUNTARY_SWITCHES,
     )
-    server_s = _sum(driven, "server_user_s", "server_system_s")
-    unsettled = [attempt for attempt in driven if _measured(attempt, "settled") == 0]
+    server_s = _sum(driven, measurements.SERVER_USER_S, measurements.SERVER_SYSTEM_S)
+    unsettled = [attempt for attempt in driven if _measured(attempt, measurements.SETTLED) == 0]
     between = [attempt for attempt in driven if _fact(attempt, "residency") == "between"]
     not_kept = [why for a in driven if (why := _fact(a, "template_not_kept"))]
     return DriveConditions(
         trials=len(driven),
         unsettled=len(unsettled),
-        longest_settle_s=max(_each(driven, "settle_duration_s"), default=None),
+        longest_settle_s=max(_each(driven, measurements.SETTLE_DURATION_S), default=None),
         unsettled_why=", ".join(_fact(unsettled[0], "unsettled") or ()) or None
         if unsettled
         else None,
-        missed=_ratio(_sum(driven, "buffer_pool_reads"), _sum(driven, "buffer_pool_read_requests")),
+        missed=_ratio(
+            _sum(driven, measurements.BUFFER_POOL_READS),
+            _sum(driven, measurements.BUFFER_POOL_READ_REQUESTS),
+        ),
         reads=dict(Counter(read for a in driven if (read := _fact(a, "residency")))),
         between_why=_fact(between[0], "residency_why") if between else None,
-        unsteady=sum(_measured(attempt, "warmup_steady") == 0 for attempt in driven),
+        unsteady=sum(_measured(attempt, measurements.WARMUP_STEADY) == 0 for attempt in driven),
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
         templates_saved_s=_saved(driven),
-        client_s=_ratio(client_s, _sum(driven, "transactions")),
-        server_s=_ratio(server_s, _sum(driven, "transactions")),
-        client_switches=_ratio(switches, _sum(driven, "transactions")),
+        client_s=_ratio(client_s, _sum(driven, measurements.TRANSACTIONS)),
+        server_s=_ratio(server_s, _sum(driven, measurements.TRANSACTIONS)),
+        client_switches=_ratio(switches, _sum(driven, measurements.TRANSACTIONS)),
         client_share=share,
     )
 
@@ -100,8 +107,8 @@ def _saved(driven: Sequence[StoredAttempt]) -> float | None:
     saved = [
         made_s - restored_s
         for attempt in driven
-        if (made_s := _measured(attempt, "template_saved_s")) is not None
-        and (restored_s := _measured(attempt, "template_restore_s")) is not None
+        if (made_s := _measured(attempt, measurements.TEMPLATE_SAVED_S)) is not None
+        and (restored_s := _measured(attempt, measurements.TEMPLATE_RESTORE_S)) is not None
     ]
     return sum(saved) if saved else None
 
@@ -129,7 +136,7 @@ def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) ->
     waited_s = load_s = 0.0
     for attempt in finished:
         for phase in phases.loading:
-            wait = _measured(attempt, measurements.generator_wait_s(phase))
+            wait = _measured(attempt, measurements.row_wait_s(phase))
             load = _measured(attempt, measurements.duration_s(phase))
             if wait is not None and load is not None:
                 waited_s += wait

@@ -24,6 +24,7 @@ from typing import Any, Literal
 from millrace.analysis.explain.plans import carried_out
 from millrace.analysis.steady.checks import Gate, gates
 from millrace.analysis.steady.host_checks import HOST_GATES, host_gates
+from millrace.model import measurements
 from millrace.stats import Looks
 from millrace.stats.steady import warm_up
 from millrace.stats.trend import Course, course_of, seen_together
@@ -146,7 +147,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
     """What is known of a trial before its seconds are looked at."""
     measured = _measured(attempt)
     phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
-    drives = "transactions" in measured
+    drives = measurements.TRANSACTIONS in measured
     is_open = _is_open(attempt)
     figure = "the median response time" if is_open else "throughput"
     return TrialSteadiness(
@@ -161,7 +162,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         measured_s=phase.get("duration_s"),
         found_s=None,
         enough_s=None,
-        transactions=measured.get("transactions", 0.0),
+        transactions=measured.get(measurements.TRANSACTIONS, 0.0),
         plans=carried_out(attempt.observations.get("plans")),
     )
 
@@ -213,8 +214,8 @@ def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[
     return gates(
         {} if instance is None else instance.facts.get("state") or {},
         {} if instance is None else instance.effective,
-        transactions=measured["transactions"],
-        rows_changed=measured.get("rows_affected", 0.0) * with_warm_up,
+        transactions=measured[measurements.TRANSACTIONS],
+        rows_changed=measured.get(measurements.ROWS_AFFECTED, 0.0) * with_warm_up,
     )
 
 
@@ -224,7 +225,7 @@ def _measured(attempt: StoredAttempt) -> dict[str, float]:
 
 def _is_open(attempt: StoredAttempt) -> bool:
     """Whether clients were sent by a schedule, which gives the throughput."""
-    return _measured(attempt).get("scheduled", 0.0) > 0
+    return _measured(attempt).get(measurements.SCHEDULED, 0.0) > 0
 
 
 def _points(attempt: StoredAttempt, part: str) -> list[float]:

@@ -25,14 +25,14 @@ def test_a_plain_run_has_no_notes() -> None:
 
 
 def test_a_load_that_waited_for_rows_is_named_with_its_share() -> None:
-    analysis = judge(measured(RUN, "load_generator_wait_s", {BASE: 0.039, OTHER: 0.098}))
+    analysis = judge(measured(RUN, "load_row_wait_s", {BASE: 0.039, OTHER: 0.098}))
     (note,) = warnings(analysis)
     assert note.endswith(f"so the server may be faster than measured: {OTHER} 5.0 %")
     assert BASE not in note  # 0.99 %
 
 
 def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
-    analysis = judge(measured(RUN, "load_generator_wait_s", {OTHER: 0.098}))
+    analysis = judge(measured(RUN, "load_row_wait_s", {OTHER: 0.098}))
     table = trials_table(analysis, analysis.headline)
     assert table.columns[-1].title == "waited for rows, % of load"
     assert [row.cells[-1] for row in table.sections[0].rows] == ["–", "5.00", "–"]
