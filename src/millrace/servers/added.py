@@ -28,7 +28,13 @@ from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.coordinates import Deb, Directory
-from millrace.servers.sources.fetch import Arrived, fetch_package, fetch_tarball, room
+from millrace.servers.sources.fetch import (
+    Arrived,
+    fetch_package,
+    fetch_tarball,
+    kept_for_next_attempt,
+    room,
+)
 from millrace.servers.unpack import Unusable
 from millrace.servers.web import without_secrets
 
@@ -70,8 +76,8 @@ def add_tarball(
         _adding(name, family, progress),
         _archive_to_blame(location, assemble.draft_of(final) / "tree"),
     ):
-        # What has arrived of a download that fails stays, for the next attempt.
-        arrived = fetch_tarball(location, sha256, workspace, progress)
+        with kept_for_next_attempt(workspace):
+            arrived = fetch_tarball(location, sha256, workspace, progress)
         try:
             return _assembled(Wanted(name, family, _origin(arrived)), arrived, progress)
         finally:
@@ -89,7 +95,8 @@ def add_package(
     progress = progress or Silent()
     workspace = room("downloads") / f"added-{name}"
     with _adding(name, family, progress):
-        arrived = fetch_package(package, workspace, progress)
+        with kept_for_next_attempt(workspace):
+            arrived = fetch_package(package, workspace, progress)
         try:
             release = catalogue.package_release(package.version)
             wanted = Wanted(name, family, _origin(arrived), release)

@@ -22,7 +22,7 @@ from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
-from millrace.servers.sources.fetch import fetch, forget
+from millrace.servers.sources.fetch import fetch, forget, kept_for_next_attempt
 
 # States of servers that are not here, though their sources are known.
 MISSING = ("available", "gone")
@@ -195,7 +195,8 @@ def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
 
 def _install_from(entry: Entry, source: Source, progress: Progress) -> InstalledServer:
     workspace = _workspace(entry.name)
-    arrived = fetch(source, workspace, progress)
+    with kept_for_next_attempt(workspace):
+        arrived = fetch(source, workspace, progress)
     progress.say(f"unpacking {entry.name}")
     final = _servers_dir() / entry.name
     artefact = arrived.artefact

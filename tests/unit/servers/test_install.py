@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.errors import HostError, MillraceError, UserError
+from millrace.errors import HostError, MillraceError, NotServed, UserError
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Silent
-from millrace.servers.sources.coordinates import Tarball
+from millrace.servers.sources.coordinates import Deb, Tarball
 from millrace.servers.sources.fetch import room
 from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.servers import small_origin, small_servers
@@ -469,3 +469,30 @@ def test_what_arrived_of_a_download_that_failed_stays_for_the_next_attempt(
         assert part.stat().st_size == half
         added.add_tarball("mine", "mysql", f"{origin.address}/v.tar.gz")
         assert origin.asked[-1] == ("/v.tar.gz", f"bytes={half}-")
+
+
+def test_nothing_stays_where_nothing_has_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive, sha256="0" * 64))
+    with pytest.raises(HostError, match="wrong checksum"):
+        install.install("mysql-5.7.99")
+    with small_origin.serving({}) as origin, pytest.raises(MillraceError):
+        added.add_tarball("mine", "mysql", f"{origin.address}/other.tar.gz")
+    assert left_in(room("downloads")) == set()
+
+
+def test_what_apt_keeps_for_itself_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_package: Deb, workspace: Path, _progress: object) -> None:
+        (workspace / "packages/partial").mkdir(parents=True)
+        (workspace / "packages/apt.conf").write_text("Dir /;")
+        (workspace / "packages/lock").touch()
+        raise NotServed("the suite does not have it")
+
+    monkeypatch.setattr(added, "fetch_package", refuse)
+    with pytest.raises(NotServed):
+        added.add_package("mine", "mariadb", Deb("trixie", "mariadb-server", "1:11.8.6-1"))
+    assert left_in(room("downloads")) == set()

@@ -22,6 +22,8 @@ from millrace.servers.sources.coordinates import Deb
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _APT_CONF = "apt.conf"
+NOTES = (_APT_CONF, "lock")
+"""Files that apt leaves beside packages, for itself."""
 _SUITES_WITHOUT_SECURITY = ("sid", "unstable", "experimental")
 
 # Hooks of the host (caches, desktop catalogues) are none of our business, hence the #clear lines.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -149,6 +150,7 @@ def fetch_tarball(
     shutil.copyfile(file, copy)
     artefact = _artefact(str(Tarball(str(file))), copy)
     if sha256 is not None and artefact.sha256 != sha256.lower():
+        copy.unlink()
         raise download.WrongChecksum(
             f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",
             hint="get the file from its publisher again",
@@ -179,6 +181,21 @@ def room(name: str) -> Path:
     there = next(each for each in ways if os.access(each, os.F_OK, effective_ids=True))
     may_write = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
     return place if may_write else paths.state_dir() / name
+
+
+@contextmanager
+def kept_for_next_attempt(workspace: Path) -> Iterator[None]:
+    """Keep what has arrived in ``workspace`` when fetching fails; where nothing has, remove it."""
+    try:
+        yield
+    except BaseException:
+        if not any(map(_has_arrived, workspace.rglob("*"))):
+            shutil.rmtree(workspace, ignore_errors=True)
+        raise
+
+
+def _has_arrived(path: Path) -> bool:
+    return path.is_file() and path.name not in deb.NOTES and path.stat().st_size > 0
 
 
 def forget(source: Source, workspace: Path) -> None:
