@@ -8,8 +8,9 @@ from itertools import product
 
 import click
 
-from millrace.analysis.explain.ablation import suspects_test
-from millrace.analysis.explain.explanation import Explanation, explain, with_tests
+from millrace.analysis.explain.ablation import ablation_spec
+from millrace.analysis.explain.explanation import explain, with_ablations
+from millrace.analysis.explain.model import Explanation
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
 from millrace.report.explanation.sentences import is_observed
@@ -20,7 +21,7 @@ from millrace.store.store import Store
 def run_to_explain(store: Store, wanted: str) -> RunRecord:
     """The run of that name; of one that tests suspects, the one whose suspects it tests."""
     found = store.find_run(wanted)
-    test = suspects_test(found)
+    test = ablation_spec(found)
     if test is None:
         return found
     try:
@@ -47,7 +48,7 @@ def explanations_of_report(
     if not seen or len(_factors(stored)[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})
-    return tuple(with_tests(each, tests) for each in found if is_observed(each))
+    return tuple(with_ablations(each, tests) for each in found if is_observed(each))
 
 
 def explain_levels(

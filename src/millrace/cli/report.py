@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from millrace.analysis.compare import ci_gate
-from millrace.analysis.compare.bisection import bisection, bisects
+from millrace.analysis.compare.bisection import bisection, bisection_spec
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.app.calibration_quote import with_calibration
 from millrace.app.explain import explanations_of_report, tests_of
@@ -68,7 +68,7 @@ def command(
         is_page = output_format == "html"
         # Verdicts look at observed plans, and are the same in every format.
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
-        if bisects(stored.run) is not None:
+        if bisection_spec(stored.run) is not None:
             if fail_on:
                 raise UserError(
                     f"run {stored.run.id} is a bisection, which has no verdicts",
@@ -79,7 +79,7 @@ def command(
             return
         tests = tests_of(opened, stored.run.id) if is_page else ()
         analysis = with_calibration(
-            opened, judge(stored, margin=None if margin is None else margin / 100, base=base)
+            opened, compare_run(stored, margin=None if margin is None else margin / 100, base=base)
         )
     explanations = explanations_of_report(stored, analysis.base, tests) if is_page else ()
     if output is not None:

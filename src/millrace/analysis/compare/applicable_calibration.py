@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from millrace.analysis.compare.calibration import Calibrates, Calibration, calibrates
-from millrace.analysis.compare.model import QuotedCalibration
+from millrace.analysis.compare.calibration import calibration_target
+from millrace.analysis.compare.calibration_model import Calibration, CalibrationTarget
+from millrace.analysis.compare.model import ApplicableCalibration
 from millrace.store.environment_diff import changes
 from millrace.store.records import HostRecord, RunRecord
 
@@ -30,14 +31,18 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
 
 def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
     """Those for the experiment of ``run`` and its base, measured as it is."""
-    return [each for each in calibrations if _is_like(run, each) and _is_of(run, calibrates(each))]
+    return [
+        each
+        for each in calibrations
+        if _is_like(run, each) and _is_of(run, calibration_target(each))
+    ]
 
 
 def _is_like(run: RunRecord, other: RunRecord) -> bool:
     return run.design.side_by_side == other.design.side_by_side
 
 
-def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
+def _is_of(run: RunRecord, asked: CalibrationTarget | None) -> bool:
     compared = run.spec["compare"]
     return asked is not None and (asked.digest, asked.factor, asked.base) == (
         run.digest,
@@ -46,15 +51,17 @@ def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
     )
 
 
-def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibration:
+def applicable_calibration(
+    run: RunRecord, found: Calibration, now: datetime
+) -> ApplicableCalibration:
     """A calibration as the report of ``run`` quotes it, ``now``."""
     limits = found.limits(found.false)
     ended = datetime.fromisoformat(found.ended_utc)
     created = datetime.fromisoformat(run.created_utc)
-    return QuotedCalibration(
+    return ApplicableCalibration(
         run=found.run.id,
-        experiment=found.calibrates.name,
-        is_of_experiment=_is_of(run, found.calibrates),
+        experiment=found.target.name,
+        is_of_experiment=_is_of(run, found.target),
         ended_utc=found.ended_utc,
         age_s=max((now - ended).total_seconds(), 0.0),
         verdicts=len(found.verdicts),
@@ -62,8 +69,8 @@ def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibrati
         refused=found.refused,
         low=None if limits is None else limits[0],
         high=None if limits is None else limits[1],
-        smallest=found.smallest(found.calibrates.blocks),
-        blocks=found.calibrates.blocks,
+        smallest=found.smallest(found.target.blocks),
+        blocks=found.target.blocks,
         stale=stale(found, run.host, run.versions, created),
     )
 

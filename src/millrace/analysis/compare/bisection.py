@@ -45,7 +45,7 @@ Seen = tuple[Measured | Skipped, ...]
 
 
 @dataclass(frozen=True)
-class Bisects:
+class BisectionSpec:
     """What a run searches: which of ``members`` (servers, the good one first, the bad one last) is
     the first of a new level of ``workload``, a difference of more than ``margin`` (a fraction)."""
 
@@ -96,7 +96,7 @@ class Bisection:
     trials are to come and there are fewer than verdicts wait for."""
 
     run: RunRecord
-    bisects: Bisects
+    spec: BisectionSpec
     metric: Metric
     seen: Seen
     members: tuple[Member, ...]
@@ -119,15 +119,15 @@ class Bisection:
         return self.step.ratio, self.step.low, self.step.high
 
 
-def bisects(run: RunRecord) -> Bisects | None:
+def bisection_spec(run: RunRecord) -> BisectionSpec | None:
     """What a run searches; None where it does not."""
     kept = run.spec.get(BISECTS)
-    return None if kept is None else Bisects(**{**kept, "members": tuple(kept["members"])})
+    return None if kept is None else BisectionSpec(**{**kept, "members": tuple(kept["members"])})
 
 
 def bisection(stored: StoredRun) -> Bisection:
     """What a run that searches shows so far. Raises ValueError for another run."""
-    asked = bisects(stored.run)
+    asked = bisection_spec(stored.run)
     if asked is None:
         raise ValueError(f"run {stored.run.id} searches no change")
     metric = read_metrics(stored.run.spec["workload"])[0]
@@ -156,7 +156,7 @@ def bisection(stored: StoredRun) -> Bisection:
     may_be_told = not isinstance(step, Next) or n_measured >= 2 * FIRST_LOOK
     return Bisection(
         run=stored.run,
-        bisects=asked,
+        spec=asked,
         metric=metric,
         seen=kept,
         members=_members(asked, kept, reasons, where),
@@ -178,7 +178,7 @@ def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | 
     return place if where.first[place] > where.none else None
 
 
-def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
+def _unsteady(stored: StoredRun, asked: BisectionSpec, first: int | None) -> str:
     """Why the members before ``first`` are not compared with the others, in words; empty where
     nothing speaks against it. Without a change they are one side."""
     known = by_treatment(stored)
@@ -222,7 +222,7 @@ def _reason(tried: Sequence[StoredAttempt]) -> str:
 
 
 def _members(
-    asked: Bisects, seen: Seen, reasons: Mapping[int, str], where: Posterior | None
+    asked: BisectionSpec, seen: Seen, reasons: Mapping[int, str], where: Posterior | None
 ) -> tuple[Member, ...]:
     values: dict[int, list[float]] = {}
     for each in seen:
@@ -245,13 +245,13 @@ def is_reversed(found: Bisection) -> bool:
     of 1 in 1000, since it is looked at again and again."""
     if found.ratio is not None:
         ratio, low, high = found.ratio
-        beyond = abs(math.log(ratio)) > math.log1p(found.bisects.margin)
+        beyond = abs(math.log(ratio)) > math.log1p(found.spec.margin)
         return beyond and not low <= 1 <= high and is_better(ratio, found.metric.direction)
     good, bad = found.members[0].values, found.members[-1].values
     if min(len(good), len(bad)) < FIRST_RUNS:
         return False
     change = fmean(map(math.log, bad)) - fmean(map(math.log, good))
-    if abs(change) <= math.log1p(found.bisects.margin):
+    if abs(change) <= math.log1p(found.spec.margin):
         return False
     if not is_better(math.exp(change), found.metric.direction):
         return False
@@ -274,7 +274,7 @@ def trials_to_go(found: Bisection) -> int | None:
     source = np.random.default_rng(len(found.seen))
     return round(
         median(
-            _simulated(found.bisects.search, found.seen, found.step.posterior, source)
+            _simulated(found.spec.search, found.seen, found.step.posterior, source)
             for _ in range(_SIMULATIONS)
         )
     )

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.analysis.compare import conditions
-from millrace.analysis.compare.aa_trials import base_against_itself
+from millrace.analysis.compare.aa_trials import compare_aa_trials
 from millrace.analysis.compare.comparisons import compare_with_base
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.equal_work import asks_the_same, operations_asked
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, VariablesComparison
-from millrace.analysis.compare.overlap import least_together
+from millrace.analysis.compare.overlap import least_overlap
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
@@ -29,7 +29,7 @@ from millrace.store.records import BESIDE, Design, ServerRecord, StoredRun
 CONFIDENCE = 0.95
 
 
-def judge(
+def compare_run(
     stored: StoredRun,
     *,
     margin: float | None = None,
@@ -101,13 +101,13 @@ def judge(
         failures=find_failures(with_controls, labels),
         trials=tuple(sorted(with_controls.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
-        made_again=conditions.made_again(stored),
+        retried=conditions.retried(stored),
         holds_for=holds_for,
-        controls=base_against_itself(
+        aa_trials=compare_aa_trials(
             every, groups, headline, confidence=CONFIDENCE, looks=holds_for
         ),
         spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
-        together=least_together(stored),
+        overlap=least_overlap(stored),
     )
     status = run_status(analysis, design or run.design)
     return replace(analysis, status=status, dependences=dependences(analysis))
@@ -167,7 +167,7 @@ def _groups(
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:
-        by_held.setdefault(tuple(treatment.held.items()), []).append(treatment)
+        by_held.setdefault(tuple(treatment.fixed_factors.items()), []).append(treatment)
     groups = []
     for held_items, members in by_held.items():
         held = dict(held_items)

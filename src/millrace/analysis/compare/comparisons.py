@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.comparability import (
+    Comparability,
+    TreatmentTrials,
+    assess_comparability,
+)
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
@@ -42,10 +46,11 @@ def compare_with_base(
     """
     names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
     sides = {
-        each.id: Side(names[each.id], each.work, each.steadiness) for each in (base, *candidates)
+        each.id: TreatmentTrials(names[each.id], each.work, each.steadiness)
+        for each in (base, *candidates)
     }
     refused = {
-        candidate.id: refusal(
+        candidate.id: assess_comparability(
             sides[base.id],
             sides[candidate.id],
             operations=operations,
@@ -81,7 +86,7 @@ def _compare(
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
-    refused: Refusal,
+    refused: Comparability,
     looks: Looks,
 ) -> Comparison:
     base_values, candidate_values = _pairs(base, candidate, metric)
@@ -106,7 +111,7 @@ def _compare(
         candidate_id=candidate.id,
         base=base.level,
         candidate=candidate.level,
-        held=base.held,
+        fixed_factors=base.fixed_factors,
         metric=metric,
         estimate=estimate,
         n_blocks=len(base_values),
@@ -117,7 +122,7 @@ def _compare(
         lost=lost,
         unequal=refused.unequal,
         unsteady=refused.unsteady,
-        refused_for_good=refused.for_good,
+        permanently_incomparable=refused.permanently,
         only_base_failed=own_failure is None and base_failure is not None,
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,

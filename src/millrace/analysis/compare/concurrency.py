@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from millrace.analysis.compare.applicable_calibration import stale
-from millrace.analysis.compare.calibration import Calibration
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.levels import Level
-from millrace.stats import as_many_or_more
+from millrace.stats import binomial_upper_tail
 from millrace.store.records import RunRecord
 
 ENOUGH = 20
@@ -60,9 +60,9 @@ def objection(
 
 def _covers(found: Calibration, groups: Sequence[Mapping[str, Level]]) -> bool:
     """Whether it has a verdict on each group; what it held that was compared later is the base."""
-    factor = found.calibrates.factor
+    factor = found.target.factor
     known = [
-        {name: level for name, level in group.held.items() if name != factor}
+        {name: level for name, level in group.fixed_factors.items() if name != factor}
         for group in found.groups
         if group.verdicts
     ]
@@ -71,7 +71,7 @@ def _covers(found: Calibration, groups: Sequence[Mapping[str, Level]]) -> bool:
 
 def _against(run: RunRecord, found: Calibration, now: datetime) -> Iterator[str]:
     excluding, verdicts = found.excluding, len(found.verdicts)
-    probability = as_many_or_more(excluding, verdicts, CLAIMED)
+    probability = binomial_upper_tail(excluding, verdicts, CLAIMED)
     if probability < CHANCE:
         yield (
             f"in its calibration {found.run.id} {excluding} of {verdicts} intervals exclude that "

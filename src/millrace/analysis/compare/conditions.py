@@ -162,7 +162,7 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for number in seen if number))
 
 
-def made_again(stored: StoredRun) -> int:
+def retried(stored: StoredRun) -> int:
     """How many trials that had failed were made again, and finished, when all trials had ended:
     what they showed may have decided that."""
     first: dict[str, StoredAttempt] = {}
@@ -189,7 +189,7 @@ def holds_for(stored: StoredRun) -> Looks:
     is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
     last = stored.last_attempts()
     is_over = all(trial.id in last for trial in stored.trials)
-    looked_before = looks(stored) or made_again(stored)
+    looked_before = looks(stored) or retried(stored)
     return "once" if is_as_fixed and is_over and not looked_before else "any"
 
 

@@ -42,7 +42,7 @@ _FEWEST = 2  # comparisons, for something to depend on anything
 def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
     """Of each candidate with at least two comparisons that tell something; in their order. Empty
     where no held factor has two levels."""
-    held = analysis.groups[0].held if analysis.groups else {}
+    held = analysis.groups[0].fixed_factors if analysis.groups else {}
     factors = tuple(name for name in held if name not in analysis.constants)
     if not factors:
         return ()
@@ -92,14 +92,16 @@ class _Table:
     def names(self) -> Mapping[str, tuple[Level, ...]]:
         """The levels of each factor, which the model knows by their numbers."""
         return {
-            factor: tuple(dict.fromkeys(each.held[factor] for each, _ in self.telling))
+            factor: tuple(dict.fromkeys(each.fixed_factors[factor] for each, _ in self.telling))
             for factor in self.factors
         }
 
     def cells(self, alpha: float) -> list[Cell]:
         return [
             cell_of(
-                tuple(str(names.index(each.held[name])) for name, names in self.names.items()),
+                tuple(
+                    str(names.index(each.fixed_factors[name])) for name, names in self.names.items()
+                ),
                 estimate,
                 alpha=alpha,
             )

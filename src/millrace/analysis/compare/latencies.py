@@ -21,6 +21,7 @@ Of = Literal["transaction", "statement"]
 Time = Literal["service", "response"]
 
 NS_PER_S = 1e9
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,12 @@ class Latency:
         return self.histogram.count
 
     def percentiles_s(self, percents: Sequence[float]) -> tuple[float, ...]:
+        """Return these percentiles in s."""
         return tuple(float(ns) / NS_PER_S for ns in self.histogram.percentiles(percents))
+
+    def by_percentile(self) -> dict[float, float]:
+        """Return ``PERCENTILES`` in s, by percent."""
+        return dict(zip(PERCENTILES, self.percentiles_s(PERCENTILES), strict=True))
 
     @property
     def maximum_s(self) -> float:

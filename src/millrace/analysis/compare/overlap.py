@@ -12,7 +12,7 @@ from millrace.store.records import StoredAttempt, StoredRun
 _FACT = "side_by_side"
 
 
-def least_together(stored: StoredRun) -> float | None:
+def least_overlap(stored: StoredRun) -> float | None:
     """The share of the longer of two measured parts in which both were measured, of the pair in
     which that is least: a fraction; None where no pair was measured side by side."""
     factor = str(stored.run.spec["compare"]["factor"])

@@ -43,7 +43,7 @@ class PublishedStudy:
     figures: tuple[PublishedFigure, ...]
 
 
-def published_beside(analysis: RunAnalysis) -> PublishedStudy | None:
+def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
     """The study's figures that match the run, in the order of metrics and treatments.
 
     None where the experiment names no study, or one that millrace does not have.

@@ -34,7 +34,7 @@ from millrace.analysis.compare.model import (
     RunStatus,
 )
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.analysis.compare.verdict import reach
+from millrace.analysis.compare.verdict import power
 from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.store.records import Design
 
@@ -109,7 +109,7 @@ def _state(
         return "decided"
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
         return "failing"
-    return comparison.refused_for_good or "open"
+    return comparison.permanently_incomparable or "open"
 
 
 def _last_block(analysis: RunAnalysis, candidate: TreatmentAnalysis) -> int:
@@ -119,7 +119,7 @@ def _last_block(analysis: RunAnalysis, candidate: TreatmentAnalysis) -> int:
 
 
 def _more_blocks(comparison: Comparison, margin: float) -> int | None:
-    found = None if comparison.estimate is None else reach(comparison.estimate, margin)
+    found = None if comparison.estimate is None else power(comparison.estimate, margin)
     # Where the estimate alone would decide, what keeps it from that has no forecast: other
     # comparisons, among which it may be chance, or work that is not shown to be equal.
     return None if found is None else found.more_blocks or None

@@ -135,7 +135,7 @@ def _analyse(
         id=treatment.id,
         label=label,
         level=treatment.levels[factor],
-        held={name: level for name, level in treatment.levels.items() if name != factor},
+        fixed_factors={name: level for name, level in treatment.levels.items() if name != factor},
         resolved=treatment.resolved,
         is_base=treatment.levels[factor] == base,
         planned=len(planned),

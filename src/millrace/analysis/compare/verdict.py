@@ -26,7 +26,7 @@ NEARLY_EVEN = 0.1  # up to this margin, 1 / (1 + m) is about 1 - m and goes with
 
 
 @dataclass(frozen=True)
-class Reach:
+class Power:
     """What an estimate's blocks can see, and how many more would decide.
 
     ``minimum_detectable`` is the smallest relative difference (a fraction) that these blocks detect
@@ -80,7 +80,7 @@ def decide_interval(
     return "inconclusive", f"the interval includes no difference and differences beyond {limit}"
 
 
-def reach(estimate: RatioEstimate, margin: float) -> Reach | None:
+def power(estimate: RatioEstimate, margin: float) -> Power | None:
     """What the blocks of ``estimate`` can see; None where they are too few to tell."""
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
@@ -91,4 +91,4 @@ def reach(estimate: RatioEstimate, margin: float) -> Reach | None:
         looks=estimate.looks,
     )
     is_decided = decide(estimate, "higher", margin)[0] != "inconclusive"
-    return Reach(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))
+    return Power(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))

@@ -24,7 +24,7 @@ ALL = "all of these"
 
 
 @dataclass(frozen=True)
-class SuspectsTest:
+class AblationSpec:
     """What a run tests: the suspects of ``run``, by treatments ``base``, ``candidate`` and
     ``aligned`` (by the alignments' names, the one of all settings last), which are ids of its own.
     ``left_out`` are suspects that are not aligned and why, a clause each."""
@@ -37,7 +37,7 @@ class SuspectsTest:
 
 
 @dataclass(frozen=True)
-class GivenBack:
+class Recovery:
     """What one alignment gives back, and what remains with it: fractions of the base's value."""
 
     name: str
@@ -46,7 +46,7 @@ class GivenBack:
 
 
 @dataclass(frozen=True)
-class Alignments:
+class Ablation:
     """The loss of B against A, and what alignments give back of it, the one of all settings last.
     Fractions of the base's value; a gain is negative.
 
@@ -57,7 +57,7 @@ class Alignments:
 
     metric: Metric
     loss: MeanEstimate
-    given_back: tuple[GivenBack, ...]
+    recovered: tuple[Recovery, ...]
     run_id: str = ""
     left_out: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Alignments:
     @property
     def remaining(self) -> MeanEstimate | None:
         """What remains with all that gave a result aligned; None where they did so apart only."""
-        *others, last = self.given_back
+        *others, last = self.recovered
         return last.remaining if not others or last.name == ALL else None
 
     def shows(self, name: str) -> bool:
@@ -75,7 +75,7 @@ class Alignments:
             each.name == name
             and is_certain(each.share)
             and (each.share.mean > 0) == (self.loss.mean > 0)
-            for each in self.given_back
+            for each in self.recovered
         )
 
 
@@ -84,18 +84,18 @@ def is_certain(share: MeanEstimate) -> bool:
     return share.low is not None and share.high is not None and not share.low <= 0 <= share.high
 
 
-def with_test(run: RunRecord, test: SuspectsTest) -> dict[str, Any]:
+def with_ablation_spec(run: RunRecord, test: AblationSpec) -> dict[str, Any]:
     """The ``spec`` of a run with what it tests."""
     aligned = [{"name": name, "treatment": each} for name, each in test.aligned.items()]
     return {**run.spec, TESTED: {**asdict(test), "aligned": aligned}}
 
 
-def suspects_test(run: RunRecord) -> SuspectsTest | None:
+def ablation_spec(run: RunRecord) -> AblationSpec | None:
     """What a run tests; None where it tests no suspects."""
     kept = run.spec.get(TESTED)
     if kept is None:
         return None
-    return SuspectsTest(
+    return AblationSpec(
         run=kept["run"],
         base=kept["base"],
         candidate=kept["candidate"],
@@ -104,19 +104,21 @@ def suspects_test(run: RunRecord) -> SuspectsTest | None:
     )
 
 
-def is_of(stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]) -> bool:
+def is_ablation_of(
+    stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]
+) -> bool:
     """Whether the run tests suspects of the difference between treatments with these levels."""
-    test = suspects_test(stored.run)
+    test = ablation_spec(stored.run)
     levels = {each.id: each.levels for each in stored.treatments}
     return test is not None and (
         levels.get(test.base) == base and levels.get(test.candidate) == candidate
     )
 
 
-def given_back(stored: StoredRun) -> Alignments | None:
+def ablation(stored: StoredRun) -> Ablation | None:
     """The shares of a run that tests suspects; None where none of its blocks has a result of A, of
     B and of an alignment."""
-    test = suspects_test(stored.run)
+    test = ablation_spec(stored.run)
     if test is None:
         return None
     metric = read_metrics(stored.run.spec["workload"])[0]
@@ -134,7 +136,7 @@ def given_back(stored: StoredRun) -> Alignments | None:
     unsteady, refused = _unsteady(stored, test, [name for name, of in left.items() if of])
     left |= {name: {} for name in refused}
     shares = tuple(
-        GivenBack(
+        Recovery(
             name,
             mean_estimate([loss[block] - share for block, share in of.items()]),
             mean_estimate([*of.values()]),
@@ -144,7 +146,7 @@ def given_back(stored: StoredRun) -> Alignments | None:
     )
     if not shares:
         return None
-    return Alignments(
+    return Ablation(
         metric,
         mean_estimate([*loss.values()]),
         shares,
@@ -166,7 +168,7 @@ def given_back(stored: StoredRun) -> Alignments | None:
 
 
 def _unsteady(
-    stored: StoredRun, test: SuspectsTest, measured: Collection[str]
+    stored: StoredRun, test: AblationSpec, measured: Collection[str]
 ) -> tuple[str, dict[str, str]]:
     """Why nothing of a test counts, since A and B were not steady, or none of the alignments that
     were ``measured``; else empty, and which of these do not count, and why."""

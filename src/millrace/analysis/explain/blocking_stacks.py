@@ -16,14 +16,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.explain.breakdown_model import PARTS, PartKey, TrialBreakdown
 from millrace.analysis.explain.observations import ObservedTrial, Place
-from millrace.analysis.explain.time_breakdown import (
-    PARTS,
-    PartKey,
-    TrialAccount,
-    accounted,
-    part_of_state,
-)
+from millrace.analysis.explain.time_breakdown import part_of_state, with_breakdowns
 
 # How every call gets into the kernel, and every thread into being.
 _ENTRY = re.compile(
@@ -46,7 +41,7 @@ _BEGINS: Mapping[str, re.Pattern[str]] = {
 _SYSTEM_CALL = re.compile(r"__(?:x64|arm64|do|se)_sys_(\w+)")
 
 _Where = tuple[PartKey, str | None, str | None]
-_Accounted = Sequence[tuple[ObservedTrial, TrialAccount]]
+_Accounted = Sequence[tuple[ObservedTrial, TrialBreakdown]]
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ def compare_blocked(
 ) -> tuple[BlockedComparison, ...]:
     """Where threads were blocked, longest first, of the parts that both accounts have and of the
     blocks in which both have one."""
-    both = [accounted(trials) for trials in (a, b)]
+    both = [with_breakdowns(trials) for trials in (a, b)]
     blocks = set.intersection(*({trial.block for trial, _ in side} for side in both))
     sides = [[each for each in side if each[0].block in blocks] for side in both]
     if not blocks:

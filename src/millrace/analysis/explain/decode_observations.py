@@ -20,7 +20,7 @@ from millrace.analysis.explain.observations import (
     Profile,
     Work,
 )
-from millrace.analysis.explain.scale_to_window import number, punctual, section
+from millrace.analysis.explain.scale_to_window import number, scale_to_window, section
 from millrace.model.phases import MeasuredPhases
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
 
@@ -113,7 +113,7 @@ def observed(
             ),
         )
         document = {}
-    document = punctual(document)
+    document = scale_to_window(document)
     pooled = _is_pooled(attempt)
     served = threads.served(document, work, pooled=pooled)
     process = section(document, "threads").get("process")

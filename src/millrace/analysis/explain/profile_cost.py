@@ -85,7 +85,7 @@ def cpu_by_block(trials: Sequence[ObservedTrial], *, user_only: bool) -> dict[in
 
 
 @dataclass(frozen=True)
-class Side:
+class ProfiledSide:
     """One treatment's profiled trials, one a block, and the CPU time of an operation in the blocks
     that were measured, of which theirs is the mean (None: theirs is their own)."""
 
@@ -134,7 +134,9 @@ def table(counts: Sequence[Counter[T]], keys: Sequence[T]) -> NDArray[np.float64
     return np.asarray(table, dtype=np.float64).reshape(len(keys), len(counts))
 
 
-def compared(a: NDArray[np.float64], b: NDArray[np.float64], of_a: Side, of_b: Side) -> Compared:
+def compared(
+    a: NDArray[np.float64], b: NDArray[np.float64], of_a: ProfiledSide, of_b: ProfiledSide
+) -> Compared:
     """Samples of k things in the blocks of both sides, shape (k, blocks), as costs."""
     a_us, b_us = a * of_a.units, b * of_b.units
     blocks = a.shape[1]

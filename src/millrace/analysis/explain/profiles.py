@@ -30,7 +30,7 @@ from millrace.analysis.explain.observations import FOREGROUND, ObservedTrial
 from millrace.analysis.explain.profile_cost import (
     Compared,
     Profiled,
-    Side,
+    ProfiledSide,
     compared,
     cpu_by_block,
     marks,
@@ -209,7 +209,7 @@ def compare_profiles(
         cpus = [{block: side[block].cpu_us for block in blocks} for side in (of_a, of_b)]
     a_us, b_us = ([cpu[block] for block in told or blocks] for cpu in cpus)
     sides = tuple(
-        Side(
+        ProfiledSide(
             [side[block].at(float(np.mean(us))) if told else side[block] for block in blocks],
             confidence,
             np.asarray(us) if told else None,
@@ -254,8 +254,8 @@ def spinning_us(
 class _Functions:
     """The functions of two sides, numbered, with their samples in each block."""
 
-    a: Side
-    b: Side
+    a: ProfiledSide
+    b: ProfiledSide
     keys: list[Key] = field(init=False)
     modules: dict[Key, str] = field(init=False, default_factory=dict)
     _groups: dict[Path, function_groups.Group] = field(init=False, default_factory=dict)
@@ -344,7 +344,7 @@ class _Functions:
             found[self._group(path[1:]).name] += count
         return found
 
-    def _foreground(self, side: Side) -> dict[str, float]:
+    def _foreground(self, side: ProfiledSide) -> dict[str, float]:
         """What each group takes of the threads that serve clients."""
         found: defaultdict[str, float] = defaultdict(float)
         for path, us in side.paths().items():
@@ -377,7 +377,7 @@ class _Functions:
         return compared(tables[0], tables[1], self.a, self.b)
 
 
-def _path_differences(a: Side, b: Side, alpha: float) -> tuple[PathDifference, ...]:
+def _path_differences(a: ProfiledSide, b: ProfiledSide, alpha: float) -> tuple[PathDifference, ...]:
     """The call paths that differ most."""
     counted = CountedPaths(*([trial.stacks for trial in side.trials] for side in (a, b)))
     costs = compared(table(counted.a, counted.keys), table(counted.b, counted.keys), a, b)

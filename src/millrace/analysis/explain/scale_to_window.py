@@ -26,7 +26,7 @@ def number(values: Mapping[str, Any], name: str) -> float | None:
     return None if value is None or isinstance(value, bool | str) else float(value)
 
 
-def punctual(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def scale_to_window(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The document as if each section's first reading had been made when its window began: a
     section that was late missed as much as it counted in as long."""
     window_s = number(document, "window_s")

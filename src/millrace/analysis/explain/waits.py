@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.analysis.explain.breakdown_model import TimeBreakdown
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.statements import normalised
-from millrace.analysis.explain.time_breakdown import Account
 
 LARGEST = 10
 
@@ -143,7 +143,7 @@ def compare_digests(
 
 
 def coverage(
-    trials: Sequence[ObservedTrial], account: Account, *, spinning_us: float | None
+    trials: Sequence[ObservedTrial], account: TimeBreakdown, *, spinning_us: float | None
 ) -> Coverage | None:
     """What the instrumented waits cover; None where the server measured none, or where it is not
     known of each class of waits how long its threads were in it."""

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millrace.analysis.history.segments import strands
+from millrace.analysis.history.segments import segments
 from millrace.stats import ChangePoint, change_points
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import ChangeRecord, History, PointRecord
@@ -69,7 +69,7 @@ def examine(
     """
     changes: dict[str, ChangeRecord] = {each.id: each for each in known}
     found: set[str] = set()
-    for strand in strands(history.points):
+    for strand in segments(history.points):
         points = [history.points[index] for index in strand]
         places = {point.label: place for place, point in enumerate(points)}
         of_strand = [each for each in known if each.label in places]

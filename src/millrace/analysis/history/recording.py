@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.errors import UserError
@@ -39,7 +39,7 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     one the candidates are points of one series, and their levels are the labels. Raises UserError
     where there is no ratio, or a label that cannot be one.
     """
-    analysis = judge(stored, base=reference)
+    analysis = compare_run(stored, base=reference)
     comparisons = [comparison for group in analysis.groups for comparison in group.comparisons]
     candidates = _candidates(comparisons)
     if not candidates:
@@ -109,7 +109,7 @@ def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | No
         analysis.factor,
         comparison.base,
         candidate,
-        dict(comparison.held),
+        dict(comparison.fixed_factors),
         metric.name,
     ]
     return SeriesRecord(
@@ -119,7 +119,7 @@ def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | No
         factor=analysis.factor,
         reference=comparison.base,
         candidate=candidate,
-        held=dict(comparison.held),
+        held=dict(comparison.fixed_factors),
         metric=metric.name,
         title=metric.title,
         unit=metric.unit,

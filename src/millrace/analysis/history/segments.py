@@ -19,7 +19,7 @@ _DIGESTS = ("configuration ", "reference ")  # begin the names of facts that say
 
 
 @dataclass(frozen=True)
-class Break:
+class EnvironmentChange:
     """``index`` and ``label`` are of the first point in another state; ``changes`` say in words
     what was otherwise before."""
 
@@ -28,7 +28,7 @@ class Break:
     changes: tuple[str, ...]
 
 
-def strands(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
+def segments(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
     """The indices of the points of each state, in their order."""
     found: dict[str, list[int]] = {}
     for index, point in enumerate(points):
@@ -38,13 +38,17 @@ def strands(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
 
 def too_few_points(points: Sequence[PointRecord]) -> bool:
     """Tell whether no state has the points of two levels, so that no change can be found."""
-    return max(map(len, strands(points)), default=0) < FEWEST_TO_TELL
+    return max(map(len, segments(points)), default=0) < FEWEST_TO_TELL
 
 
-def breaks(points: Sequence[PointRecord], states: Mapping[str, StateRecord]) -> tuple[Break, ...]:
+def environment_changes(
+    points: Sequence[PointRecord], states: Mapping[str, StateRecord]
+) -> tuple[EnvironmentChange, ...]:
     """Where the state changes from one point to the next."""
     return tuple(
-        Break(index, after.label, tuple(_changes(states[before.state], states[after.state])))
+        EnvironmentChange(
+            index, after.label, tuple(_changes(states[before.state], states[after.state]))
+        )
         for index, (before, after) in enumerate(pairwise(points), start=1)
         if before.state != after.state
     )

@@ -41,7 +41,7 @@ _WRITE_MORE = (
 
 
 @dataclass(frozen=True)
-class Gate:
+class SteadyCheck:
     """What one gate says of a trial. ``clause`` tells a failure without figures, so that those of
     several trials can be counted together; ``figures`` is a sentence's worth of them, or why it is
     unknown; ``remedy`` is what to do where it failed."""
@@ -77,13 +77,13 @@ class Recorded:
             return None
 
 
-def gates(
+def steady_checks(
     state: Mapping[str, Any],
     effective: Mapping[str, str],
     *,
     transactions: float,
     rows_changed: float,
-) -> tuple[Gate, ...]:
+) -> tuple[SteadyCheck, ...]:
     """Every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty where
     nothing was; ``effective`` are the server's variables; the rest is what clients did in the
     measured part."""
@@ -104,7 +104,7 @@ def gates(
     )
 
 
-def buffer_pool(trial: Recorded) -> Gate:
+def buffer_pool(trial: Recorded) -> SteadyCheck:
     """Whether the share of reads that the buffer pool serves could stay as it was: not while pages
     are still fetched into free ones."""
     name, clause = "buffer pool", "the buffer pool still filled"
@@ -118,7 +118,7 @@ def buffer_pool(trial: Recorded) -> Gate:
     n_fetched, n_asked = fetched[1] - fetched[0], asked[1] - asked[0]
     filled = min(free[0] - free[1], n_fetched)
     fails = filled > _FILLED * data[1] and n_fetched > _MISSES * n_asked
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -129,7 +129,7 @@ def buffer_pool(trial: Recorded) -> Gate:
     )
 
 
-def dirty_pages(trial: Recorded) -> Gate:
+def dirty_pages(trial: Recorded) -> SteadyCheck:
     """Whether changed pages were written back as fast as they were made."""
     name, clause = "dirty pages", "dirty pages still grew"
     dirty, pool = trial.both("dirty_pages"), trial.end.get("pool_pages")
@@ -137,7 +137,7 @@ def dirty_pages(trial: Recorded) -> Gate:
         return _unknown(name, clause)
     percent = trial.variable("innodb_max_dirty_pages_pct") or _DIRTY_LIMIT_PERCENT
     shares = (dirty[0] / pool, dirty[1] / pool)
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if _heads_for(percent / 100, *shares) else "passed",
         clause,
@@ -147,7 +147,7 @@ def dirty_pages(trial: Recorded) -> Gate:
     )
 
 
-def checkpoint_age(trial: Recorded) -> Gate:
+def checkpoint_age(trial: Recorded) -> SteadyCheck:
     """Whether the redo log was freed as fast as it was written."""
     name, clause = "checkpoint age", "the age of the checkpoint still grew"
     position, checkpoint = trial.both("log_position"), trial.both("checkpoint")
@@ -159,7 +159,7 @@ def checkpoint_age(trial: Recorded) -> Gate:
     )
     came_round = position[1] - position[0] >= capacity
     fails = not came_round and _heads_for(LOG_LIMIT, begin, end)
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -182,7 +182,7 @@ def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> floa
         return None
 
 
-def purge_lag(trial: Recorded) -> Gate:
+def purge_lag(trial: Recorded) -> SteadyCheck:
     """Whether old versions of rows were purged as fast as they were made."""
     name, clause = "purge lag", "the history of old row versions still grew"
     history = trial.both("history")
@@ -190,7 +190,7 @@ def purge_lag(trial: Recorded) -> Gate:
         return _unknown(name, clause)
     grew = history[1] - history[0]
     fails = grew > _PURGE_CYCLE and grew > _UNPURGED * trial.transactions
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -201,7 +201,7 @@ def purge_lag(trial: Recorded) -> Gate:
     )
 
 
-def settled_statistics(trial: Recorded) -> Gate:
+def settled_statistics(trial: Recorded) -> SteadyCheck:
     """Whether statistics were left alone while clients were measured, or calculated anew only as
     changes of the load itself ask for again and again."""
     name, clause = "statistics", "statistics of tables were calculated anew"
@@ -215,7 +215,7 @@ def settled_statistics(trial: Recorded) -> Gate:
         and trial.rows_changed < _RECALCULATED_AT * known["rows"]
     ]
     told = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if anew else "passed",
         clause,
@@ -231,8 +231,8 @@ def _heads_for(limit: float, begin: float, end: float) -> bool:
     return growth > NOISE and end + growth >= limit
 
 
-def _unknown(name: str, clause: str) -> Gate:
-    return Gate(name, "unknown", clause, "the server did not tell", "")
+def _unknown(name: str, clause: str) -> SteadyCheck:
+    return SteadyCheck(name, "unknown", clause, "the server did not tell", "")
 
 
 def _numbers(figures: object) -> dict[str, float]:

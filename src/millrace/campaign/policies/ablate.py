@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from millrace.analysis.explain.ablation import ALL, SuspectsTest
+from millrace.analysis.explain.ablation import ALL, AblationSpec
 from millrace.analysis.explain.causes.known import needed
-from millrace.analysis.explain.causes.model import Suspect
+from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, OPTION
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
@@ -66,10 +66,12 @@ class AlignedPlan:
     """``plan`` runs the treatments of ``test``."""
 
     plan: Plan
-    test: SuspectsTest
+    test: AblationSpec
 
 
-def alignments(suspects: Sequence[Suspect], refuses: Refuses, given: Collection[str]) -> Aligning:
+def alignments(
+    suspects: Sequence[LikelyCause], refuses: Refuses, given: Collection[str]
+) -> Aligning:
     """What can be aligned of the likeliest suspects, each alone and all together, and what not.
     ``given`` are the options that B was given, by their names.
 
@@ -164,7 +166,7 @@ def aligned_plan(
     )
     plan = _only(expand(experiment, seed=seed), every)
     ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}
-    test = SuspectsTest(
+    test = AblationSpec(
         run.id,
         ids[_key(base.levels)],
         ids[_key(candidate.levels)],

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from millrace import workloads
-from millrace.analysis.compare.bisection import Bisects
+from millrace.analysis.compare.bisection import BisectionSpec
 from millrace.errors import UserError, nearest
 from millrace.experiment.levels import OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
@@ -97,7 +97,7 @@ def bisecting(
             "searched under one combination of them",
             remedy="make a file with one level of each",
         )
-    asked = Bisects(tuple(servers), workload, confidence, experiment.margin)
+    asked = BisectionSpec(tuple(servers), workload, confidence, experiment.margin)
     return replace(
         experiment,
         name=short_name(f"bisect-{experiment.name.removeprefix('bisect-')}"),

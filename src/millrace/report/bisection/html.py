@@ -51,7 +51,7 @@ def chart(found: Bisection) -> Chart | None:
     if base is None:
         return None
     ratios = [value / base for member in found.members for value in member.values]
-    axis = LogAxis.around([_point(ratio) for ratio in ratios], found.bisects.margin)
+    axis = LogAxis.around([_point(ratio) for ratio in ratios], found.spec.margin)
     step = change_found(found)
     first_new = len(found.members) if step is None else step.last
     return Chart(
@@ -89,7 +89,7 @@ def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: b
 
 def as_html(found: Bisection) -> str:
     """The search as a page of its own, with the chart; it loads nothing."""
-    names: Sequence[str] = found.bisects.members
+    names: Sequence[str] = found.spec.members
     text = answer(found)
     return (
         environment(names)
@@ -97,7 +97,7 @@ def as_html(found: Bisection) -> str:
         .render(
             run=found.run,
             repeating=repeating,
-            title=f"{found.bisects.workload}: {found.run.title}",
+            title=f"{found.spec.workload}: {found.run.title}",
             metric=found.metric,
             answer=text[:1].upper() + text[1:],
             notes=list(notes(found)),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.compare.calibration import Calibration, GroupCalibration, Planted
-from millrace.analysis.compare.model import QuotedCalibration, RunAnalysis
+from millrace.analysis.compare.calibration_model import (
+    Calibration,
+    GroupCalibration,
+    InjectedSlowdown,
+)
+from millrace.analysis.compare.model import ApplicableCalibration, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
     MISSING,
@@ -20,7 +24,7 @@ from millrace.stats import RatioEstimate
 def sentences(found: Calibration) -> Iterator[str]:
     """How often verdicts were false, whether they lean to a side, and what came of what was
     planted."""
-    asked, verdicts = found.calibrates, len(found.verdicts)
+    asked, verdicts = found.target, len(found.verdicts)
     if limits := found.limits(found.false):
         yield (
             f"{verdicts_text(found.false, verdicts, limits)}; each on {asked.blocks} blocks at "
@@ -41,7 +45,7 @@ def sentences(found: Calibration) -> Iterator[str]:
         lean = "balanced" if p >= 0.05 else "not balanced: something treats the two differently"
         yield f"signs: {above} above 1, {below} below (p = {p:.2g}): {lean}"
     for group in found.groups:
-        for each in group.planted:
+        for each in group.injected:
             yield planted_sentence(found, group, each)
     for group in found.groups:
         if group.failed:
@@ -71,9 +75,9 @@ def smallest_text(limits: tuple[float, float], blocks: int) -> str:
     return f"smallest change {size} in {blocks} blocks"
 
 
-def planted_sentence(found: Calibration, group: GroupCalibration, planted: Planted) -> str:
+def planted_sentence(found: Calibration, group: GroupCalibration, planted: InjectedSlowdown) -> str:
     """What was planted, what could be seen, and what was found, in how many blocks."""
-    blocks = found.calibrates.blocks
+    blocks = found.target.blocks
     where = f"{group.label}: " if group.label else ""
     seen = group.detectable.get(blocks)
     able = (
@@ -90,14 +94,14 @@ def _made(stopped: float) -> float:
     return 1 / (1 - stopped) - 1
 
 
-def planted_text(planted: Planted) -> str:
+def planted_text(planted: InjectedSlowdown) -> str:
     """What was done to the server, as far as it was measured."""
     if planted.stopped is not None:
         return f"a server stopped for {100 * planted.stopped:.2f} % of the time"
     return planted.level
 
 
-def _outcome(found: Calibration, planted: Planted) -> str:
+def _outcome(found: Calibration, planted: InjectedSlowdown) -> str:
     if not planted.verdicts:
         return f"not decided after {counted(len(planted.under_way), 'block')}"
     direction = found.metric.direction
@@ -134,7 +138,7 @@ def head_line(analysis: RunAnalysis) -> str | None:
     return text
 
 
-def _figures(quoted: QuotedCalibration) -> str:
+def _figures(quoted: ApplicableCalibration) -> str:
     if quoted.low is None or quoted.high is None:
         said = "no verdict yet"
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.analysis.compare.calibration import TABLE, Calibration, GroupCalibration
+from millrace.analysis.compare.calibration_model import TABLE, Calibration, GroupCalibration
 from millrace.report.common.formatting import (
     MISSING,
     percent_text,

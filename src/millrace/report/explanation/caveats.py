@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from millrace.analysis.explain.caveats import (
     Caveats,
-    OpenAccount,
-    OpenBlock,
-    OpenStatement,
-    OpenStatements,
+    UnclosedBlock,
+    UnclosedBreakdown,
+    UnclosedStatement,
+    UnclosedStatements,
     caveats,
 )
-from millrace.analysis.explain.explanation import Explained, Explanation, Side
+from millrace.analysis.explain.model import Explanation, Side, SideExplanation
 from millrace.report.common.formatting import counted, whole_percent_text
 from millrace.report.explanation.sentences import within
 
@@ -22,7 +22,7 @@ ONE_BLOCK = "?: of one block, which may be chance"
 _PROCESSES = "other processes"
 
 
-def doubts(explanation: Explanation) -> list[str]:
+def caveat_sentences(explanation: Explanation) -> list[str]:
     """Why the answer may be wrong, a sentence each; none where nothing speaks against it."""
     found = caveats(explanation)
     return [
@@ -33,11 +33,11 @@ def doubts(explanation: Explanation) -> list[str]:
     ]
 
 
-def _side(explanation: Explanation, name: Side) -> Explained:
+def _side(explanation: Explanation, name: Side) -> SideExplanation:
     return explanation.a if name == "A" else explanation.b
 
 
-def _account(found: OpenAccount, explanation: Explanation) -> str:
+def _account(found: UnclosedBreakdown, explanation: Explanation) -> str:
     label = _side(explanation, found.side).label
     far = "; ".join(map(_block, found.blocks))
     if found.share is None:
@@ -53,7 +53,7 @@ def _account(found: OpenAccount, explanation: Explanation) -> str:
     )
 
 
-def _block(found: OpenBlock) -> str:
+def _block(found: UnclosedBlock) -> str:
     """``block 2: −24 %``."""
     return f"block {found.block + 1}: {whole_percent_text(found.share)}"
 
@@ -62,7 +62,7 @@ def _kind(share: float) -> str:
     return "unaccounted" if share > 0 else "counted twice"
 
 
-def _statements(found: OpenStatements, explanation: Explanation) -> str:
+def _statements(found: UnclosedStatements, explanation: Explanation) -> str:
     several = len(found.statements) > 1
     where = within(_side(explanation, found.side), explanation.factor)
     return (
@@ -72,7 +72,7 @@ def _statements(found: OpenStatements, explanation: Explanation) -> str:
     )
 
 
-def _statement(found: OpenStatement) -> str:
+def _statement(found: UnclosedStatement) -> str:
     """``COMMIT (25 % unaccounted)``."""
     return f"{found.name} ({whole_percent_text(abs(found.share))} {_kind(found.share)})"
 

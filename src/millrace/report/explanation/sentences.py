@@ -8,10 +8,15 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from millrace.analysis.explain.breakdown_model import BreakdownDifference, DifferenceLine
 from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.explanation import Disturbance, Explained, Explanation, Lack
+from millrace.analysis.explain.model import (
+    Disturbance,
+    Explanation,
+    MissingObservation,
+    SideExplanation,
+)
 from millrace.analysis.explain.profiles import GroupDifference
-from millrace.analysis.explain.time_breakdown import AccountDifferences, DifferenceLine
 from millrace.analysis.explain.waits import Coverage
 from millrace.levels import is_name, level_value
 from millrace.report.common.formatting import (
@@ -59,7 +64,7 @@ def command(explanation: Explanation) -> str:
         words += ["--factor", explanation.factor]
     base, candidate = (level_value(side.level) for side in (explanation.a, explanation.b))
     words += ["--base", base, "--candidate", candidate]
-    for name, level in explanation.held.items():
+    for name, level in explanation.fixed_factors.items():
         if len(factors[name]) > 1:
             words += ["--where", f"{name}={level_value(level)}"]
     return shlex.join(words)
@@ -78,9 +83,9 @@ def answer(explanation: Explanation) -> list[str]:
     return found or [_nothing(explanation)]
 
 
-def account_notes(explanation: Explanation) -> list[str]:
+def breakdown_notes(explanation: Explanation) -> list[str]:
     """What to know about an account, a clause each."""
-    sides = (explanation.a.account, explanation.b.account)
+    sides = (explanation.a.breakdown, explanation.b.breakdown)
     notes = [note for side in sides if side is not None for note in side.notes]
     found = explanation.differences
     if found is not None:
@@ -121,7 +126,7 @@ def disturbance_texts(explanation: Explanation) -> list[str]:
 def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
     """What could not be seen, where, and what to do about it; what both sides lack once, as what
     another share of the samples lacks in each trial."""
-    found: dict[tuple[str, str, str], list[Lack]] = {}
+    found: dict[tuple[str, str, str], list[MissingObservation]] = {}
     for lack in explanation.missing:
         key = (lack.observer, _PERCENT.sub("", lack.what), lack.remedy)
         found.setdefault(key, []).append(lack)
@@ -171,11 +176,12 @@ def only_compared(explanation: Explanation) -> Explanation:
     a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))
     return replace(
         explanation, a=a, b=b, blocked=(), statements=(), efficiency=(), waits=(), stages=(),
-        digests=(), plans=(), disturbances=(), missing=(), suspects=(), why_no_suspects="",
+        digests=(), plans=(), disturbances=(), missing=(), likely_causes=(),
+        why_no_likely_causes="",
     )  # fmt: skip
 
 
-def _blocks_of(side: Explained) -> set[int]:
+def _blocks_of(side: SideExplanation) -> set[int]:
     return {trial.block + 1 for trial in (*side.trials, *side.profiled)}
 
 
@@ -196,7 +202,7 @@ def _nothing(explanation: Explanation) -> str:
     return f"{said}; `millrace run` with the same file and `--new` measures both again."
 
 
-def _there(side: Explained) -> str:
+def _there(side: SideExplanation) -> str:
     """``mysql-9.7.4: block 1; 4 trials failed, the first at step start: unknown option``."""
     text = f"{side.label}: {_blocks(_blocks_of(side))}"
     if not side.failed:
@@ -235,7 +241,7 @@ def _statement(explanation: Explanation) -> str:
     found = explanation.differences
     if found is None or not is_sure(found.latency):
         return ""
-    return statement_sentence(explanation.statement_differences, explanation.noun)
+    return statement_sentence(explanation.statement_breakdown_differences, explanation.noun)
 
 
 def _cpu(explanation: Explanation) -> str:
@@ -325,13 +331,13 @@ def _by_chance(estimate: MeanEstimate) -> str:
     return " (one block: it may be chance)" if estimate.low is None else ""
 
 
-def _shared_cpu(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
+def _shared_cpu(explanation: Explanation, found: BreakdownDifference) -> Iterator[str]:
     """Where a thread is also ready because its client has its turn on the CPU of both."""
     ready = next((line.title for line in found.lines if line.key == "runnable"), None)
     sides = [side for side in (explanation.a, explanation.b) if _shares_cpu(side)]
     if ready is None or not sides:
         return
-    cpu = [side.account.client_cpu for side in sides if side.account is not None]
+    cpu = [side.breakdown.client_cpu for side in sides if side.breakdown is not None]
     ran = [f"{figure_text(each.mean)} µs" for each in cpu if each is not None]
     most = f"up to {' and '.join(ran)} of it are" if len(ran) == len(sides) else "some of it is"
     where = f"{within(sides[0], explanation.factor)} " if len(sides) == 1 else ""
@@ -341,7 +347,7 @@ def _shared_cpu(explanation: Explanation, found: AccountDifferences) -> Iterator
     )
 
 
-def _shares_cpu(side: Explained) -> bool:
+def _shares_cpu(side: SideExplanation) -> bool:
     return any(
         (instance.facts.get("cpu_wakeup") or {}).get("shared_cpu") is not None
         for trial in side.trials
@@ -349,7 +355,7 @@ def _shares_cpu(side: Explained) -> bool:
     )
 
 
-def _below_zero(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
+def _below_zero(explanation: Explanation, found: BreakdownDifference) -> Iterator[str]:
     """Parts that are less than nothing by more than chance: a wait for the client alone can be."""
     for line in found.lines:
         sides = ((explanation.a, line.a), (explanation.b, line.b))
@@ -366,7 +372,7 @@ def _below_zero(explanation: Explanation, found: AccountDifferences) -> Iterator
             )
 
 
-def within(side: Explained, factor: str) -> str:
+def within(side: SideExplanation, factor: str) -> str:
     """``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``,
     ``with innodb_flush_log_at_trx_commit = 1``."""
     if is_name(factor, side.level):
@@ -394,5 +400,5 @@ def _longer(us: float) -> str:
     return "longer" if us >= 0 else "shorter"
 
 
-def _side(explanation: Explanation, of: Disturbance | Lack) -> str:
+def _side(explanation: Explanation, of: Disturbance | MissingObservation) -> str:
     return explanation.base if of.side == "A" else explanation.candidate

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
+from millrace.analysis.explain.breakdown_model import (
+    BreakdownDifference,
+    DifferenceLine,
+    TimeBreakdown,
+)
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.statements import StatementComparison, StatementSide
-from millrace.analysis.explain.time_breakdown import Account, AccountDifferences, DifferenceLine
 from millrace.report.common.formatting import (
     MISSING,
     figure_text,
@@ -45,22 +49,22 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table:
+def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Table:
     """Every part of the latency that A or B has, the largest difference first; the sum last."""
     return Table(
         f"Where the time of the {noun} goes",
-        account_columns(f"µs per {noun}", labels, found),
-        (Section("", account_rows(found, f"latency of the {noun}")),),
+        breakdown_columns(f"µs per {noun}", labels, found),
+        (Section("", breakdown_rows(found, f"latency of the {noun}")),),
     )
 
 
-def account_columns(title: str, labels: Labels, found: AccountDifferences) -> tuple[Column, ...]:
-    """The columns of ``account_rows``."""
+def breakdown_columns(title: str, labels: Labels, found: BreakdownDifference) -> tuple[Column, ...]:
+    """The columns of ``breakdown_rows``."""
     return _with_half_widths(difference_columns(title, labels, found.latency))
 
 
-def account_rows(
-    found: AccountDifferences, total_title: str, *, least_us: float = 0.0
+def breakdown_rows(
+    found: BreakdownDifference, total_title: str, *, least_us: float = 0.0
 ) -> tuple[Row, ...]:
     """The parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and the
     latency."""
@@ -119,7 +123,7 @@ def _call(row: BlockedComparison) -> str:
     return f"{row.call} of {row.target}" if row.target else row.call
 
 
-def background_table(a: Account, b: Account, labels: Labels) -> Table | None:
+def background_table(a: TimeBreakdown, b: TimeBreakdown, labels: Labels) -> Table | None:
     """CPU time of threads that serve no client, by kind; None where nobody counted it."""
     kinds = list(dict.fromkeys([*a.background, *b.background]))
     if not kinds:
@@ -250,7 +254,7 @@ def _finding(line: DifferenceLine) -> str | None:
     return finding(line.significant, line.adjusted_p, line.difference)
 
 
-def _left_title(found: AccountDifferences) -> str:
+def _left_title(found: BreakdownDifference) -> str:
     """``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
     a, b = found.left_shares
     return f"{found.unaccounted.title} ({whole_percent_text(a)} and {whole_percent_text(b)})"

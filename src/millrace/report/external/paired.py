@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millrace.analysis.compare.metrics import Direction
-from millrace.analysis.compare.paired import PairComparison
+from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
     GLYPHS,
@@ -20,7 +20,7 @@ from millrace.report.common.formatting import (
 from millrace.report.common.tables import Column, Row, Section, Table
 
 
-def table(comparisons: Sequence[PairComparison], alpha: float) -> Table:
+def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
     """A row a candidate."""
     columns = (
         Column("candidate", numeric=False),
@@ -33,7 +33,7 @@ def table(comparisons: Sequence[PairComparison], alpha: float) -> Table:
     return Table("comparisons", columns, (Section("", tuple(map(_row, comparisons))),))
 
 
-def sentence(comparison: PairComparison, margin: float) -> str:
+def sentence(comparison: PairedComparison, margin: float) -> str:
     """A comparison in full: the change, the verdict with its reason, and what would decide it."""
     text = f"{comparison.candidate} against {comparison.base}: "
     if comparison.estimate is not None:
@@ -47,7 +47,7 @@ def sentence(comparison: PairComparison, margin: float) -> str:
     return f"{text}."
 
 
-def family_sentence(comparisons: Sequence[PairComparison], alpha: float) -> str | None:
+def family_sentence(comparisons: Sequence[PairedComparison], alpha: float) -> str | None:
     """What is left of the differences when the number of comparisons is taken into account; None
     where there is only one, or no difference."""
     different = [each for each in comparisons if each.estimate and each.estimate.excludes_1]
@@ -63,7 +63,7 @@ def family_sentence(comparisons: Sequence[PairComparison], alpha: float) -> str 
 
 
 def as_json(
-    comparisons: Sequence[PairComparison],
+    comparisons: Sequence[PairedComparison],
     *,
     direction: Direction,
     direction_from: str,
@@ -83,8 +83,8 @@ def as_json(
     }
 
 
-def _row(comparison: PairComparison) -> Row:
-    estimate, found = comparison.estimate, comparison.reach
+def _row(comparison: PairedComparison) -> Row:
+    estimate, found = comparison.estimate, comparison.power
     cells = (
         comparison.candidate,
         MISSING if estimate is None else ratio_text(estimate.ratio),
@@ -96,8 +96,8 @@ def _row(comparison: PairComparison) -> Row:
     return Row(cells, comparison.verdict)
 
 
-def _still_needed(comparison: PairComparison, margin: float) -> str:
-    found = comparison.reach
+def _still_needed(comparison: PairedComparison, margin: float) -> str:
+    found = comparison.power
     if found is None:
         return ""
     seen = f"; these blocks can show a difference of {percent_text(found.minimum_detectable)}"
@@ -109,8 +109,8 @@ def _still_needed(comparison: PairComparison, margin: float) -> str:
     return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"
 
 
-def _comparison_json(comparison: PairComparison, margin: float) -> dict[str, Any]:
-    estimate, fixed, found = comparison.estimate, comparison.fixed, comparison.reach
+def _comparison_json(comparison: PairedComparison, margin: float) -> dict[str, Any]:
+    estimate, fixed, found = comparison.estimate, comparison.fixed, comparison.power
     return {
         "base": comparison.base,
         "candidate": comparison.candidate,

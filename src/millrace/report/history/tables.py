@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
 
-from millrace.analysis.history.overview import ChangeGroup, SeenChange, SeenSeries
-from millrace.analysis.history.segments import Break
+from millrace.analysis.history.overview import ChangeGroup, ChangeView, SeriesView
+from millrace.analysis.history.segments import EnvironmentChange
 from millrace.report.common.formatting import (
     GLYPHS,
     MISSING,
@@ -38,7 +38,7 @@ def sparkline(values: Sequence[float], margin: float) -> str:
     return "".join(SPARKS[min(int(step), len(SPARKS) - 1)] for step in steps)
 
 
-def series_row(seen: SeenSeries) -> Row:
+def series_row(seen: SeriesView) -> Row:
     """A series in one line: its newest point, its course, how many changes it has."""
     last = seen.points[-1]
     style, text = _standing(seen.changes)
@@ -67,7 +67,7 @@ def series_table(rows: Sequence[Row]) -> Table:
     return Table("series", columns, (Section("", tuple(rows)),))
 
 
-def _standing(changes: Sequence[SeenChange]) -> tuple[str, str]:
+def _standing(changes: Sequence[ChangeView]) -> tuple[str, str]:
     """How many changes of each state, and the style of the gravest."""
     facts = [each for each in changes if each.change.state == "confirmed"]
     candidates = [each for each in changes if each.change.state == "candidate" and each.is_open]
@@ -80,20 +80,20 @@ def _standing(changes: Sequence[SeenChange]) -> tuple[str, str]:
     return style, ", ".join(parts) or MISSING
 
 
-def state_style(seen: SeenChange) -> str:
+def state_style(seen: ChangeView) -> str:
     """The verdict whose colour tells the state: its own only for a fact."""
     if seen.change.state == "confirmed":
         return seen.verdict
     return "inconclusive" if seen.change.state == "candidate" else "no verdict"
 
 
-def state_glyph(seen: SeenChange) -> str:
+def state_glyph(seen: ChangeView) -> str:
     if seen.change.state == "confirmed":
         return GLYPHS[seen.verdict]
     return GLYPHS["inconclusive"] if seen.change.state == "candidate" else _WITHDRAWN
 
 
-def state_text(seen: SeenChange) -> str:
+def state_text(seen: ChangeView) -> str:
     """``▼ confirmed regression``, ``? candidate regression``, ``✕ withdrawn``, and whether it is
     acknowledged."""
     change = seen.change
@@ -104,14 +104,14 @@ def state_text(seen: SeenChange) -> str:
     return f"{text}, acknowledged" if change.note else text
 
 
-def place_text(seen: SeenChange) -> str:
+def place_text(seen: ChangeView) -> str:
     """The label of its first point, and between which it lies where that is not sure."""
     if len(seen.within) < 2:
         return seen.change.label
     return f"{seen.change.label} ({seen.within[0]} to {seen.within[-1]})"
 
 
-def changes_table(groups: Sequence[ChangeGroup], others: Sequence[SeenChange]) -> Table | None:
+def changes_table(groups: Sequence[ChangeGroup], others: Sequence[ChangeView]) -> Table | None:
     """Groups of open changes, then all others; None without any."""
     columns = (
         Column("series", numeric=False),
@@ -128,7 +128,7 @@ def changes_table(groups: Sequence[ChangeGroup], others: Sequence[SeenChange]) -
     return Table("changes", columns, tuple(sections)) if sections else None
 
 
-def _row(seen: SeenChange) -> Row:
+def _row(seen: ChangeView) -> Row:
     cells = (
         seen.name,
         seen.change.id,
@@ -173,7 +173,7 @@ def too_few(n_series: int) -> str:
     return f"{series} too few points to tell: {_NEEDED}."
 
 
-def break_lines(breaks: Sequence[Break]) -> list[str]:
+def break_lines(breaks: Sequence[EnvironmentChange]) -> list[str]:
     """Each break once, with how many series have it: what differs on its sides is nobody's
     change."""
     found = sorted((each.label, each.changes) for each in breaks)
@@ -183,7 +183,7 @@ def break_lines(breaks: Sequence[Break]) -> list[str]:
     ]
 
 
-def change_lines(seen: SeenChange) -> list[str]:
+def change_lines(seen: ChangeView) -> list[str]:
     """What is known of a change, a sentence each: how it was found, measured again, and noted."""
     change = seen.change
     found = (
@@ -203,7 +203,7 @@ def change_lines(seen: SeenChange) -> list[str]:
     return lines
 
 
-def next_step(changes: Sequence[SeenChange]) -> str | None:
+def next_step(changes: Sequence[ChangeView]) -> str | None:
     """What is to be done about candidates; None where there are none."""
     open_ones = [each for each in changes if each.is_open and each.change.state == "candidate"]
     if not open_ones:

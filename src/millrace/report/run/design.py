@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from millrace.analysis.compare.model import ComparisonStatus, Controls, RunAnalysis, RunStatus
+from millrace.analysis.compare.model import AaTrials, ComparisonStatus, RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.durations import in_words
@@ -70,7 +70,7 @@ def _undecided(found: RunStatus) -> str:
     return f"{text}: about {counted(more, 'more block', 'more blocks')}"
 
 
-def controls_text(found: Controls) -> str:
+def controls_text(found: AaTrials) -> str:
     """``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
     estimate = found.estimate
     planned = sum(group.planned for group in found.groups)
@@ -85,7 +85,7 @@ def controls_text(found: Controls) -> str:
     return f"{text} in {counted(estimate.n_pairs, 'pair')} of trials of {groups}"
 
 
-def controls_warning(found: Controls) -> str:
+def controls_warning(found: AaTrials) -> str:
     """What it means that the base differs from itself."""
     return (
         f"{controls_text(found)}: an interval that excludes 1, so this host calls the same thing "
@@ -123,7 +123,7 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
             f"with its last candidate. Decided is a verdict of regression, improvement or "
             f"equivalent in {analysis.headline.title}."
         )
-    if analysis.controls is not None:
+    if analysis.aa_trials is not None:
         paragraphs.append(
             "In some blocks, chosen by the seed, the base ran once more (a control). That enters "
             "no verdict, and shows what the host calls a difference where there is none."

@@ -12,10 +12,10 @@ from typing import Any
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis, VariablesComparison
-from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.published import published_comparison
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.compare.verdict import margin_text
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.model import Explanation
 from millrace.levels import level_text
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS, bytes_text, counted
@@ -83,7 +83,7 @@ def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation]
 def _context(analysis: RunAnalysis) -> dict[str, Any]:
     headline, large = analysis.headline, is_large(analysis)
     relative = relative_charts(analysis, headline) if large else ()
-    study = published_beside(analysis)
+    study = published_comparison(analysis)
     published = [
         table
         for metric in analysis.metrics

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.published import published_comparison
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table
@@ -57,7 +57,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
         if driven is not None:
             parts.append(f"## {_plain(driven.title)}")
             parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
-    study = published_beside(analysis)
+    study = published_comparison(analysis)
     table_of_study = published_table(analysis, study, analysis.headline) if study else None
     if study is not None and table_of_study is not None:
         parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]

@@ -108,14 +108,16 @@ def sections(analysis: RunAnalysis) -> Iterator[tuple[str, tuple[Group, ...]]]:
         return
     headings: dict[str, list[Group]] = {}
     for group in analysis.groups:
-        headings.setdefault(level_text(factor, group.held[factor]), []).append(group)
+        headings.setdefault(level_text(factor, group.fixed_factors[factor]), []).append(group)
     for heading, groups in headings.items():
         yield heading, tuple(groups)
 
 
 def row_label(group: Group, analysis: RunAnalysis) -> str:
     """A group's levels but for that of its section."""
-    return " · ".join(level_text(name, group.held[name]) for name in _row_factors(analysis))
+    return " · ".join(
+        level_text(name, group.fixed_factors[name]) for name in _row_factors(analysis)
+    )
 
 
 def _section_factor(analysis: RunAnalysis) -> str | None:

@@ -75,7 +75,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 def conditions(analysis: RunAnalysis) -> list[str]:
     """Under which conditions it was measured: facts of the trials, a sentence each."""
-    found = analysis.controls
+    found = analysis.aa_trials
     controls = [controls_text(found)] if found is not None and not found.excludes_1 else []
     return [*controls, *_pairs_together(analysis), *drive_notes.conditions(analysis)]
 
@@ -95,10 +95,10 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
             f"blocks were added after a first look ({numbers}), so the interval is the wider one "
             f"that holds for any number of looks"
         )
-    elif analysis.made_again and analysis.run.design.kind == "fixed":
-        again = counted(analysis.made_again, "trial")
+    elif analysis.retried and analysis.run.design.kind == "fixed":
+        again = counted(analysis.retried, "trial")
         lines.append(
-            f"{again} that had failed {'was' if analysis.made_again == 1 else 'were'} made again "
+            f"{again} that had failed {'was' if analysis.retried == 1 else 'were'} made again "
             f"after the run had been over, so the interval is the wider one that holds for any "
             f"number of looks"
         )
@@ -125,22 +125,22 @@ def _about_levels(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_controls(analysis: RunAnalysis) -> list[str]:
-    found = analysis.controls
+    found = analysis.aa_trials
     return [controls_warning(found)] if found is not None and found.excludes_1 else []
 
 
 def _pairs_together(analysis: RunAnalysis) -> list[str]:
     """How well the two of a pair coincided, where nothing is wrong with it."""
-    if analysis.together is None or analysis.together < TOGETHER:
+    if analysis.overlap is None or analysis.overlap < TOGETHER:
         return []
-    share = percent_text(math.floor(1000 * analysis.together) / 1000)
+    share = percent_text(math.floor(1000 * analysis.overlap) / 1000)
     return [f"both of a pair were measured at the same time for at least {share} of it"]
 
 
 def _about_pairs(analysis: RunAnalysis) -> list[str]:
-    if analysis.together is None or analysis.together >= TOGETHER:
+    if analysis.overlap is None or analysis.overlap >= TOGETHER:
         return []
-    share = percent_text(analysis.together)
+    share = percent_text(analysis.overlap)
     only = f"the two of a pair were measured at the same time for {share} of it only"
     return [f"{only}, so one of them had the host to itself for the rest"]
 

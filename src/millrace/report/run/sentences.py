@@ -178,7 +178,7 @@ def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     """`` (wmf · MyISAM)``: the held levels, of factors that vary in this run."""
     shown = [
         level_text(name, level)
-        for name, level in comparison.held.items()
+        for name, level in comparison.fixed_factors.items()
         if name not in analysis.constants
     ]
     return f" ({' · '.join(shown)})" if shown else ""

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.published import published_comparison
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
@@ -109,7 +109,7 @@ def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_published(analysis: RunAnalysis, console: Console) -> None:
-    study = published_beside(analysis)
+    study = published_comparison(analysis)
     table = published_table(analysis, study, analysis.headline) if study else None
     if study is None or table is None:
         return

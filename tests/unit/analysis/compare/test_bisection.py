@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from millrace.analysis.compare.bisection import (
     INSTALL,
-    Bisects,
+    BisectionSpec,
     Open,
     bisection,
     is_reversed,
@@ -43,7 +43,7 @@ Trial = tuple[int, Sequence[float | str]]
 def searched(trials: Sequence[Trial], names: tuple[str, ...] = NAMES) -> StoredRun:
     """A run of these trials, a block each."""
     kept = study().run
-    asked = Bisects(names, "load-data", 0.95, 0.02)
+    asked = BisectionSpec(names, "load-data", 0.95, 0.02)
     run = replace(kept, spec={**kept.spec, **asked.as_spec()})
     return StoredRun(
         run,

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from millrace.analysis.explain.breakdown_model import (
+    PARTS,
+    BreakdownDifference,
+    PartKey,
+    TrialBreakdown,
+)
 from millrace.analysis.explain.causes.model import share_text, us_text
 from millrace.analysis.explain.observations import Observed, ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import GroupDifference
-from millrace.analysis.explain.time_breakdown import (
-    PARTS,
-    AccountDifferences,
-    PartKey,
-    TrialAccount,
-    trial_account,
-)
+from millrace.analysis.explain.time_breakdown import trial_breakdown
 from millrace.levels import Level
 from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord
@@ -42,7 +42,7 @@ _IN_SENTENCES: Mapping[PartKey, str] = {
 
 
 @dataclass(frozen=True)
-class Side:
+class SideEvidence:
     """One treatment: its levels as resolved, its server as the last trial recorded it, and the
     trials that were observed."""
 
@@ -91,7 +91,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Case:
+class Evidence:
     """A and B, their accounts' ``differences``, and what else was compared.
 
     ``groups`` are of the CPU profiles, empty without one. ``unequal`` says in which way the two did
@@ -99,10 +99,10 @@ class Case:
     matters.
     """
 
-    a: Side
-    b: Side
+    a: SideEvidence
+    b: SideEvidence
     noun: str
-    differences: AccountDifferences
+    differences: BreakdownDifference
     groups: tuple[GroupDifference, ...]
     plans: tuple[PlanComparison, ...]
     unequal: str
@@ -130,10 +130,10 @@ class Case:
         return ""
 
     @cached_property
-    def _pairs(self) -> Sequence[tuple[TrialAccount, TrialAccount]]:
+    def _pairs(self) -> Sequence[tuple[TrialBreakdown, TrialBreakdown]]:
         """A's and B's account in each block that their differences are of."""
         of_a, of_b = (
-            {trial.block: told for trial in side.trials if (told := trial_account(trial))}
+            {trial.block: told for trial in side.trials if (told := trial_breakdown(trial))}
             for side in (self.a, self.b)
         )
         return [(of_a[block], of_b[block]) for block in self.differences.blocks]
@@ -155,11 +155,11 @@ class Case:
         return min(means)
 
     @property
-    def worse(self) -> Side:
+    def worse(self) -> SideEvidence:
         return self.b if self.sign > 0 else self.a
 
     @property
-    def better(self) -> Side:
+    def better(self) -> SideEvidence:
         return self.a if self.sign > 0 else self.b
 
     @property
@@ -288,7 +288,7 @@ class Case:
         largest = sorted(by_title, key=lambda title: -by_title[title])[:at_most]
         return tuple(f"{us_text(by_title[title])} {self.more} {title}" for title in largest)
 
-    def both(self, ask: Callable[[Side], float | None]) -> tuple[float, float] | None:
+    def both(self, ask: Callable[[SideEvidence], float | None]) -> tuple[float, float] | None:
         """A figure of the better and of the worse side; None where either lacks it."""
         better, worse = ask(self.better), ask(self.worse)
         return None if better is None or worse is None else (better, worse)

@@ -11,8 +11,8 @@ from importlib.resources import files
 from typing import Any, Literal, cast
 
 from millrace import sizes
+from millrace.analysis.explain.breakdown_model import PARTS, PartKey
 from millrace.analysis.explain.causes.evidence import CPU
-from millrace.analysis.explain.time_breakdown import PARTS, PartKey
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 

@@ -19,9 +19,12 @@ Kind = Literal[
     "compression",
 ]
 
+COUNTED = 1.3
+"""The weight of evidence in counters beside what moved; what moved alone weighs 1."""
+
 
 @dataclass(frozen=True)
-class Suspect:
+class LikelyCause:
     """Something that may have made the difference in time.
 
     ``about`` names it within its kind, the same in every run (``binary log``, ``other processes``).
