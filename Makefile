@@ -71,7 +71,7 @@ check: dev ## formatters, linters, types, import directions
 
 FUZZ_SECONDS ?= 30
 fuzz: ## fuzz the protocol, each target for FUZZ_SECONDS
-	crates/loadgen/fuzz/run.sh $(FUZZ_SECONDS)
+	crates/protocol/fuzz/run.sh $(FUZZ_SECONDS)
 
 format: dev ## rewrite the sources in the house's format
 	cargo fmt

@@ -229,9 +229,7 @@ def _set_affinity(pid: int, cpus: set[int]) -> None:
 def _ask(target: Target, *statements: str) -> None:
     session = target.instance.connect(limit_s=target.limit_s)
     try:
-        with session.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-                cursor.fetchall()
+        for statement in statements:
+            session.query(statement)
     finally:
         session.close()

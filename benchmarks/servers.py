@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from millrace.errors import Interrupted, MillraceError
+from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import install
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.instances.signals import signals_as_errors
-from millrace.servers.model import FittedOptions, InstalledServer, Option
 
 
 def installed(name: str) -> InstalledServer:

@@ -22,10 +22,10 @@ import pytest
 from benchmarks import json_file
 from benchmarks.servers import fitted, installed
 from benchmarks.table_loading import OPTIONS, load_sbtest
+from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions, InstalledServer
 from millrace.servers.snapshots import Template
 from millrace.stats.ratio import paired_ratio
 

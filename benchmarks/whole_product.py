@@ -36,7 +36,7 @@ from scipy.stats import binom
 
 from benchmarks.servers import installed
 from millrace import __version__
-from millrace.analysis.compare.calibration import calibration, calibration_target
+from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app import run as carrying_out
 from millrace.app.block_by_block import BlockByBlock
@@ -228,7 +228,7 @@ def _kept(path: Path) -> Iterator[Calibration]:
     with Store.open(path, create=False, read_only=True) as store:
         for run in store.list_runs():
             stored = store.load_run(run.id)
-            if calibration_target(stored.run) is not None:
+            if stored.run.spec.calibrates is not None:
                 yield calibration(stored)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # A workspace of its own, built from the program's versions and what libFuzzer needs beside.
-FUZZ = ROOT / "crates/loadgen/fuzz"
+FUZZ = ROOT / "crates/protocol/fuzz"
 LIST = "Cargo.pinned"
 LOCK = "Cargo.lock"
 HEADER = "# All crates, pinned and with checksums; crates/cargo_lock.py renews this list.\n"

@@ -22,16 +22,18 @@ from hypothesis import HealthCheck, settings
 
 from millrace.errors import NotServed
 from millrace.host import exclusive
-from millrace.servers import families, install, option_names, snapshots
+from millrace.model.servers import FittedOptions, InstalledServer, Option
+from millrace.servers import install, snapshots
 from millrace.servers.instances import lifecycle, processes
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
-from millrace.servers.model import FittedOptions, InstalledServer, Option
 from tests import servers
 
 ServerOf = Callable[[str], InstalledServer]
 Fitted = Callable[..., FittedOptions]
 InstanceOf = Callable[..., AbstractContextManager[Instance]]
+
+MEMORY = Path("/dev/shm")
 
 # How long an example takes says how busy the host is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -68,10 +70,30 @@ def own_places() -> Iterator[Path]:
     assert not directories
 
 
+@pytest.fixture(scope="session")
+def memory() -> Iterator[Path | None]:
+    """Return a directory in memory, None where the host has none."""
+    if not os.access(MEMORY, os.W_OK):
+        yield None
+        return
+    place = Path(tempfile.mkdtemp(prefix="mr-", dir=MEMORY))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
 @pytest.fixture
-def tmp_path(own_places: Path) -> Iterator[Path]:
-    """As pytest's own, but where the users that root runs servers under can go."""
-    directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places))
+def tmp_path(
+    own_places: Path, memory: Path | None, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """Return a directory as pytest's own does, but where the users of servers can go.
+
+    Unit tests have theirs in memory, where a commit to a results store waits for no disk, unless
+    they are marked ``disk``.
+    """
+    is_unit = request.path.is_relative_to(Path(__file__).parent / "unit")
+    on_disk = memory is None or not is_unit or request.node.get_closest_marker("disk")
+    directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places if on_disk else memory))
     directory.chmod(0o755)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
@@ -128,12 +150,7 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
 
 def _initialise(instance: Instance, kept: Path) -> None:
     """Initialise an instance, or copy what one of the same build and layout was initialised to."""
-    shaping = families.get(instance.server.family).shaping_options
-    options = tuple(
-        option
-        for option in instance.options.applied
-        if not shaping.isdisjoint(option_names.forms(option.name))
-    )
+    options = instance.shaping_options()
     wanted = snapshots.key(
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
     )

@@ -6,6 +6,7 @@
     │   ├── DamagedResult    2: a stored result that was changed or damaged
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
+    ├── DatabaseError        3: a server refused a statement, or a session with it was lost
     ├── HostError          4: this machine cannot do it now (disk full, no network)
     │   └── PermanentHostError   4: nor can it later (no such file, a program that cannot run here)
     │       └── NotServed    4: the source answers, and does not have it (any more)
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal
 
 
 class MillraceError(Exception):
@@ -120,6 +122,31 @@ class TrialFailed(MillraceError):
         super().__init__(message, remedy=remedy)
         self.step = step
         self.log_tail = log_tail
+
+
+DatabaseErrorKind = Literal["unreachable", "lost", "forbidden", "absent", "odd", "refused"]
+
+
+class DatabaseError(MillraceError):
+    """A server refused a statement or a session.
+
+    ``kind`` is ``unreachable`` where no server answers (yet), ``lost`` where a session ended,
+    ``forbidden`` where the account lacks a right, ``absent`` where the server does not have what
+    was named, ``odd`` where the answer cannot be understood, ``refused`` for all else. ``code`` is
+    the server's own, None where there is none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: DatabaseErrorKind = "refused",
+        code: int | str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.kind = kind
+        self.code = code
 
 
 class HostError(MillraceError):

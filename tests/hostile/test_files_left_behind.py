@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.model.servers import FittedOptions
 from millrace.servers.instances import confinement, lifecycle, single_run, users
-from millrace.servers.model import FittedOptions
 from tests.unit.servers import small_servers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")

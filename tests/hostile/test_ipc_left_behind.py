@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.model.servers import FittedOptions
 from millrace.servers.instances import confinement, keyrings, lifecycle, users
-from millrace.servers.model import FittedOptions
 from millrace.system_calls import call, in_own_thread
 from tests.unit.servers import small_servers
 

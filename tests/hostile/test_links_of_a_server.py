@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from millrace.errors import TrialFailed
+from millrace.host import listener as listeners
+from millrace.model.servers import FittedOptions
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle
-from millrace.servers.instances import listener as listeners
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions
 from millrace.servers.snapshots import copying, page_cache
 from millrace.trial.managed_trial import sizes
 from tests.conftest import InstanceOf
@@ -165,6 +166,16 @@ def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_p
             client.connect(f"/proc/self/fd/{descriptor}")
             assert listeners.peer_pid(client) == os.getpid()
         os.close(descriptor)
+
+
+def test_a_link_to_itself_is_another_data_directory(
+    idle: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = idle.data_dir / "loop"
+    as_server(idle, 'ln -s loop "$1"', loop)
+    monkeypatch.setattr(idle, "one_row", lambda *_, **__: (str(loop),))
+    with pytest.raises(TrialFailed, match=r"another server, with the data directory .*loop"):
+        idle._refuse_foreign_answer()
 
 
 @pytest.mark.integration

@@ -15,8 +15,8 @@ from millrace.errors import TrialFailed, UserError
 from millrace.loadgen import client
 from millrace.loadgen.spec import Connection, RunSpec, Statement
 from millrace.loadgen.spec import Tls as LoadTls
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.model import AttachedServer
 from tests.hostile.mysql_server import HostileServer, Login, answers, serving
 from tests.integration.loadgen.talk import Certificates, certificates
 

@@ -13,8 +13,8 @@ import pytest
 from millrace.errors import TrialFailed
 from millrace.loadgen import client
 from millrace.loadgen.spec import Connection, RunSpec, Statement
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.model import AttachedServer
 from tests.hostile.mysql_server import Login, answers, serving
 
 PASSWORD = "a password that nobody else has"

@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.bisection import Bisection, BisectionSpec, bisection
+from millrace.analysis.compare.bisection import Bisection, bisection
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import AaTrials, ApplicableCalibration, GroupAaTrials
 from millrace.analysis.history.overview import ChangeGroup
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.cli.progress import Look, look_text
+from millrace.model.run_spec import Bisects
+from millrace.model.servers import AttachedServer
 from millrace.report.bisection.sentences import answer as bisection_answer
 from millrace.report.calibration.sentences import head_line
 from millrace.report.history.tables import group_text
 from millrace.report.run.design import controls_text
 from millrace.servers.attached import parse_dsn
-from millrace.servers.model import AttachedServer
 from millrace.stats import RatioEstimate
 from millrace.stats.bisection import Found, Measured, NoChange
 from millrace.workloads import library
@@ -49,7 +50,7 @@ def a_search(step: Found | NoChange) -> str:
     return bisection_answer(
         replace(
             found,
-            spec=BisectionSpec(SEARCHED, "updates", 0.95, 0.02),
+            spec=Bisects(members=SEARCHED, workload="updates", confidence=0.95, margin=0.02),
             metric=replace(found.metric, title=title),
             seen=(Measured(0, 1.0),) * 19,
             step=step,

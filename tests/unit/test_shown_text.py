@@ -13,7 +13,7 @@ import pytest
 
 from millrace.shown_text import shown, shown_json, shown_line
 
-_LOADGEN = Path(__file__).parents[2] / "crates/loadgen/src/shown.rs"
+_LOADGEN = Path(__file__).parents[2] / "crates/protocol/src/shown.rs"
 
 # Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties.txt), which Python lacks.
 _IGNORABLE = [

@@ -10,14 +10,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use millrace_load::engine::{
-    self, Drive, End, Latencies, Names, PATIENCE, Pacing, Request, Script, Warmup,
-};
-use millrace_load::mysql::answer::AnswerReader;
-use millrace_load::mysql::binary::{Execute, Kind, put_command};
-use millrace_load::mysql::channel::Channel;
-use millrace_load::mysql::{Address, ClientError, Connection, Login, Tls, TlsMode, Watch};
+use engine::{Drive, End, Latencies, PATIENCE, Pacing, Warmup};
 use millrace_load::usage;
+use protocol::ClientError;
+use protocol::mysql::MysqlAnswerReader;
+use protocol::mysql::binary::{Execute, Kind, put_command};
+use protocol::mysql::channel::Channel;
+use protocol::mysql::{Address, Connection, Login, Tls, TlsMode, Watch};
+use protocol::script::{Answer, Names, Observe, Request, Script};
+use protocol::{AnswerReader as _, Session as _};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use serde_json::json;
@@ -192,7 +193,12 @@ impl Script for Packets {
             transaction: 0,
             first: true,
             last: true,
+            observe: Observe::Nothing,
         })
+    }
+
+    fn answered(&mut self, _: &Answer) -> Result<bool, String> {
+        unreachable!("no request observes its answer")
     }
 
     fn rollback_needed(&self) -> bool {
@@ -278,7 +284,7 @@ fn ask_once(peer: &mut Peer) -> Result<usize, ClientError> {
         source,
     };
     peer.channel.write(peer.packets.next()).map_err(lost)?;
-    let mut reader = AnswerReader::new();
+    let mut reader = MysqlAnswerReader::new();
     let mut buffer = vec![0; 64 << 10];
     let mut length = 0;
     loop {

@@ -15,12 +15,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use millrace_load::mysql::answer::{AnswerEnd, AnswerReader};
-use millrace_load::mysql::binary::{Execute, Kind, put_command};
-use millrace_load::mysql::channel::Channel;
-use millrace_load::mysql::{
-    Address, ClientError, Connection, Login, Outcome, Parameter, Tls, TlsMode, Watch,
-};
+use protocol::ClientError;
+use protocol::mysql::MysqlAnswerReader;
+use protocol::mysql::binary::{Execute, Kind, put_command};
+use protocol::mysql::channel::Channel;
+use protocol::mysql::{Address, Connection, Login, Outcome, Parameter, Tls, TlsMode, Watch};
+use protocol::{AnswerReader as _, AnswerSummary, Session as _};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const COM_QUERY: u8 = 3;
@@ -186,8 +186,12 @@ fn parameter(value: &Value) -> Parameter<'_> {
 }
 
 /// Sends a command and follows its answer without ever waiting in a read or a write.
-fn ask(channel: &mut Channel, command: &[u8], read_bytes: usize) -> Result<AnswerEnd, ClientError> {
-    let mut reader = AnswerReader::new();
+fn ask(
+    channel: &mut Channel,
+    command: &[u8],
+    read_bytes: usize,
+) -> Result<AnswerSummary, ClientError> {
+    let mut reader = MysqlAnswerReader::new();
     let mut buffer = vec![0; read_bytes];
     let mut unsent = command;
     let deadline = Instant::now() + LIMIT;
@@ -254,7 +258,7 @@ fn lengths_of(row: &[Option<String>]) -> Vec<Option<usize>> {
         .collect()
 }
 
-fn end_line(end: &AnswerEnd) -> Value {
+fn end_line(end: &AnswerSummary) -> Value {
     json!({
         "affected_rows": end.affected_rows,
         "warnings": end.warnings,

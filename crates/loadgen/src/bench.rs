@@ -17,11 +17,11 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::events::{Event, Events, JsonLines, Listener};
-use crate::mistake::Mistake;
-use crate::mysql::Login;
 use crate::run::{self, Failed, Plan};
 use crate::spec::{Drive, Phase, Spec, Work, Workload};
 use crate::tables::{How, Method, quoted};
+use protocol::mysql::Login;
+use workload::mistake::Mistake;
 
 pub use distribution::histogram_lines;
 pub use figures::table;

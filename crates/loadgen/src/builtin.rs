@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::mistake::{self, Mistake};
-use crate::workload::definition::{Definition, Generator, Statement, TableSet, Test, Value};
+use workload::definition::{Definition, Generator, Statement, TableSet, Test, Value};
+use workload::mistake::{self, Mistake};
 
 /// The text of every workload file, in the order of their names.
 const FILES: &[&str] = &include!(concat!(env!("OUT_DIR"), "/workload_files.rs"));

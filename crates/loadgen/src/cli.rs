@@ -22,12 +22,12 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::data::NODES_VERSION;
 use crate::events;
-use crate::mistake::Mistake;
 use crate::run::{Failed, Plan};
 use crate::spec::{Spec, line_of};
-use crate::tables;
+use datagen::NODES_VERSION;
+use workload::mistake::Mistake;
+use workload::tables;
 
 /// Why the program ends without success; no message where everything has been said.
 pub struct Problem {

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::engine::{Driven, Interval, Mark};
-use crate::shown::shown_json;
 use crate::tables::{LoadedTable, Method};
-use crate::workload::program::Protocol;
+use engine::{Driven, Interval, Mark};
+use protocol::shown::shown_json;
+use workload::program::Protocol;
 
 /// One event; `type` tells which. Times are seconds, sizes bytes, both in the names.
 #[derive(Serialize)]
@@ -92,6 +92,8 @@ pub enum PhaseResult<'a> {
     Drive {
         test: &'a str,
         protocol: Protocol,
+        /// The run is about this phase, among several that drive clients.
+        primary: bool,
         #[serde(flatten)]
         driven: &'a Driven,
     },

@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use millrace_load::shown::shown;
+use protocol::shown::shown;
 
 fn main() -> ExitCode {
     millrace_load::cli::main().unwrap_or_else(|problem| {

@@ -12,11 +12,12 @@ mod ticker;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::engine::Mark;
 use crate::events::{Event, Events, PhaseResult};
-use crate::mysql::{ClientError, Connection};
 use crate::statement::StatementRecord;
 use crate::usage;
+use engine::Mark;
+use protocol::ClientError;
+use protocol::mysql::Connection;
 
 pub use failure::Failure;
 pub use plan::{Plan, tables_of};

@@ -15,10 +15,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::mistake::Mistake;
-use crate::mysql::{Address, Login, Tls, TlsMode};
 use crate::tables::How;
-use crate::workload::definition::{Definition, Value};
+use protocol::mysql::{Address, Login, Tls, TlsMode};
+use workload::definition::{Definition, Value};
+use workload::mistake::Mistake;
 
 pub use drive::{Drive, RETRY};
 pub use place::line_of;
@@ -144,7 +144,7 @@ struct RawTls {
 
 impl RawSpec {
     fn check(mut self) -> Result<Spec, Mistake> {
-        let phases = self
+        let mut phases = self
             .phases
             .iter()
             .enumerate()
@@ -152,6 +152,7 @@ impl RawSpec {
                 phase::check(phase, &format!("phases[{index}]"), self.seed.unwrap_or(0))
             })
             .collect::<Result<Vec<_>, _>>()?;
+        mark_primary(&mut phases)?;
         let needs_workload = phases.iter().position(|phase| phase.work.needs_workload());
         if let (Some(index), None) = (needs_workload, &self.workload) {
             let message = format!("is missing; phases[{index}] needs it");
@@ -189,6 +190,27 @@ impl RawSpec {
             seed,
         }))
     }
+}
+
+/// Mark the only phase that drives clients as the primary one, or check that one of several is.
+fn mark_primary(phases: &mut [Phase]) -> Result<(), Mistake> {
+    let drives = phases.iter_mut().filter_map(|phase| match &mut phase.work {
+        Work::Drive(drive) => Some(&mut drive.primary),
+        _ => None,
+    });
+    let mut drives: Vec<&mut bool> = drives.collect();
+    if let [only] = drives.as_mut_slice() {
+        **only = true;
+    }
+    let marked = drives.iter().filter(|primary| ***primary).count();
+    if drives.is_empty() || marked == 1 {
+        return Ok(());
+    }
+    let message = format!(
+        "{} of them drive clients, and {marked} have primary = true; expected one",
+        drives.len()
+    );
+    Err(Mistake::new("phases", message))
 }
 
 impl Work {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::engine::Usage;
 use crate::events::ClientUsage;
+use engine::Usage;
 
 /// CPU time, context switches and memory of all threads since the start.
 pub fn of_this_process() -> ClientUsage {

@@ -170,7 +170,7 @@ fn tests_are_listed_as_a_table_and_as_json() {
 /// A result of `count` transactions that took 1 ms each, as `run` writes it.
 fn result(directory: &Path, name: &str, count: u64) -> String {
     let latencies = |count: u64| {
-        let mut latencies = millrace_load::engine::Latencies::default();
+        let mut latencies = engine::Latencies::default();
         (0..count).for_each(|_| latencies.record(1_000_000));
         serde_json::to_value(latencies).unwrap()
     };

@@ -13,8 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
+use engine::statement_activity::{Board, Place};
 use libc::c_long;
-use millrace_load::board::{Board, Place, Socket};
+use protocol::PeerAddress;
 use serde_json::Value;
 
 /// Names the directory in which a process of this test program is to act as the one looked at.
@@ -313,7 +314,7 @@ fn looks_are_of_the_statements_that_clients_show() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("board");
     let names = ["first".to_owned(), "second".to_owned()];
-    let board = Arc::new(Board::create(&path, &[Socket::Tcp { port: 1 }], &names).unwrap());
+    let board = Arc::new(Board::create(&path, &[PeerAddress::Tcp { port: 1 }], &names).unwrap());
     let place = Place::new(&board, 0);
     let mut sampling = Sampling::start(pid, &options);
     let order = serde_json::json!({"path": path, "slots": {inode: 0}});

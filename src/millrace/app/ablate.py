@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from millrace.analysis.explain.ablation import Ablation, ablation, with_ablation_spec
+from millrace import databases
+from millrace.analysis.explain.ablation import Ablation, ablation
 from millrace.analysis.explain.model import Explanation, SideExplanation
 from millrace.app.run import carry_out, new_run
 from millrace.campaign.policies.ablate import AlignedPlan, Refuses, aligned_plan, alignments
@@ -17,8 +18,8 @@ from millrace.cli.console import err
 from millrace.cli.exclusive_host import quiet_host
 from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.levels import OPTION
-from millrace.servers import install, option_names, options
-from millrace.servers.model import InstalledServer
+from millrace.model.servers import InstalledServer
+from millrace.servers import install, options
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 
@@ -82,7 +83,7 @@ def _measure(path: Path, aligned: AlignedPlan) -> StoredRun:
 
 def _chosen(aligned: AlignedPlan) -> Chosen:
     chosen = new_run(aligned.plan)
-    spec = with_ablation_spec(chosen.run, aligned.test)
+    spec = chosen.run.spec.replace(tested=aligned.test)
     return replace(chosen, run=replace(chosen.run, spec=spec))
 
 
@@ -95,7 +96,8 @@ def _refuses(treatment: TreatmentRecord) -> Refuses:
     def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
         if not {name, f"{OPTION}{name}"}.isdisjoint(treatment.levels):
             return None  # a factor, not an option; or one that the run has tried
-        if not options.knows(options.known(server), name):
+        rules = databases.get(server.family).options
+        if not options.knows(rules, options.known(server), name):
             return "option"
         return "value" if options.refuses(server, name, value) else None
 
@@ -107,7 +109,7 @@ def _given(explained: SideExplanation) -> frozenset[str]:
     if explained.instance is None:
         return frozenset()
     given = (each for each in explained.instance.options if each.left_out is None)
-    return frozenset(form for each in given for form in option_names.forms(each.name))
+    return frozenset(form for each in given for form in databases.option_forms(each.name))
 
 
 def _treatment(stored: StoredRun, explained: SideExplanation) -> TreatmentRecord:

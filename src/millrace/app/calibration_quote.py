@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from millrace.analysis.compare.applicable_calibration import applicable_calibration, preferred
-from millrace.analysis.compare.calibration import calibration, calibration_target
+from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.store.store import Store
 
@@ -14,7 +14,7 @@ from millrace.store.store import Store
 def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
     """The analysis with what its report says of the newest calibration that the store has of the
     run's host."""
-    if calibration_target(analysis.run) is not None:
+    if analysis.run.spec.calibrates is not None:
         return analysis  # it is one itself
     runs = preferred(analysis.run, store.calibrations_of(analysis.run))
     if not runs:

@@ -8,7 +8,6 @@ from itertools import product
 
 import click
 
-from millrace.analysis.explain.ablation import ablation_spec
 from millrace.analysis.explain.explanation import explain, with_ablations
 from millrace.analysis.explain.model import Explanation
 from millrace.errors import UserError, nearest
@@ -21,7 +20,7 @@ from millrace.store.store import Store
 def run_to_explain(store: Store, wanted: str) -> RunRecord:
     """The run of that name; of one that tests suspects, the one whose suspects it tests."""
     found = store.find_run(wanted)
-    test = ablation_spec(found)
+    test = found.spec.tested
     if test is None:
         return found
     try:
@@ -43,9 +42,9 @@ def explanations_of_report(
 ) -> tuple[Explanation, ...]:
     """What a report of the run explains: each level of the compared factor against ``base``, with
     what ``tests`` of its suspects showed; nothing where nobody observed anything."""
-    factor = str(stored.run.spec["compare"]["factor"])
+    factor = stored.run.spec.compare.factor
     seen = any(attempt.observations for attempt in stored.attempts)
-    if not seen or len(_factors(stored)[factor]) < 2:
+    if not seen or len(stored.run.spec.levels[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})
     return tuple(with_ablations(each, tests) for each in found if is_observed(each))
@@ -88,18 +87,18 @@ def _compared(
     stored: StoredRun, base: str | None, candidates: Sequence[str], factor: str | None
 ) -> tuple[str, Level, Sequence[Level]]:
     """The factor, its level A and its levels B."""
-    levels = _factors(stored)
-    compare = stored.run.spec["compare"]
+    levels = stored.run.spec.levels
+    compare = stored.run.spec.compare
     if factor is not None and factor not in levels:
         raise _unknown(factor, levels, f"run {stored.run.id} has no factor")
     if factor is None:
         asked = [each for each in (base, *candidates) if each is not None]
-        factor = _having(levels, str(compare["factor"]), asked)
+        factor = _having(levels, compare.factor, asked)
     known = levels[factor]
     if base is not None:
         against = _level(factor, base, known)
     else:
-        against = compare["base"] if factor == compare["factor"] else known[0]
+        against = compare.base if factor == compare.factor else known[0]
     named = [_level(factor, each, known) for each in candidates]
     others = list(dict.fromkeys(named)) or [level for level in known if level != against]
     if not others:
@@ -135,13 +134,14 @@ def held_levels(
 ) -> dict[str, list[Level]]:
     """The levels of other factors that were asked for, any of them where there are several; a test
     is a level too, where tests vary."""
-    levels = _factors(stored)
+    levels = stored.run.spec.levels
     asked = [_assignment(text) for text in where]
     if workload is not None and "test" in levels:
         asked.append(("test", workload))
-    elif workload is not None and workload != stored.run.spec["workload"]["name"]:
-        name = str(stored.run.spec["workload"]["name"])
-        raise _unknown(workload, [name], f"run {stored.run.id} has no workload")
+    elif workload is not None and workload != stored.run.spec.workload.name:
+        raise _unknown(
+            workload, [stored.run.spec.workload.name], f"run {stored.run.id} has no workload"
+        )
     held: dict[str, list[Level]] = {}
     for name, level in asked:
         if name not in levels:
@@ -157,11 +157,6 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals:
         raise click.BadParameter(f"{text!r} is not of the form FACTOR=LEVEL", param_hint="--where")
     return name.strip(), level.strip()
-
-
-def _factors(stored: StoredRun) -> dict[str, Sequence[Level]]:
-    """Every factor's levels."""
-    return {f["name"]: f["levels"] for f in stored.run.spec["factors"]}
 
 
 def _level(factor: str, text: str, known: Sequence[Level]) -> Level:

@@ -24,7 +24,7 @@ from millrace.experiment.model import Experiment, Plan
 from millrace.host import cpuset
 from millrace.host import facts as host
 from millrace.loadgen import client as load
-from millrace.servers.model import InstalledServer
+from millrace.model.servers import InstalledServer
 from millrace.store.records import HostRecord, RunRecord, StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle

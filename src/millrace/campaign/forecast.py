@@ -8,11 +8,11 @@ from statistics import fmean
 
 import psutil
 
+from millrace import databases
 from millrace.campaign.requested_options import configuration_of
 from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Plan, Treatment
 from millrace.servers import install
-from millrace.servers.configurations import disk_estimate
 from millrace.store.records import StoredRun
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
@@ -60,12 +60,10 @@ def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> N
     configuration = configuration_of(
         plan.experiment, treatment, family=server.family, version=server.version
     )
-    redo = disk_estimate.redo_bytes(configuration, family=server.family, version=server.version)
+    rules = databases.get(server.family).options
     return Needs(
-        fixed_bytes=_FRESH_DATA_DIR_BYTES + redo,
-        binary_log=disk_estimate.keeps_binary_log(
-            configuration, family=server.family, version=server.version
-        ),
+        fixed_bytes=_FRESH_DATA_DIR_BYTES + rules.log_bytes(configuration, server.version),
+        binary_log=rules.keeps_binary_log(configuration, server.version),
     )
 
 

@@ -22,11 +22,11 @@ from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import slowdown_of
 from millrace.host import cpuset
 from millrace.loadgen import client as load
+from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
 from millrace.servers import attached, configurations, install, options
 from millrace.servers.configurations.check import about
 from millrace.servers.instances import processes
 from millrace.servers.instances.signals import signals_held
-from millrace.servers.model import AttachedServer, InstalledServer, Option, Server
 from millrace.servers.progress import Progress
 from millrace.trial.fault_injection import refuse_left_out, slowed_server
 from millrace.trial.resolved_workload import DataFile, Work

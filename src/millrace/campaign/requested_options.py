@@ -10,8 +10,8 @@ from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import OptionGiven, slowdown_of
 from millrace.levels import Level
+from millrace.model.servers import Configuration
 from millrace.servers import configurations
-from millrace.servers.model import Configuration
 
 
 def configuration_of(

@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from millrace.campaign.scheduler import design_of, experiment_spec, new_run_record, stored_trial_id
 from millrace.errors import MillraceError
 from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand
+from millrace.model.run_spec import Extension, RunSpec
+from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import install
-from millrace.servers.model import InstalledServer, as_data
 from millrace.store.environment_diff import changes
-from millrace.store.records import CONFIRMS, HostRecord, RunRecord, StoredRun, TrialRecord
+from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store
 from millrace.utc import utc_now
 
 _SEEDS = 1 << 31
 
 # Neither what a report is about, nor how many blocks there are, makes another run.
-_OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", CONFIRMS)
+_OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confirms")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Chosen:
     run: RunRecord
     plan: Plan
     is_new: bool = False
-    extension: Mapping[str, Any] | None = None
+    extension: Extension | None = None
     told: str | None = None
 
 
@@ -89,12 +89,9 @@ def _continued(store: Store, run: RunRecord, experiment: Experiment, command: st
     stored = store.load_run(run.id)
     stored = only_begun(stored) if experiment.sequential else stored
     blocks = len({trial.block for trial in stored.trials if trial.purpose != "profile"})
-    extension = {
-        "blocks": experiment.blocks,
-        "design": asdict(design_of(experiment)),
-        "utc": utc_now(),
-        "command": command,
-    }
+    extension = Extension(
+        blocks=experiment.blocks, design=design_of(experiment), utc=utc_now(), command=command
+    )
     if experiment.sequential:
         # What was begun is carried out whatever the limit is now.
         most = replace(experiment, blocks=max(experiment.blocks, blocks))
@@ -145,9 +142,9 @@ def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
     return _essence(run.spec) == _essence(experiment_spec(experiment))
 
 
-def _essence(spec: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in spec.items() if key not in _OF_NO_TRIAL}
-    return {**kept, "compared factor": spec["compare"]["factor"]}
+def _essence(spec: RunSpec) -> dict[str, object]:
+    kept = {key: value for key, value in spec.to_json().items() if key not in _OF_NO_TRIAL}
+    return {**kept, "compared factor": spec.compare.factor}
 
 
 def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:

@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from millrace.campaign import ownership
 from millrace.collect.registry import PROFILE
@@ -26,14 +26,14 @@ from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.slowdown import Slowdown
 from millrace.host.cpuset import Half
 from millrace.loadgen import client as load
+from millrace.model.run_spec import Design, Extension, RunSpec
+from millrace.model.servers import FittedOptions, Server
 from millrace.servers.instances.signals import signals_held
-from millrace.servers.model import FittedOptions, Server
 from millrace.store import database, observations
 from millrace.store.events import EventLog
 from millrace.store.records import (
     BESIDE,
     AttemptResult,
-    Design,
     HostRecord,
     RunRecord,
     StoredRun,
@@ -108,8 +108,8 @@ def new_run_record(
     )
 
 
-def experiment_spec(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as plain data, as it is read back from JSON."""
+def experiment_spec(experiment: Experiment) -> RunSpec:
+    """Return what a run of the experiment stores of it, as it is read back from the store."""
     spec = {
         "workload": experiment.workload,
         "configurations": experiment.configurations,
@@ -122,22 +122,23 @@ def experiment_spec(experiment: Experiment) -> dict[str, Any]:
         "published": experiment.published,
         "source": experiment.source,
         "observers": experiment.observers,
-        "design": asdict(design_of(experiment)),
-        **experiment.campaign,
+        "design": design_of(experiment).to_json(),
+        **experiment.campaign.to_json(),
     }
-    plain: dict[str, Any] = json.loads(json.dumps(spec, default=dict))
-    return plain
+    return RunSpec.model_validate(json.loads(json.dumps(spec, default=dict)))
 
 
 def design_of(experiment: Experiment) -> Design:
-    """How many blocks a run of the experiment is to have."""
-    kind: Literal["fixed", "sequential"] = "sequential" if experiment.sequential else "fixed"
-    return Design(kind, experiment.blocks, experiment.max_time_s, experiment.side_by_side)
+    """Return how many blocks a run of the experiment has."""
+    return Design(
+        kind="sequential" if experiment.sequential else "fixed",
+        blocks=experiment.blocks,
+        max_time_s=experiment.max_time_s,
+        side_by_side=experiment.side_by_side,
+    )
 
 
-def begin(
-    store: Store, run: RunRecord, plan: Plan, extension: Mapping[str, Any] | None = None
-) -> None:
+def begin(store: Store, run: RunRecord, plan: Plan, extension: Extension | None = None) -> None:
     """Write the run, its treatments and the trials of the plan; those that are there stay."""
     store.begin_run(
         run,

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.compare.paired import PairedComparison, compare_paired
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
 from millrace.cli.fail_on import check
 from millrace.importers import paired
 from millrace.importers.csv_reader import called
+from millrace.model.run_spec import Direction
 from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.external import paired as judged_pairs
 

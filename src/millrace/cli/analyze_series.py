@@ -9,7 +9,6 @@ import click
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_series
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
@@ -17,6 +16,7 @@ from millrace.cli.fail_on import check
 from millrace.importers import series as histories
 from millrace.importers.series import Series
 from millrace.importers.units import Better
+from millrace.model.run_spec import Direction
 from millrace.report.common.formatting import counted
 from millrace.report.common.terminal_table import show_table
 from millrace.report.external import series as judged_points

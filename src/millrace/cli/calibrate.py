@@ -32,13 +32,13 @@ from millrace.durations import in_words
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
+from millrace.model.servers import AttachedServer
 from millrace.report.calibration import json as report_json
 from millrace.report.calibration.sentences import sentences
 from millrace.report.calibration.tables import groups_table
 from millrace.report.common.formatting import counted
 from millrace.report.common.terminal_table import show_table
 from millrace.servers import install
-from millrace.servers.model import AttachedServer
 from millrace.store.store import Store
 
 MOST_VERDICTS = 10_000

@@ -13,9 +13,9 @@ from millrace.analysis.explain import variables
 from millrace.analysis.explain.variables import Mismatch, VariablesDiff
 from millrace.cli.console import err, out, plain_table, print_json, print_table
 from millrace.cli.exclusive_host import quiet_host
+from millrace.model.servers import Server
 from millrace.servers import configurations, install
 from millrace.servers.inspect_config import Survey, survey
-from millrace.servers.model import Server
 from millrace.store.records import OptionRecord
 
 _DEFAULT = "default"

@@ -197,7 +197,7 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
         "digest": plan.digest,
         "seed": plan.seed,
         "blocks": experiment.blocks,
-        "design": asdict(design_of(experiment)),
+        "design": design_of(experiment).to_json(),
         "profile_blocks": experiment.profile_blocks,
         "observers": list(experiment.observers),
         "margin": experiment.margin,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from millrace.analysis.compare import ci_gate
-from millrace.analysis.compare.bisection import bisection, bisection_spec
+from millrace.analysis.compare.bisection import bisection
 from millrace.analysis.compare.ci_gate import Gated
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
@@ -68,7 +68,7 @@ def command(
         is_page = output_format == "html"
         # Verdicts look at observed plans, and are the same in every format.
         stored = opened.load_run(opened.find_run(run).id, observations_too=True)
-        if bisection_spec(stored.run) is not None:
+        if stored.run.spec.bisects is not None:
             if fail_on:
                 raise UserError(
                     f"run {stored.run.id} is a bisection, which has no verdicts",

@@ -66,7 +66,9 @@ def show(run: str, store: Path, as_json: bool) -> None:
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id)
         if as_json:
-            print_json(asdict(stored))
+            document = asdict(stored)
+            document["run"]["spec"] = stored.run.spec.to_json()
+            print_json(document)
             return
         _print_header(stored)
         _print_trials(stored)

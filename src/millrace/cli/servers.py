@@ -20,14 +20,15 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from millrace import databases
 from millrace.cli.console import LineTable, err, plain_table, print_json, print_table
 from millrace.cli.exclusive_host import quiet_host
 from millrace.errors import TrialFailed, UserError
-from millrace.servers import added, attached, catalogue, families, install, served, suites
+from millrace.model.servers import AttachedServer, InstalledServer, Server, as_data
+from millrace.servers import added, attached, catalogue, install, served, suites
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.catalogue import Suite
 from millrace.servers.instances.signals import signals_as_errors
-from millrace.servers.model import AttachedServer, InstalledServer, Server, as_data
 from millrace.servers.served import ServedAnswer
 from millrace.servers.verify import verify
 
@@ -165,7 +166,7 @@ def remove_command(names: tuple[str, ...]) -> None:
 
 @command.command("add")
 @click.argument("name")
-@click.option("--family", required=True, type=click.Choice(families.names()))
+@click.option("--family", required=True, type=click.Choice(databases.names()))
 @click.option("--tarball", metavar="PATH|URL", help="A vendor's archive (tar, zip).")
 @click.option("--sha256", metavar="HEX", help="What the archive must have.")
 @click.option("--dir", "directory", metavar="PATH", help="An installation or a build tree.")

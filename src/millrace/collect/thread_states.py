@@ -30,8 +30,8 @@ from millrace.collect.model import Missing, Target
 from millrace.collect.threads import state_classes
 from millrace.collect.threads.connection_map import seats
 from millrace.collect.threads.state_classes import State, Surroundings
-from millrace.collect.threads.thread_kinds import POOL
 from millrace.collect.threads.thread_watch import FOR_IO, Seen, ThreadWatch, needs_process
+from millrace.databases.monitoring import POOL
 from millrace.errors import MillraceError, TrialFailed, Unavailable
 from millrace.host import procfs, syscalls
 from millrace.loadgen import program
@@ -318,8 +318,8 @@ def _states(
 def _binary_logs(target: Target) -> Iterator[str]:
     """What the server's binary logs are called; none where it keeps none."""
     with contextlib.suppress(TrialFailed):
-        for name, *_ in target.instance.query("SHOW BINARY LOGS", limit_s=target.limit_s):
-            yield state_classes.binary_log(name or "")
+        for name in target.instance.family.monitoring.change_logs(target.instance):
+            yield state_classes.binary_log(name)
 
 
 def _written_through(pid: int, around: Surroundings) -> Iterator[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.levels import Level, level_text
+from millrace.model.run_spec import CampaignPart
 from millrace.model.trials import Purpose
 from millrace.tls import Tls
 
@@ -64,8 +65,8 @@ class Experiment:
     ``published`` names the published study whose figures a report sets beside the user's own;
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
     ``observers`` are those that observe its trials; ``profile_blocks`` is the number of blocks
-    whose trials are profiled, after all that measure. ``campaign`` is what a campaign made it for,
-    by the key under which the run's ``spec`` says so. ``tls`` is how sessions with attached servers
+    whose trials are profiled, after all that measure. ``campaign`` is what a campaign made it for.
+    ``tls`` is how sessions with attached servers
     are encrypted, by name, where it is otherwise than their addresses say.
 
     ``sequential`` experiments go on until each comparison is decided, with ``blocks`` at most and
@@ -93,7 +94,7 @@ class Experiment:
     sequential: bool = False
     max_time_s: float | None = None
     side_by_side: bool = False
-    campaign: Mapping[str, Any] = field(default_factory=dict)
+    campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 
 

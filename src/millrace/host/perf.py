@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.errors import Unavailable
+from millrace.host import perf_isolation
 
 RIGHTS = (
     "run millrace as root, give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
@@ -67,16 +68,11 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def reading(perf: Perf, arguments: Sequence[str], memory: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A perf that prints what is in a descriptor; it is ended at the end of the block."""
-    process = subprocess.Popen(
+    """Yield a perf that prints what is in a descriptor, and end it at the end of the block."""
+    process = perf_isolation.popen(
         [perf.program, *arguments, f"--input={path_of(memory)}"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         pass_fds=[memory],
         env=environment(),
-        cwd="/",
-        start_new_session=True,
     )
     with process:
         try:

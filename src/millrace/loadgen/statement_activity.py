@@ -2,7 +2,7 @@
 
 A file in memory without a name: it is gone with this process, and nothing of it is ever written to
 a disk. The load generator fills it when its clients have connected; its form is described where it
-is made, in ``crates/loadgen/src/board.rs``.
+is made, in ``crates/engine/src/statement_activity.rs``.
 """
 
 from __future__ import annotations

@@ -16,16 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace import paths, safe_json
+from millrace import databases, paths, safe_json
 from millrace.errors import HostError, UserError
-from millrace.servers import assemble, attached, builds, catalogue, families, manifest
+from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
+from millrace.servers import assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
 from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
-from millrace.servers.model import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.coordinates import Deb, Directory
 from millrace.servers.sources.fetch import Arrived, fetch_package, fetch_tarball, room
@@ -228,7 +228,7 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
             f"{name!r} is no name for a server",
             remedy="use lower-case letters, digits, and . - _ + ~",
         )
-    families.get(family)
+    databases.get(family)
     if name in catalogue.entries() or name in catalogue.suites():
         raise UserError(f"{name} is a name of the catalogue", remedy="choose another one")
     with (

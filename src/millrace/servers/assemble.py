@@ -20,12 +20,12 @@ from pathlib import Path, PurePosixPath
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import HostError, PermanentHostError, UserError
+from millrace.model.servers import Provenance
 from millrace.servers import builds, bundle_libraries, catalogue, locate, manifest, provenance
 from millrace.servers.catalogue import Part
 from millrace.servers.instances import single_run
 from millrace.servers.locate import Located
 from millrace.servers.manifest import Layout, Manifest
-from millrace.servers.model import Provenance
 from millrace.servers.progress import Progress
 from millrace.servers.sources.fetch import Package, fetch_packages
 from millrace.servers.unpack import extract_member, unpack

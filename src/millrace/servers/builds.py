@@ -14,8 +14,8 @@ from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 
+from millrace.model.servers import InstalledServer, Provenance
 from millrace.servers import bundle_libraries, provenance
-from millrace.servers.model import InstalledServer, Provenance
 
 
 def digests(server: InstalledServer) -> dict[str, str]:

@@ -8,10 +8,11 @@ from typing import Any
 
 import psutil
 
-from millrace.servers import configurations, families, options
+from millrace import databases
+from millrace.model.servers import AttachedServer, FittedOptions, Server
+from millrace.servers import configurations, options
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import lifecycle
-from millrace.servers.model import AttachedServer, FittedOptions, Server
 
 _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 120.0
@@ -53,12 +54,12 @@ def survey(
     fitted = options.fit(server, wanted)
     if isinstance(server, AttachedServer):
         attached = AttachedInstance(server)
-        version, effective = attached.version(), attached.effective()
+        version, effective = attached.version(), attached.settings()
     else:
         with lifecycle.create(server, fitted) as instance:
             instance.initialise(_INITIALISE_LIMIT_S)
             instance.start(_START_LIMIT_S)
-            version, effective = instance.version(), instance.effective()
+            version, effective = instance.version(), instance.settings()
             instance.stop(_STOP_LIMIT_S)
     return Survey(
         server=server.name,
@@ -66,5 +67,5 @@ def survey(
         version_reported=version,
         fitted=fitted,
         effective=effective,
-        host_variables=families.get(server.family).host_variables,
+        host_variables=databases.get(server.family).host_variables,
     )

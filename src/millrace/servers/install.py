@@ -15,12 +15,12 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostError, NotServed, PermanentHostError, UserError, nearest_names
+from millrace.model.servers import InstalledServer, Provenance, Server
 from millrace.servers import added, assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
-from millrace.servers.model import InstalledServer, Provenance, Server
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.fetch import fetch, forget
 

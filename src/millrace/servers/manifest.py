@@ -13,8 +13,8 @@ from typing import Any
 
 from millrace import atomic_file, safe_json
 from millrace.errors import HostError, PermanentHostError
+from millrace.model.servers import Artefact, InstalledServer, Provenance
 from millrace.servers import builds
-from millrace.servers.model import Artefact, InstalledServer, Provenance
 
 FILE = "server.json"
 _VERSION = 1

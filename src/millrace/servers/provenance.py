@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from millrace.model.servers import Provenance
 from millrace.servers import bundle_libraries, elf
 from millrace.servers.elf import Elf
-from millrace.servers.model import Provenance
 
 
 def observe(

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from millrace.errors import NotServed
+from millrace.model.servers import InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Suite
-from millrace.servers.model import InstalledServer
 from millrace.servers.progress import Progress
 from millrace.servers.sources.coordinates import Deb
 from millrace.servers.sources.fetch import suite_versions

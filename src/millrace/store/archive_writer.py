@@ -69,7 +69,9 @@ def write(
     ):
         entries = []
         for number, run in enumerate(runs, start=1):
-            content = _RUN.dump_json(run, exclude={"attempts": {"__all__": _IN_FILES}})
+            content = _RUN.dump_json(
+                run, exclude={"attempts": {"__all__": _IN_FILES}}, exclude_unset=True
+            )
             name = f"runs/{number:04}.json"
             _add(archive, name, content)
             entries.append(

@@ -15,14 +15,9 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from millrace.store.documents import (
-    MOST_BLOCKS,
-    Build,
-    HostFacts,
-    InstanceFacts,
-    Spec,
-    instant,
-)
+from millrace.model.documents import instant
+from millrace.model.run_spec import MOST_BLOCKS, RunSpec
+from millrace.store.documents import Build, HostFacts, InstanceFacts
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
@@ -78,7 +73,6 @@ def first(error: ValidationError) -> str:
 
 def run(checked: RunRecord) -> RunRecord:
     """Return the run if its documents can be read by key; raise NotARecord if not."""
-    document("spec", Spec, checked.spec)
     document("host", HostFacts, checked.host.facts)
     _instant(f"run {checked.id}: created_utc", checked.created_utc)
     for name in (checked.id, checked.name, checked.scale):
@@ -98,7 +92,7 @@ def stored_run(stored: StoredRun) -> None:
 
 
 def _contradictions(stored: StoredRun) -> Iterator[str]:
-    spec = Spec.model_validate(stored.run.spec)
+    spec = stored.run.spec
     treatments = {treatment.id for treatment in stored.treatments}
     yield from duplicates("treatment", [treatment.id for treatment in stored.treatments])
     for treatment in stored.treatments:
@@ -109,7 +103,7 @@ def _contradictions(stored: StoredRun) -> Iterator[str]:
             is_configuration = name.rpartition(".")[2] == "configuration"
             if is_configuration and level not in spec.configurations:
                 yield f"treatment {treatment.id} has an undefined configuration {level!r}"
-        yield from _numbers(spec, {**stored.run.spec.get("parameters", {}), **treatment.levels})
+        yield from _numbers(spec, spec.chosen(treatment.levels))
     trials = {trial.id for trial in stored.trials}
     for trial in stored.trials:
         if trial.treatment_id not in treatments:
@@ -126,7 +120,7 @@ def _contradictions(stored: StoredRun) -> Iterator[str]:
         yield from duplicates(f"{outcome or 'open'} attempt of trial", ended)
 
 
-def _numbers(spec: Spec, chosen: Mapping[str, Any]) -> Iterator[str]:
+def _numbers(spec: RunSpec, chosen: Mapping[str, Any]) -> Iterator[str]:
     for name, most in spec.whole_numbers().items():
         value = chosen.get(name)
         if value is not None and (not _is_number(value) or not 0 <= value <= most):

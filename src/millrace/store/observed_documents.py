@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from millrace.model.documents import Count, Document, Number, Positive
 from millrace.store import checked
-from millrace.store.documents import Count, Document, Number, Positive
 
 _Counts = dict[str, Number | str | None]
 

@@ -11,26 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from millrace.levels import Level
-from millrace.model.phases import MeasuredPhases, measured_phases
+from millrace.model.phases import MeasuredPhases
+from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Purpose
 
 Outcome = Literal["finished", "failed", "interrupted"]
 
-TESTED = "tested"
-"""The key of a run's ``spec`` that says which suspects of another run it tests."""
-
-CONFIRMS = "confirms"
-"""The key of a run's ``spec`` that names the change point of a history that it measures again."""
-
-CALIBRATES = "calibrates"
-"""The key of a run's ``spec`` that says which experiment it calibrates this host for."""
-
 BESIDE = "beside"
 """The step at which a trial is left out because the other one of its pair, which was measured at
 the same time, failed."""
-
-BISECTS = "bisects"
-"""The key of a run's ``spec`` that says between which servers it searches a change."""
 
 STOPPED_S = "slowdown_stopped_s"
 """The measurement of a trial that says for how many seconds its server was stopped on purpose."""
@@ -74,39 +63,13 @@ class HostRecord:
 
 
 @dataclass(frozen=True)
-class Design:
-    """How many blocks a run is to have: exactly ``blocks``, or as many as it takes to decide each
-    comparison, but no more than that and than fit into ``max_time_s`` of trials. Trials take turns,
-    or the two of a pair are measured ``side_by_side``, each on half of the CPUs."""
-
-    kind: Literal["fixed", "sequential"]
-    blocks: int
-    max_time_s: float | None = None
-    side_by_side: bool = False
-
-    @property
-    def abreast(self) -> int:
-        """How many trials are measured at a time."""
-        return 2 if self.side_by_side else 1
-
-
-@dataclass(frozen=True)
 class RunRecord:
     """One run of an experiment on one host.
 
-    ``spec`` is the expanded experiment as plain data: keys ``workload``, ``configurations``,
-    ``factors`` (list of name, levels, aliases), ``compare`` (factor, base), ``parameters``,
-    ``published``, ``design`` (how its number of blocks is decided, see ``Design``). A run that was
-    given more blocks later also has ``extensions``: a list of ``blocks`` (the number from then on),
-    ``design``, ``utc``, ``command``, the oldest first. A run that tests suspects of another has
-    ``tested``: ``run`` (the other's id), ``base``, ``candidate``, ``aligned`` (list of name,
-    treatment), ``left_out``, see millrace.analysis.explain.ablation. One that measures a change
-    point of a history again has ``confirms``, its id. One that calibrates has ``calibrates``, see
-    millrace.analysis.compare.calibration, and one that searches a change ``bisects``, see
-    millrace.analysis.compare.bisection: both grow block by block. ``experiment_text`` is the TOML
-    as written. ``versions`` holds ``millrace``, ``load_generator`` and ``data`` (the version of the
-    data set's definition). ``blocks`` are those that have trials: all there are to be, or in a
-    sequential run those begun.
+    ``spec`` is the expanded experiment; ``experiment_text`` is the TOML as written. ``versions``
+    holds ``millrace``, ``load_generator`` and ``data`` (the version of the data set's definition).
+    ``blocks`` are those that have trials: all of a fixed run, or those that a sequential run has
+    begun. Runs that calibrate or bisect grow block by block.
     """
 
     id: str
@@ -120,31 +83,22 @@ class RunRecord:
     margin: float
     host: HostRecord
     versions: Mapping[str, str]
-    spec: Mapping[str, Any]
+    spec: RunSpec
     experiment_text: str
     millrace_command: str = ""
 
     @property
     def design(self) -> Design:
-        """How its number of blocks was decided when it was last given some. Runs of an older
-        millrace say nothing of it, and were given exactly as many as they have."""
-        extended = (each["design"] for each in self.spec.get("extensions", ()) if "design" in each)
-        *_, said = (self.spec.get("design"), *extended)
-        return Design("fixed", self.blocks) if said is None else Design(**said)
+        """How its number of blocks was decided when it was last given some. A run of a millrace
+        that did not record it has exactly its blocks."""
+        later = (each.design for each in self.spec.extensions or () if each.design is not None)
+        *_, last = (self.spec.design, *later)
+        return Design(kind="fixed", blocks=self.blocks) if last is None else last
 
     @property
     def phases(self) -> MeasuredPhases:
         """Its workload's phases that figures are about."""
-        workload = self.spec["workload"]
-        kinds = [(phase["name"], phase["kind"]) for phase in workload.get("phases", ())]
-        metrics = workload.get("metrics", {}).values()
-        names = [
-            name
-            for metric in metrics
-            if metric.get("primary")
-            for name in (*metric.get("numerator", ()), *metric.get("denominator", ()))
-        ]
-        return measured_phases(kinds, names)
+        return self.spec.workload.measured
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def run_row(run: RunRecord) -> dict[str, Any]:
         "host_id": run.host.id,
         "host_facts": dict(run.host.facts),
         "versions": dict(run.versions),
-        "spec": dict(run.spec),
+        "spec": run.spec.to_json(),
     }
 
 

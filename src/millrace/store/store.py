@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, inse
 
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
+from millrace.model.run_spec import Extension, RunSpec
 from millrace.store import (
     archive_writer,
     checked,
@@ -37,8 +38,6 @@ from millrace.store import (
 from millrace.store.artefacts import Artefacts, write_problem
 from millrace.store.histories import Histories
 from millrace.store.records import (
-    CALIBRATES,
-    TESTED,
     ArtefactRecord,
     AttemptResult,
     Owner,
@@ -106,14 +105,14 @@ class Store:
         treatments: Sequence[TreatmentRecord],
         trials: Sequence[TrialRecord],
         *,
-        extension: Mapping[str, Any] | None = None,
+        extension: Extension | None = None,
     ) -> None:
         """Record a run with its trials before the first one starts.
 
         For a run that is there already, only trials (and treatments) that are new are added, and
         ``blocks`` grows; everything else stays as it was first recorded. When it grows,
-        ``extension`` (``utc`` and ``command``) is kept with the new number of blocks, see
-        ``RunRecord.spec``. Trial ids are unique in the whole store, so they contain the run's.
+        ``extension`` is kept in its ``spec``. Trial ids are unique in the whole store, so they
+        contain the run's.
         """
         runs = schema.runs
         with self._writing() as connection:
@@ -129,7 +128,9 @@ class Store:
             elif known.blocks < run.blocks:
                 grown = update(runs).where(runs.c.id == run.id).values(blocks=run.blocks)
                 if extension is not None:
-                    grown = grown.values(spec=_extended(known.spec, run.blocks, extension))
+                    grown = grown.values(
+                        spec=_extended(known.spec, extension.replace(blocks=run.blocks))
+                    )
                 connection.execute(grown)
             rows.insert_missing(
                 connection, schema.treatments, [rows.treatment_row(run.id, t) for t in treatments]
@@ -312,7 +313,7 @@ class Store:
         was measured here, only those measured here too."""
         runs = schema.runs
         query = select(runs).where(
-            runs.c.spec[TESTED, "run"].as_string() == run_id, importing.is_trusted_for(run_id)
+            runs.c.spec["tested", "run"].as_string() == run_id, importing.is_trusted_for(run_id)
         )
         with self._reading() as connection:
             found = connection.execute(query.order_by(*_newest_first()))
@@ -322,7 +323,7 @@ class Store:
         """Return the runs that calibrate a run's host, the newest first; for a run that was, or is
         to be, measured here, only those measured here too."""
         runs = schema.runs
-        digest = runs.c.spec[CALIBRATES, "digest"].as_string()
+        digest = runs.c.spec["calibrates", "digest"].as_string()
         query = select(runs).where(
             runs.c.host_id == run.host.id, digest.is_not(None), importing.is_trusted_for(run.id)
         )
@@ -458,10 +459,10 @@ def _newest_first() -> tuple[Any, Any]:
     return schema.runs.c.created_utc.desc(), schema.runs.c.id.desc()
 
 
-def _extended(spec: Mapping[str, Any], blocks: int, extension: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification of a run that was given more blocks."""
-    added = {**extension, "blocks": blocks}
-    return {**spec, "extensions": [*spec.get("extensions", ()), added]}
+def _extended(document: object, extension: Extension) -> dict[str, Any]:
+    """Return the specification of a run that is given more blocks."""
+    spec = RunSpec.model_validate(document)
+    return spec.replace(extensions=(*(spec.extensions or ()), extension)).to_json()
 
 
 def _has_attempt(*outcomes: str) -> Any:

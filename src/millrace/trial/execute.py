@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from millrace.errors import MillraceError, TrialFailed
-from millrace.servers.model import AttachedServer
+from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult
 from millrace.trial.barrier import Meet, alone
 from millrace.trial.external_trial import AttachedServerTrial

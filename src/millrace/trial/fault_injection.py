@@ -29,12 +29,12 @@ from typing import Any
 
 from millrace import paths
 from millrace.collect.collectors import Window
-from millrace.errors import HostError, UserError
+from millrace.databases.client import ServerClient
+from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
-from millrace.servers.attached import AttachedInstance
+from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions, InstalledServer, Server
 from millrace.shared_directories import refuse_shared
 from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
 
@@ -95,15 +95,17 @@ class Slowing:
 
 @contextlib.contextmanager
 def in_force(
-    slowdown: Slowdown | None, instance: Instance | AttachedInstance, window: Window
+    slowdown: Slowdown | None, instance: ServerClient, window: Window
 ) -> Iterator[Slowing | None]:
     """Slow the server down over the part that is measured, where that is done from outside."""
     if not isinstance(slowdown, Stopped):
         yield None
         return
     assert isinstance(instance, Instance)  # see slowed_server
-    assert instance.pid is not None  # it runs
-    slowing = Slowing(instance.pid, slowdown.share, window)
+    pid = instance.pid
+    if pid is None:  # it made another process of itself, say, and ended
+        raise TrialFailed(f"{instance.server.name} is not running")
+    slowing = Slowing(pid, slowdown.share, window)
     try:
         yield slowing
     finally:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from millrace.databases.client import count_of
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import (
     DataChecksum,
@@ -18,7 +19,6 @@ from millrace.loadgen.client import (
     TablesResult,
 )
 from millrace.model import measurements as measurement_names
-from millrace.servers.client import count_of
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
 from millrace.workloads.sure_rows import Rows

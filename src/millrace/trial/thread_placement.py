@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from millrace.collect.model import Target
-from millrace.collect.threads.thread_kinds import CONNECTION
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
 
 PINGS = 1000

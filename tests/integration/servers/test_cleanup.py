@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import TrialFailed
+from millrace.model.servers import FittedOptions
 from millrace.servers.instances import lifecycle, processes
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions
 from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
@@ -29,7 +29,7 @@ OWNER = """
 import json, sys, time
 from millrace.errors import Interrupted
 from millrace.servers import install, instances
-from millrace.servers.model import FittedOptions
+from millrace.model.servers import FittedOptions
 from millrace.servers.instances.signals import signals_as_errors
 server = install.install(sys.argv[1])
 try:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from millrace import paths
+from millrace.model.servers import AttachedServer, FittedOptions, Option
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle, processes
-from millrace.servers.model import AttachedServer, FittedOptions, Option
 from millrace.servers.snapshots import Template, manifest
 from millrace.servers.snapshots import digests as contents
 from millrace.store import observations

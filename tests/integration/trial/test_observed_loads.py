@@ -15,8 +15,8 @@ from millrace.collect import profile
 from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.loadgen.spec import Connection
+from millrace.model.servers import FittedOptions
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.model import FittedOptions
 from millrace.trial import measure
 from millrace.trial.resolved_workload import Work
 from tests.conftest import InstanceOf

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.servers.model import FittedOptions
+from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
 from millrace.trial.execute import carry_out_trial
 from millrace.trial.measure import TrialInput

@@ -20,8 +20,8 @@ from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating
 from millrace.cli.experiment_options import ExperimentChoice
 from millrace.experiment.slowdown import AGAIN
 from millrace.host.cpuset import of_this_host
+from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import processes
-from millrace.servers.model import FittedOptions, Option
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import SideInput, carry_out_pair

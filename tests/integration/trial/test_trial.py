@@ -9,7 +9,7 @@ import pytest
 
 from millrace import workloads
 from millrace.loadgen import client as load
-from millrace.servers.model import FittedOptions
+from millrace.model.servers import FittedOptions
 from millrace.trial.execute import carry_out_trial
 from millrace.trial.measure import TrialInput
 from millrace.trial.resolved_workload import Work

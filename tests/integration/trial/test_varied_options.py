@@ -65,7 +65,7 @@ def test_switches_are_on_and_off_whatever_the_default(
         [server] = {each.server.name for each in treatments}
         asked = {o.name: o.value for each in treatments for o in each.options.applied}
         with instance_of(server, **asked) as instance:
-            effective = instance.effective()
+            effective = instance.settings()
             for switch in switches:
                 wanted = "ON" if switch in asked else "OFF"
                 assert effective[switch] == wanted, (server, asked)

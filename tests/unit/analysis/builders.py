@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.levels import Level
+from millrace.model.run_spec import RunSpec
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
@@ -158,7 +159,7 @@ class RunBuilder:
             margin=self.margin,
             host=HostRecord("host-1", {**HOST_FACTS, "findings": list(self.findings)}),
             versions={"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"},
-            spec=spec,
+            spec=RunSpec.model_validate(spec),
             experiment_text='[experiment]\nname = "load-data"\n',
             millrace_command="millrace run experiments/load-data.toml --scale demo",
         )
@@ -328,7 +329,7 @@ def extended(stored: StoredRun, blocks: int, *, at_block: int) -> StoredRun:
         for attempt in stored.attempts
     )
     extension = {"blocks": blocks, "utc": "2026-01-05T18:00:00Z", "command": "millrace run"}
-    run = replace(stored.run, spec={**stored.run.spec, "extensions": [extension]})
+    run = replace(stored.run, spec=stored.run.spec.replace(extensions=[extension]))
     return replace(stored, run=run, attempts=attempts)
 
 

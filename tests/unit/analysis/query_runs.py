@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Literal
 
 from millrace.levels import Level
+from millrace.model.run_spec import RunSpec
 from millrace.store.records import (
     HistogramRecord,
     HostRecord,
@@ -281,7 +282,7 @@ class QueryRun:
             margin=0.02,
             host=HostRecord("host-1", {**HOST_FACTS, "findings": list(FINDINGS)}),
             versions={"millrace": "0.1.0", "load_generator": "0.2.0"},
-            spec=spec,
+            spec=RunSpec.model_validate(spec),
             experiment_text='[experiment]\nname = "sysbench"\n',
             millrace_command="millrace run experiments/sysbench.toml --scale laptop",
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from millrace.store.records import Design, StoredRun, TrialRecord
+from millrace.model.run_spec import Design
+from millrace.store.records import StoredRun, TrialRecord
 from tests.unit.analysis.builders import Fails, RunBuilder
 
 BASE = "mysql-5.6.24"
-SEQUENTIAL = Design("sequential", 20)
+SEQUENTIAL = Design(kind="sequential", blocks=20)
 
 
 def run_of(
@@ -22,7 +23,7 @@ def run_of(
 
 
 def designed(stored: StoredRun, design: Design) -> StoredRun:
-    spec = {**stored.run.spec, "design": asdict(design)}
+    spec = stored.run.spec.replace(design=design)
     return replace(stored, run=replace(stored.run, spec=spec))
 
 
@@ -60,9 +61,7 @@ def _with_trials(stored: StoredRun, trials: tuple[TrialRecord, ...]) -> StoredRu
 def with_controls(stored: StoredRun, ratios: Mapping[int, float]) -> StoredRun:
     """The run with a control in these blocks, so many times as fast as the trial beside it; one of
     0 has failed."""
-    bases = {
-        t.id for t in stored.treatments if t.levels["server"] == stored.run.spec["compare"]["base"]
-    }
+    bases = {t.id for t in stored.treatments if t.levels["server"] == stored.run.spec.compare.base}
     trials, attempts = list(stored.trials), list(stored.attempts)
     of_trial = {attempt.trial_id: attempt for attempt in stored.attempts}
     for beside in stored.trials:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.explain.ablation import ablation_spec
 from millrace.analysis.explain.model import Explanation
 from millrace.app import ablate
 from millrace.campaign import scheduler as runner
@@ -92,13 +91,13 @@ def test_the_run_is_recorded_with_what_it_tests(
     parent = study_run()
     found = ablate.measure_aligned(path, parent, explanation(), blocks=BLOCKS)
     measured = newest(path)
-    test = ablation_spec(measured.run)
+    test = measured.run.spec.tested
     assert test is not None
     levels = {each.id: each.levels for each in measured.treatments}
     assert test.run == parent.run.id
     assert (levels[test.base]["server"], levels[test.candidate]["server"]) == (A, B)
-    assert [*test.aligned] == ["binary log"]
-    assert str(levels[test.aligned["binary log"]]["configuration"]).endswith(WITH_BINARY_LOG)
+    assert [*test.treatments] == ["binary log"]
+    assert str(levels[test.treatments["binary log"]]["configuration"]).endswith(WITH_BINARY_LOG)
     assert found.run_id == measured.run.id
     assert found.left_out == test.left_out
     assert "compiler: of the build" in test.left_out[0]
@@ -117,7 +116,7 @@ def test_what_an_option_needs_is_left_as_it_was_given(
     ablate.measure_aligned(path, study_run(), explanation(given), blocks=BLOCKS)
     (aligned,) = (
         definition["optional"]
-        for name, definition in newest(path).run.spec["configurations"].items()
+        for name, definition in newest(path).run.spec.configuration_documents().items()
         if name.endswith(WITH_BINARY_LOG)
     )
     assert aligned == {"log_bin": True, **needed}

@@ -106,7 +106,7 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     in_turns = command("run", file, "--blocks", "3", "--in-turns")
     assert in_turns.exit_code == 0
     assert "side by side" not in in_turns.output
-    runs = [each for each in stored_runs(file) if "calibrates" not in each.run.spec]
+    runs = [each for each in stored_runs(file) if each.run.spec.calibrates is None]
     assert len({each.run.digest for each in runs}) == 2
     assert {each.run.design.side_by_side for each in runs} == {False, True}
 

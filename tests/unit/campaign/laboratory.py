@@ -180,7 +180,7 @@ def without_instants(stored: StoredRun) -> StoredRun:
         for each in stored.attempts
         if each.outcome == "finished"
     )
-    spec = {key: value for key, value in stored.run.spec.items() if key != "source"}
+    spec = stored.run.spec.replace(source="")
     run = replace(stored.run, id="", created_utc="", spec=spec)
     trials = tuple(replace(t, id=t.id.partition("/")[2]) for t in stored.trials)
     named = tuple(replace(a, trial_id=a.trial_id.partition("/")[2]) for a in attempts)

@@ -14,11 +14,11 @@ from millrace.campaign.scheduler import begin, stored_trial_id
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.validation import Surroundings
+from millrace.model.run_spec import Design
+from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import added, configurations, install
-from millrace.servers.model import InstalledServer, as_data
 from millrace.store.records import (
     AttemptResult,
-    Design,
     HostRecord,
     InstanceRecord,
     Owner,
@@ -172,7 +172,7 @@ def test_more_blocks_extend_a_run_and_that_is_recorded(command: Command, store: 
     assert more.plan.trials[: len(first.plan.trials)] == first.plan.trials
     stored = store.load_run(first.run.id).run
     assert stored.blocks == 5
-    assert [each["blocks"] for each in stored.spec["extensions"]] == [5]
+    assert [each.blocks for each in stored.spec.extensions or ()] == [5]
     assert command(blocks=4).run.blocks == 5
     assert command(blocks=5).run.id == first.run.id
 
@@ -207,24 +207,19 @@ def test_a_limit_that_is_another_continues_and_is_recorded_with_the_next_block(
     command: Command,
 ) -> None:
     first = command(limit=10)
-    assert first.run.design == Design("sequential", 10)
+    assert first.run.design == Design(kind="sequential", blocks=10)
     same, more = command(limit=10), command(limit=20)
     assert {same.run.id, more.run.id} == {first.run.id}
     assert same.extension is None
     assert more.extension is not None
-    assert more.extension["design"] == {
-        "kind": "sequential",
-        "blocks": 20,
-        "max_time_s": None,
-        "side_by_side": False,
-    }
+    assert more.extension.design == Design(kind="sequential", blocks=20)
 
 
 def test_an_exact_number_continues_what_was_sequential(command: Command, store: Store) -> None:
     first = command(limit=10)
     more = command(blocks=12)
     assert more.run.id == first.run.id
-    assert store.find_run(first.run.id).design == Design("fixed", 12)
+    assert store.find_run(first.run.id).design == Design(kind="fixed", blocks=12)
 
 
 def test_what_dropped_out_of_a_block_is_not_made_up_for(command: Command, store: Store) -> None:

@@ -12,12 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.explain.ablation import Ablation, AblationSpec, Recovery, with_ablation_spec
+from millrace.analysis.explain.ablation import Ablation, Recovery
 from millrace.app.explain import explain_levels, explanations_of_report
 from millrace.cli import explain
 from millrace.cli.explain import command
 from millrace.cli.report import command as report
 from millrace.errors import UserError
+from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.sentences import command as shown_command
 from millrace.stats import MeanEstimate
 from millrace.store.records import AttemptResult, StoredRun, TreatmentRecord, TrialRecord
@@ -268,9 +269,14 @@ def suspects_run(run_id: str, of: StoredRun, *, blocks: int, created: str) -> St
     aligned = TreatmentRecord("aligned", 2, {**b.levels, "configuration": "aligned"}, b.resolved)
     trials: list[TrialRecord] = []
     attempts = []
-    spec = with_ablation_spec(
-        of.run, AblationSpec(of.run.id, a.id, b.id, {"binary log": aligned.id})
+    tested = Ablates(
+        run=of.run.id,
+        base=a.id,
+        candidate=b.id,
+        aligned=(Aligned(name="binary log", treatment=aligned.id),),
+        left_out=(),
     )
+    spec = of.run.spec.replace(tested=tested)
     last = of.last_attempts()
     for treatment, as_of in ((a, a), (b, b), (aligned, a)):
         for trial in of.trials:
@@ -395,7 +401,7 @@ def test_a_report_of_a_run_that_nobody_observed_explains_nothing(tmp_path: Path)
 
 def test_a_report_of_one_server_explains_nothing() -> None:
     stored = study_run(profiled=0)
-    factors = [{**factor, "levels": factor["levels"][:1]} for factor in stored.run.spec["factors"]]
-    run = replace(stored.run, spec={**stored.run.spec, "factors": factors})
+    factors = [each.replace(levels=each.levels[:1]) for each in stored.run.spec.factors]
+    run = replace(stored.run, spec=stored.run.spec.replace(factors=factors))
     assert explanations_of_report(replace(stored, run=run), "mysql-5.6.24", ()) == ()
     assert len(explanations_of_report(stored, "mysql-5.6.24", ())) == 1

@@ -21,7 +21,7 @@ from millrace.cli.main import main
 from millrace.errors import Interrupted
 from millrace.report.history.schema import HistoryDocument
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord
-from millrace.store.records import CONFIRMS, AttemptResult, MeasurementRecord
+from millrace.store.records import AttemptResult, MeasurementRecord
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER, keep
 from tests.unit.analysis.history_points import (
@@ -269,7 +269,7 @@ def test_a_change_is_confirmed_by_a_measurement_of_its_own(
     with Store.open(path) as store:
         run = store.find_run("latest")
     assert fact.remeasured is not None
-    assert (run.id, run.spec[CONFIRMS]) == (fact.remeasured.run_id, found.id)
+    assert (run.id, run.spec.confirms) == (fact.remeasured.run_id, found.id)
     _, err = call("confirm", found.id, status=2)
     assert "is confirmed already" in err
     call("detect")

@@ -9,7 +9,7 @@ import pytest
 from millrace.cli.console import err
 from millrace.cli.progress import Look, RunProgress, look_text
 from millrace.experiment.plan import expand
-from tests.unit.experiment import test_pairs
+from tests.unit.experiment import test_concurrent_pairs
 from tests.unit.experiment.test_plan import experiment
 
 
@@ -77,7 +77,7 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
 
 
 def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = expand(test_pairs.experiment(blocks=2), seed=1)
+    plan = expand(test_concurrent_pairs.experiment(blocks=2), seed=1)
     pair = plan.trials[:2]
     with RunProgress(plan, {trial.id for trial in plan.trials}, 40.0) as watch:
         for trial in pair:

@@ -7,8 +7,8 @@ import pytest
 
 from millrace.errors import InvalidInput, UserError
 from millrace.experiment.read import read
+from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, with_tls
-from millrace.servers.model import AttachedServer
 from millrace.tls import Tls
 from tests.unit.experiment.files import SMALL, SURROUNDINGS
 

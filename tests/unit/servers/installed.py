@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from millrace.servers.model import InstalledServer, Provenance
+from millrace.model.servers import InstalledServer, Provenance
 
 
 def installed(directory: Path, name: str = "mysql-8.0.33", **changes: Any) -> InstalledServer:

@@ -6,9 +6,9 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from millrace.model.servers import InstalledServer, Provenance
 from millrace.servers import manifest
 from millrace.servers.manifest import Layout, Manifest
-from millrace.servers.model import InstalledServer, Provenance
 
 _SOURCE = """
 #include <stdio.h>

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import added, install, manifest
-from millrace.servers.model import InstalledServer, as_data
 from millrace.servers.provenance import file_sha256
 from tests.unit.servers import small_servers
 

@@ -12,11 +12,11 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostError, MillraceError, UserError
+from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
-from millrace.servers.model import AttachedServer, InstalledServer
 from millrace.servers.progress import Silent
 from millrace.servers.sources.coordinates import Tarball
 from millrace.servers.sources.fetch import room

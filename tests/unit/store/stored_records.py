@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from millrace.levels import Level
+from millrace.model.run_spec import RunSpec
 from millrace.store.records import (
     AttemptResult,
     HistogramRecord,
@@ -85,7 +86,7 @@ def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
         margin=0.02,
         host=HostRecord("host", {"cpu": {"threads": 2}}),
         versions={"millrace": "0.1.0"},
-        spec=SPEC,
+        spec=RunSpec.model_validate(SPEC),
         experiment_text="[experiment]\n",
     )
     treatments = tuple(
@@ -233,7 +234,7 @@ def runs(draw: st.DrawFn) -> Begun:
         margin=draw(st.floats(1e-6, 0.999)),
         host=HostRecord(draw(_names), draw(_documents)),
         versions=draw(st.dictionaries(_names, st.text(max_size=8), max_size=2)),
-        spec={**draw(_documents), **SPEC},
+        spec=RunSpec.model_validate(SPEC),
         experiment_text=draw(st.text(max_size=40)),
         millrace_command=draw(st.text(max_size=20)),
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from millrace.store.records import Design, TrialRecord
+from millrace.model.run_spec import Design
+from millrace.store.records import TrialRecord
 from millrace.store.store import Store
 from tests.unit.store.stored_records import LATER, NOW, OWNER, Begun, begun, dead, failed
 
@@ -83,11 +84,11 @@ def test_controls_are_kept_and_exported(store: Store, tmp_path: Path) -> None:
 
 def test_the_design_is_what_was_asked_for_last() -> None:
     run = begun(blocks=3).run
-    assert run.design == Design("fixed", 3)
+    assert run.design == Design(kind="fixed", blocks=3)
     first = {"kind": "sequential", "blocks": 20, "max_time_s": 60.0}
-    said = replace(run, spec={**run.spec, "design": first})
-    assert said.design == Design("sequential", 20, 60.0)
+    said = replace(run, spec=run.spec.replace(design=first))
+    assert said.design == Design(kind="sequential", blocks=20, max_time_s=60.0)
     older = {"blocks": 3, "utc": NOW, "command": "millrace run x.toml --blocks 3"}
     again = {**older, "design": {"kind": "fixed", "blocks": 30, "max_time_s": None}}
-    extended = replace(said, spec={**said.spec, "extensions": [older, again]})
-    assert extended.design == Design("fixed", 30)
+    extended = replace(said, spec=said.spec.replace(extensions=[older, again]))
+    assert extended.design == Design(kind="fixed", blocks=30)

@@ -25,7 +25,7 @@ def test_the_calibrations_of_a_host_are_found_newest_first(store: Store) -> None
         "digest": "d", "name": "study", "factor": "server", "base": "a", "blocks": 10,
         "margin": 0.02,
     }  # fmt: skip
-    spec = {**begun().run.spec, "calibrates": what_for}
+    spec = begun().run.spec.replace(calibrates=what_for)
     for run_id, day, host, of in (
         ("old", 1, "host", spec),
         ("new", 3, "host", spec),

@@ -29,7 +29,7 @@ def add(
     store: Store, run_id: str, created_utc: str = "2026-05-01T00:00:00Z", **said: object
 ) -> None:
     plain = begun().run.spec
-    what = begun(run_id, created_utc=created_utc, host=HOST, spec={**plain, **said})
+    what = begun(run_id, created_utc=created_utc, host=HOST, spec=plain.replace(**said))
     store.begin_run(what.run, what.treatments, what.trials)
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from millrace.errors import DamagedResult, HostError, UserError
+from millrace.model.run_spec import Extension
 from millrace.store import schema
 from millrace.store.records import AttemptResult, Owner
 from millrace.store.store import Store
@@ -268,26 +269,25 @@ def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None
     assert store.tests_of("study-1") == []
     for name, of, day in (("old", "study-1", 2), ("new", "study-1", 3), ("other", "study-2", 4)):
         tested = {"run": of, "base": "t-a", "candidate": "t-b", "aligned": [], "left_out": []}
-        spec = {**begun().run.spec, "tested": tested}
+        spec = begun().run.spec.replace(tested=tested)
         begin(store, begun(name, spec=spec, created_utc=f"2026-05-0{day}T00:00:00Z"))
     assert [run.id for run in store.tests_of("study-1")] == ["new", "old"]
     assert store.tests_of("study") == []
 
 
 def test_each_extension_of_a_run_is_recorded(store: Store) -> None:
-    extended = {"utc": LATER, "command": "millrace run x.toml --blocks 3"}
+    extended = Extension(blocks=9, utc=LATER, command="millrace run x.toml --blocks 3")
     begin(store, begun(blocks=2))
-    assert "extensions" not in store.find_run("study-1").spec
+    assert store.find_run("study-1").spec.extensions is None
     for blocks in (2, 1, 3, 3, 5):
         what = begun(blocks=blocks)
         store.begin_run(what.run, what.treatments, what.trials, extension=extended)
     begin(store, begun(blocks=6))
     run = store.find_run("study-1")
     assert run.blocks == 6
-    assert run.spec == {
-        **begun().run.spec,
-        "extensions": [{**extended, "blocks": 3}, {**extended, "blocks": 5}],
-    }
+    assert run.spec == begun().run.spec.replace(
+        extensions=(extended.replace(blocks=3), extended.replace(blocks=5))
+    )
 
 
 def test_the_runs_of_an_experiment_on_a_host_are_found_newest_first(store: Store) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import UserError
-from millrace.store import documents, zip_reader
+from millrace.model.documents import instant
+from millrace.store import zip_reader
 
 
 def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
@@ -43,4 +44,4 @@ def test_a_directory_that_lies_elsewhere_is_damage(tmp_path: Path) -> None:
 )
 def test_an_instant_in_a_form_that_does_not_sort_as_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an instant"):
-        documents.instant(text)
+        instant(text)

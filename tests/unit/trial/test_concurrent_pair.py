@@ -22,8 +22,8 @@ import pytest
 
 from millrace.errors import Interrupted
 from millrace.host.cpuset import of_this_host
+from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers.instances.signals import signals_as_errors
-from millrace.servers.model import AttachedServer, FittedOptions
 from millrace.store.records import BESIDE
 from millrace.trial.concurrent_pair import SideInput, carry_out_pair
 from millrace.trial.measure import TrialInput

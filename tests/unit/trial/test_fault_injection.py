@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from millrace.collect.collectors import Window
 from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
-from millrace.servers.model import FittedOptions, InstalledServer, LeftOut, Option
+from millrace.model.servers import FittedOptions, InstalledServer, LeftOut, Option
 from millrace.trial.fault_injection import (
     Slowing,
     owed,

@@ -14,8 +14,8 @@ from millrace.errors import HostError, PermanentHostError, TrialFailed, UserErro
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
+from millrace.model.servers import FittedOptions
 from millrace.servers.download import Refused, WrongChecksum
-from millrace.servers.model import FittedOptions
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
 from millrace.trial.resolved_workload import Work

@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 
 use super::{Command, Settings};
-use crate::mysql::{Address, ClientError};
 use crate::run::Failure;
-use crate::shown::shown_line;
+use protocol::ClientError;
+use protocol::mysql::Address;
+use protocol::shown::shown_line;
 
 /// Server errors that a wrong option or a forgotten step leads to.
 const ACCESS_DENIED: u16 = 1045;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::shown::shown_line;
+use protocol::shown::shown_line;
 
 /// A cell of a table; words stand left, numbers right.
 pub enum Cell {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
 use super::{Look, histogram_lines};
-use crate::engine::{Driven, Latencies, Paced, PerClient, Record};
 use crate::tables::LoadedTable;
+use engine::{Driven, Latencies, Paced, PerClient, Record};
 
 /// Percentiles that every report has.
 const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use super::figures::{bytes, count, milliseconds, per_second};
 use super::{Command, Look, Settings, report};
-use crate::engine::{Interval, Latencies, Pacing, Part, Warmup};
 use crate::events::{Event, Listener, PhaseResult};
-use crate::mysql::Login;
-use crate::shown::shown_line;
 use crate::spec::Drive;
-use crate::workload::program::Protocol;
+use engine::{Interval, Latencies, Pacing, Part, Warmup};
+use protocol::mysql::Login;
+use protocol::shown::shown_line;
+use workload::program::Protocol;
 
 /// Writes what happens as text.
 pub struct Screen {
@@ -256,7 +256,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Counts;
+    use engine::Counts;
 
     #[test]
     fn intervals_together_have_the_percentiles_of_one() {

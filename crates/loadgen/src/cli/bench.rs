@@ -13,16 +13,16 @@ use clap::{Args, ValueEnum};
 use super::{Problem, failed, output_problem, stopped_by_signals, user_mistake};
 use crate::bench::{self, BenchError, Command, Look, Settings};
 use crate::builtin::{self, Builtin};
-use crate::engine::{self, Arrivals, Drive as Clients, End, PATIENCE, Pacing, Warmup};
 use crate::spec::{Drive, RETRY, Workload};
-use crate::workload::definition::Value;
+use engine::{self, Arrivals, Drive as Clients, End, PATIENCE, Pacing, Warmup};
+use workload::definition::Value;
 
 pub use options::with_parameters;
 pub use parse::percentile;
 
-use crate::workload::program::Protocol;
 use parse::{CpuList, assignment, cpu_list, positive_seconds, rate, seconds, warmup};
 use server::ServerOptions;
+use workload::program::Protocol;
 
 /// What is measured where nobody says how long, as with sysbench.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
@@ -213,6 +213,7 @@ impl BenchArgs {
                 test: test.clone(),
                 protocol: self.workload_options.protocol(&builtin),
                 pings: 0,
+                primary: true,
                 settings: self.clients()?,
             })),
         };

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Problem, output_problem, print, user_mistake};
-use crate::data::{self, MAX_ROWS, NODES_VERSION, Nodes};
+use datagen::{MAX_ROWS, NODES_VERSION, Nodes};
 
 #[derive(Subcommand)]
 pub enum Set {
@@ -57,7 +57,7 @@ pub fn make(set: &Set) -> Result<(), Problem> {
         .map_or(1, NonZero::get);
     let nodes = Arc::new(Nodes::new(args.rows, args.seed));
     if args.checksum {
-        let total = data::checksum(nodes.as_ref(), &slice, threads);
+        let total = datagen::checksum(nodes.as_ref(), &slice, threads);
         return print(&json!({
             "rows": total.rows,
             "bytes": total.bytes,
@@ -69,7 +69,7 @@ pub fn make(set: &Set) -> Result<(), Problem> {
         Some(path) => (File::create(path), path.display().to_string()),
         None => (stdout(), "standard output".to_owned()),
     };
-    out.and_then(|out| data::write_all(&nodes, &slice, threads, out))
+    out.and_then(|out| datagen::write_all(&nodes, &slice, threads, out))
         .map_err(|error| output_problem(&name, &error))
 }
 

@@ -12,9 +12,9 @@ use serde_json::{Deserializer, Value};
 use super::bench::percentile;
 use super::{Problem, output_problem, user_mistake};
 use crate::bench::{histogram_lines, latency_heads, latency_row, percentiles, table};
-use crate::engine::Latencies;
 use crate::events::write_line;
-use crate::shown::shown_line;
+use engine::Latencies;
+use protocol::shown::shown_line;
 
 #[derive(Args)]
 pub struct HistogramArgs {

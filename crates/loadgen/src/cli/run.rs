@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Problem, failed, output_problem, plan, stopped_by_signals};
 use crate::events::{Events, JsonLines};
 use crate::run;
-use crate::shown::shown_line;
+use protocol::shown::shown_line;
 
 #[derive(Args)]
 pub struct RunArgs {

@@ -5,7 +5,8 @@ use std::io;
 use clap::Args;
 
 use super::{Problem, host_problem, output_problem, user_mistake};
-use crate::threads::{self, Settings, ThreadsError};
+use crate::events::write_line;
+use sampler::{Message, Settings, ThreadsError};
 
 /// More often, ticks would run into each other.
 const MAX_RATE_HZ: f64 = 10_000.0;
@@ -29,7 +30,9 @@ pub fn sample(args: &ThreadsArgs) -> Result<(), Problem> {
         rate_hz: args.rate,
         budget: args.budget,
     };
-    threads::run(settings, io::stdin(), &mut io::stdout().lock()).map_err(|error| match error {
+    let mut out = io::stdout().lock();
+    let emit = |message: &Message| write_line(&mut out, message);
+    sampler::run(settings, io::stdin(), emit).map_err(|error| match error {
         ThreadsError::Order(..) => user_mistake(format!("standard input: {error}")),
         ThreadsError::Output(error) => output_problem("standard output", &error),
         error => host_problem(error.to_string()),

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Problem, host_problem, print};
-use crate::wakeup::{self, Awake};
+use crate::cpu_idle::{self, Awake};
 
 #[derive(Args)]
 pub struct WakeupArgs {
@@ -18,16 +18,16 @@ pub struct WakeupArgs {
 pub fn measure(args: &WakeupArgs) -> Result<(), Problem> {
     let samples = args.samples as usize;
     let failed = |error: io::Error| host_problem(format!("cannot measure wake-ups: {error}"));
-    let idle = wakeup::measure(samples).map_err(failed)?;
-    let awake = Awake::keep(&wakeup::allowed_cpus().map_err(failed)?).map_err(failed)?;
-    let kept_awake = wakeup::measure(samples).map_err(failed)?;
+    let idle = cpu_idle::measure(samples).map_err(failed)?;
+    let awake = Awake::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
+    let kept_awake = cpu_idle::measure(samples).map_err(failed)?;
     print(&json!({"idle": idle, "kept_awake": kept_awake, "how": awake.how()}))
 }
 
 pub fn keep_awake() -> Result<(), Problem> {
     let failed = |error: io::Error| host_problem(format!("cannot keep CPUs awake: {error}"));
-    wakeup::yield_to_other_sessions();
-    let awake = Awake::keep(&wakeup::allowed_cpus().map_err(failed)?).map_err(failed)?;
+    cpu_idle::yield_to_other_sessions();
+    let awake = Awake::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
     print(&json!(awake.how()))?;
     io::copy(&mut io::stdin(), &mut io::sink()).map_err(failed)?;
     Ok(())

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::plan::{Plan, Work};
-use crate::engine::Script as _;
-use crate::workload::program::Protocol;
+use protocol::script::Script as _;
+use workload::program::Protocol;
 
 /// A statement that many transactions do not come to is too rare to wait for.
 const REQUESTS: usize = 10_000;

@@ -3,11 +3,13 @@
 use super::plan::{PlannedDrive, PlannedPhase};
 use super::session::{OPENING_LIMIT, Session};
 use super::{Context, Failure};
-use crate::engine::{self, Failed, Names, Report};
 use crate::events::{Event, PhaseResult};
-use crate::mysql::channel::Channel;
-use crate::mysql::{ClientError, Watch};
-use crate::workload::script::Script;
+use engine::{Failed, Report};
+use protocol::ClientError;
+use protocol::mysql::Watch;
+use protocol::mysql::channel::Channel;
+use protocol::script::Names;
+use workload::script::Script;
 
 /// Drives the clients to the end. What is measured is reported even if they cannot go on.
 pub fn drive(
@@ -52,6 +54,7 @@ pub fn drive(
         let result = PhaseResult::Drive {
             test: &drive.test,
             protocol: drive.protocol,
+            primary: drive.primary,
             driven: &driven,
         };
         context.events.emit(&phase.ended(result));

@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use crate::events::Event;
-use crate::mysql::ClientError;
 use crate::tables::TableError;
+use protocol::ClientError;
 
 /// Why a phase could not go on.
 #[derive(Debug, Error)]

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::Drive as Settings;
-use crate::mistake::Mistake;
-use crate::mysql::Login;
 use crate::spec::{self, Drive, Source, Spec, Workload};
-use crate::tables::{self, How, Table};
-use crate::workload::program::{Program, Protocol};
-use crate::workload::values::Values;
+use crate::tables::How;
+use engine::Drive as Settings;
+use protocol::mysql::Login;
+use workload::mistake::Mistake;
+use workload::program::{Program, Protocol};
+use workload::tables::{self, Table};
+use workload::values::Values;
 
 /// Further phases that drive clients draw from seeds of their own, so that they do not repeat the
 /// statements of the first: this odd number apart (the golden ratio of 2^64).
@@ -53,6 +54,7 @@ pub(super) struct PlannedDrive {
     pub settings: Settings,
     pub program: Program,
     pub pings: u32,
+    pub primary: bool,
 }
 
 impl Plan {
@@ -161,6 +163,7 @@ impl Compiler {
             },
             program,
             pings: drive.pings,
+            primary: drive.primary,
         })
     }
 }

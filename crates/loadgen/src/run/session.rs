@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::mysql::{ClientError, Connection, Login, Watch};
+use protocol::ClientError;
+use protocol::mysql::{Connection, Login, Watch};
 
 /// Logging in and setting the session up take no longer than this.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use super::plan::PlannedPhase;
 use super::ticker::Ticker;
 use super::{Context, Failure};
-use crate::data::{LocalRows, Nodes, Sent};
 use crate::events::{PhaseResult, StatementResult};
-use crate::mysql::{ClientError, Connection, Outcome, Watch};
 use crate::spec::Source;
 use crate::statement::StatementRecord;
 use crate::tables;
+use crate::tables::{LocalRows, Sent};
+use datagen::Nodes;
+use protocol::ClientError;
+use protocol::mysql::{Connection, Outcome, Watch};
 
 /// The name a server is told for the file that we make.
 const LOCAL_FILE: &str = "nodes";

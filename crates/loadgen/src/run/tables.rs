@@ -9,10 +9,11 @@ use super::plan::PlannedPhase;
 use super::session::OPENING_LIMIT;
 use super::ticker::Ticker;
 use super::{Context, Failure};
-use crate::data::{Rows, Sent};
 use crate::events::PhaseResult;
-use crate::mysql::Watch;
-use crate::tables::{self, How, Sessions, Table};
+use crate::tables::{self, How, Sent, Sessions};
+use datagen::Rows;
+use protocol::mysql::Watch;
+use workload::tables::Table;
 
 /// Whether to stop is asked at least this often.
 const GLANCE: Duration = Duration::from_millis(40);

@@ -5,8 +5,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::data::Sent;
 use crate::events::{Event, Events};
+use crate::tables::Sent;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 

@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{phase, read};
-use crate::engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, PATIENCE, Pacing, Warmup};
-use crate::mistake::Mistake;
-use crate::workload::program::Protocol;
+use engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, PATIENCE, Pacing, Warmup};
+use workload::mistake::Mistake;
+use workload::program::Protocol;
 
 /// More connections than any server takes, and than one process has file descriptors for.
 const MAX_CLIENTS: u32 = 100_000;
@@ -27,6 +27,8 @@ pub struct Drive {
     pub settings: Settings,
     /// Each client begins with so many.
     pub pings: u32,
+    /// It is the phase that the run is about, among several that drive clients.
+    pub primary: bool,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +55,8 @@ pub struct RawDrive {
     cpus: Option<Vec<usize>>,
     #[serde(default)]
     pings: u32,
+    #[serde(default)]
+    primary: bool,
     #[serde(default)]
     linger_s: f64,
     board: Option<PathBuf>,
@@ -179,6 +183,7 @@ impl RawDrive {
                 seed,
             },
             pings: self.pings,
+            primary: self.primary,
         })
     }
 }

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::drive::{RawDrive, zero_or_more};
 use super::{Phase, Source, Work, read};
-use crate::data::MAX_ROWS;
-use crate::mistake::Mistake;
 use crate::tables::{How, Method};
+use datagen::MAX_ROWS;
+use workload::mistake::Mistake;
 
 /// What all phases have; read first, for the kind tells which keys the others are.
 #[derive(Deserialize)]

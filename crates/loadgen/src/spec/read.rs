@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::mistake::Mistake;
+use workload::mistake::Mistake;
 
 /// Reads the whole specification.
 pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, Mistake> {

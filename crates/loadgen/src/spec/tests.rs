@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::data::MAX_ROWS;
-use crate::engine::{Arrivals, Drive as Settings, End, PATIENCE, Pacing, Warmup};
 use crate::tables::Method;
-use crate::workload::program::Protocol;
+use datagen::MAX_ROWS;
+use engine::{Arrivals, Drive as Settings, End, PATIENCE, Pacing, Warmup};
+use workload::program::Protocol;
 
 fn good() -> Json {
     json!({
@@ -37,7 +37,7 @@ fn good() -> Json {
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
              "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213], "linger_s": 0.25,
-             "pings": 3, "board": "/run/board",
+             "pings": 3, "board": "/run/board", "primary": true,
              "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "late_limit_s": 0.1},
              "warmup": {"kind": "steady", "limit_s": 60},
              "end": {"kind": "operations", "transactions": 100_000}},
@@ -121,11 +121,13 @@ fn what_drives_clients() {
                 seed: 7,
             },
             pings: 3,
+            primary: true,
         }
     );
     let Work::Drive(short) = &spec.phases[8].work else {
         panic!("{:?}", spec.phases[8])
     };
+    assert!(!short.primary);
     let settings = &short.settings;
     assert_eq!(settings.pacing, Pacing::Closed);
     assert_eq!(settings.warmup, Warmup::Time(Duration::ZERO));
@@ -313,8 +315,25 @@ fn every_mistake_in_a_phase_names_its_key() {
 }
 
 #[test]
+fn the_only_phase_that_drives_clients_is_the_primary_one() {
+    let mut spec = good();
+    let phases = spec["phases"].as_array_mut().unwrap();
+    phases.remove(7);
+    let spec = parse(&spec).unwrap();
+    assert!(matches!(&spec.phases[7].work, Work::Drive(drive) if drive.primary));
+}
+
+#[test]
 fn every_mistake_in_what_drives_clients_names_its_key() {
     assert_mistakes(&[
+        (
+            |s| s["phases"][7]["primary"] = json!(false),
+            "phases: 2 of them drive clients, and 0 have primary = true; expected one",
+        ),
+        (
+            |s| s["phases"][8]["primary"] = json!(true),
+            "phases: 2 of them drive clients, and 2 have primary = true; expected one",
+        ),
         (
             |s| s["phases"][7]["clients"] = json!(0),
             "phases[7].clients: 0 is not from 1 to",

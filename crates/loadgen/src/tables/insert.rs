@@ -1,6 +1,6 @@
 //! Rows as INSERT statements, for servers that take no local file, and to compare with.
 
-use super::Table;
+use workload::tables::Table;
 
 /// What a row adds to its values in a statement: parentheses, commas and quotes of any column.
 const TUPLE_EXTRA: usize = 3;
@@ -70,9 +70,10 @@ impl Statement {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::value::{Integer, Source, Value};
-    use super::super::{ColumnName, TableRows};
     use super::*;
+    use datagen::TableRows;
+    use datagen::column::{Integer, Source, Value};
+    use workload::tables::ColumnName;
 
     fn statement() -> Statement {
         let column = |name: &str| ColumnName {

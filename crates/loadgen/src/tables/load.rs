@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::insert::Statement;
+use super::local::{LocalRows, Sent};
 use super::pool::{Done, Sessions, TableError, each};
-use super::{Table, TableRows, sql};
-use crate::data::{Checksum, LocalRows, Sent, Summed};
-use crate::mysql::{ClientError, Connection, LocalData, Outcome, Watch};
+use super::sql;
+use datagen::{Checksum, Summed, TableRows};
+use protocol::ClientError;
+use protocol::mysql::{Connection, LocalData, Outcome, Watch};
+use workload::tables::Table;
 
 /// The name a server is told for the file that we make.
 const LOCAL_FILE: &str = "rows";

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::Table;
-use crate::data::Checksum;
-use crate::mysql::{ClientError, Connection, Watch};
+use datagen::Checksum;
+use protocol::ClientError;
+use protocol::mysql::{Connection, Watch};
+use workload::tables::Table;
 
 /// A request to stop is handed on at least this often.
 const TICK: Duration = Duration::from_millis(50);

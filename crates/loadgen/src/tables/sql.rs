@@ -1,6 +1,6 @@
 //! Statements about tables, as text.
 
-use super::Table;
+use workload::tables::Table;
 
 /// An identifier in backticks.
 pub fn quoted(identifier: &str) -> String {

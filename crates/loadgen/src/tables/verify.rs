@@ -3,9 +3,11 @@
 use std::thread;
 
 use super::pool::{Sessions, TableError, each};
-use super::{Table, TableRows, sql};
-use crate::data::{self, Checksum, Rows};
-use crate::mysql::{ClientError, Connection, ProtocolError, Watch};
+use super::sql;
+use datagen::{Checksum, Rows, TableRows};
+use protocol::mysql::{Connection, Watch};
+use protocol::{ClientError, ProtocolError};
+use workload::tables::Table;
 
 /// A request to stop is heard this often: some tenths of a second.
 const SLICE_ROWS: u64 = 1 << 18;
@@ -49,7 +51,7 @@ fn expected(rows: &TableRows, watch: &Watch) -> Result<Checksum, ClientError> {
     while row < count {
         watch.check()?;
         let next = count.min(row + SLICE_ROWS);
-        total = total.plus(data::checksum(rows, &(row..next), 1));
+        total = total.plus(datagen::checksum(rows, &(row..next), 1));
         row = next;
     }
     Ok(total)

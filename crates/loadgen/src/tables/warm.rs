@@ -1,7 +1,7 @@
 //! Reads tables into the server's memory.
 
-use super::Table;
 use super::pool::{Sessions, TableError, each};
+use workload::tables::Table;
 
 /// Runs the statements that read every table and its indexes, on `threads` connections (0: as many
 /// as there are processors).

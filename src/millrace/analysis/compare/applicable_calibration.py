@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from millrace.analysis.compare.calibration import calibration_target
-from millrace.analysis.compare.calibration_model import Calibration, CalibrationTarget
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.analysis.compare.model import ApplicableCalibration
+from millrace.model.run_spec import Calibrates
 from millrace.store.environment_diff import changes
 from millrace.store.records import HostRecord, RunRecord
 
@@ -32,9 +32,7 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
 def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
     """Those for the experiment of ``run`` and its base, measured as it is."""
     return [
-        each
-        for each in calibrations
-        if _is_like(run, each) and _is_of(run, calibration_target(each))
+        each for each in calibrations if _is_like(run, each) and _is_of(run, each.spec.calibrates)
     ]
 
 
@@ -42,12 +40,12 @@ def _is_like(run: RunRecord, other: RunRecord) -> bool:
     return run.design.side_by_side == other.design.side_by_side
 
 
-def _is_of(run: RunRecord, asked: CalibrationTarget | None) -> bool:
-    compared = run.spec["compare"]
+def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
+    compared = run.spec.compare
     return asked is not None and (asked.digest, asked.factor, asked.base) == (
         run.digest,
-        compared["factor"],
-        compared["base"],
+        compared.factor,
+        compared.base,
     )
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any
 
 import numpy as np
 
-from millrace.analysis.compare.metrics import Direction, Metric, read_metrics
+from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
+from millrace.model.run_spec import Bisects, Direction
 from millrace.stats import FIRST_LOOK, welch_p
 from millrace.stats.bisection import (
     FIRST_RUNS,
@@ -31,7 +31,7 @@ from millrace.stats.bisection import (
     next_step,
     posterior,
 )
-from millrace.store.records import BISECTS, RunRecord, StoredAttempt, StoredRun
+from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
 INSTALL = "install"
 """The step of a trial whose server could not be had: there is no use in trying again."""
@@ -42,25 +42,6 @@ _MOST_SIMULATED = 100
 _REVERSED_P = 1e-3
 
 Seen = tuple[Measured | Skipped, ...]
-
-
-@dataclass(frozen=True)
-class BisectionSpec:
-    """What a run searches: which of ``members`` (servers, the good one first, the bad one last) is
-    the first of a new level of ``workload``, a difference of more than ``margin`` (a fraction)."""
-
-    members: tuple[str, ...]
-    workload: str
-    confidence: float
-    margin: float
-
-    def as_spec(self) -> dict[str, Any]:
-        """What the run's ``spec`` says of it."""
-        return {BISECTS: asdict(self)}
-
-    @property
-    def search(self) -> Search:
-        return Search(len(self.members), self.confidence, self.margin)
 
 
 @dataclass(frozen=True)
@@ -96,7 +77,7 @@ class Bisection:
     trials are to come and there are fewer than verdicts wait for."""
 
     run: RunRecord
-    spec: BisectionSpec
+    spec: Bisects
     metric: Metric
     seen: Seen
     members: tuple[Member, ...]
@@ -119,18 +100,17 @@ class Bisection:
         return self.step.ratio, self.step.low, self.step.high
 
 
-def bisection_spec(run: RunRecord) -> BisectionSpec | None:
-    """What a run searches; None where it does not."""
-    kept = run.spec.get(BISECTS)
-    return None if kept is None else BisectionSpec(**{**kept, "members": tuple(kept["members"])})
+def search_of(asked: Bisects) -> Search:
+    """Return the search that a run was made for."""
+    return Search(len(asked.members), asked.confidence, asked.margin)
 
 
 def bisection(stored: StoredRun) -> Bisection:
     """What a run that searches shows so far. Raises ValueError for another run."""
-    asked = bisection_spec(stored.run)
+    asked = stored.run.spec.bisects
     if asked is None:
         raise ValueError(f"run {stored.run.id} searches no change")
-    metric = read_metrics(stored.run.spec["workload"])[0]
+    metric = read_metrics(stored.run.spec.workload)[0]
     places = {name: place for place, name in enumerate(asked.members)}
     member_of = {each.id: places[str(each.levels["server"])] for each in stored.treatments}
     attempts = _by_trial(stored)
@@ -147,11 +127,11 @@ def bisection(stored: StoredRun) -> Bisection:
             reasons[member] = _reason(tried)
         else:
             waiting = Open(trial.block, member)
-    ends = [place for place in asked.search.ends if place in reasons]
+    ends = [place for place in search_of(asked).ends if place in reasons]
     lost = f"{asked.members[ends[0]]}: {reasons[ends[0]]}" if ends else ""
     kept = tuple(each for each in seen if isinstance(each, Measured) or each.index not in ends)
-    where = posterior(asked.search, kept)
-    step = next_step(asked.search, kept)
+    where = posterior(search_of(asked), kept)
+    step = next_step(search_of(asked), kept)
     n_measured = sum(isinstance(each, Measured) for each in kept)
     may_be_told = not isinstance(step, Next) or n_measured >= 2 * FIRST_LOOK
     return Bisection(
@@ -178,7 +158,7 @@ def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | 
     return place if where.first[place] > where.none else None
 
 
-def _unsteady(stored: StoredRun, asked: BisectionSpec, first: int | None) -> str:
+def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
     """Why the members before ``first`` are not compared with the others, in words; empty where
     nothing speaks against it. Without a change they are one side."""
     known = by_treatment(stored)
@@ -222,7 +202,7 @@ def _reason(tried: Sequence[StoredAttempt]) -> str:
 
 
 def _members(
-    asked: BisectionSpec, seen: Seen, reasons: Mapping[int, str], where: Posterior | None
+    asked: Bisects, seen: Seen, reasons: Mapping[int, str], where: Posterior | None
 ) -> tuple[Member, ...]:
     values: dict[int, list[float]] = {}
     for each in seen:
@@ -274,7 +254,7 @@ def trials_to_go(found: Bisection) -> int | None:
     source = np.random.default_rng(len(found.seen))
     return round(
         median(
-            _simulated(found.spec.search, found.seen, found.step.posterior, source)
+            _simulated(search_of(found.spec), found.seen, found.step.posterior, source)
             for _ in range(_SIMULATIONS)
         )
     )

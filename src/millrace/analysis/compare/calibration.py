@@ -18,7 +18,6 @@ from statistics import fmean
 from millrace.analysis.compare.calibration_model import (
     TABLE,
     Calibration,
-    CalibrationTarget,
     GroupCalibration,
     InjectedSlowdown,
     Noise,
@@ -30,11 +29,12 @@ from millrace.analysis.compare.comparability import (
     TreatmentTrials,
     assess_comparability,
 )
-from millrace.analysis.compare.equal_work import TrialWork, operations_asked, trial_work
-from millrace.analysis.compare.metrics import Direction, Metric, read_metrics
+from millrace.analysis.compare.equal_work import TrialWork, trial_work
+from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
 from millrace.levels import Level, level_text
+from millrace.model.run_spec import Calibrates, Direction
 from millrace.stats import (
     FEWEST_BLOCKS,
     RatioEstimate,
@@ -45,10 +45,8 @@ from millrace.stats import (
 )
 from millrace.store.records import (
     BESIDE,
-    CALIBRATES,
     SLOWED_S,
     STOPPED_S,
-    RunRecord,
     StoredAttempt,
     StoredRun,
     TrialRecord,
@@ -58,18 +56,12 @@ from millrace.store.records import (
 Judged = Callable[[Sequence[int]], Comparability]
 
 
-def calibration_target(run: RunRecord) -> CalibrationTarget | None:
-    """What a run calibrates the host for; None where it does not."""
-    kept = run.spec.get(CALIBRATES)
-    return None if kept is None else CalibrationTarget(**kept)
-
-
 def calibration(stored: StoredRun) -> Calibration:
     """What a run that calibrates shows so far. Raises ValueError for another run."""
-    asked = calibration_target(stored.run)
+    asked = stored.run.spec.calibrates
     if asked is None:
         raise ValueError(f"run {stored.run.id} calibrates nothing")
-    metric = read_metrics(stored.run.spec["workload"])[0]
+    metric = read_metrics(stored.run.spec.workload)[0]
     trials = _Trials(stored, metric, asked)
     return Calibration(
         stored.run,
@@ -124,24 +116,22 @@ def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
 class _Trials:
     """The finished trials of a run, by treatment and block."""
 
-    def __init__(self, stored: StoredRun, metric: Metric, asked: CalibrationTarget) -> None:
+    def __init__(self, stored: StoredRun, metric: Metric, asked: Calibrates) -> None:
         spec = stored.run.spec
         self.metric = metric
         self.asked = asked
-        self.factor = str(spec["compare"]["factor"])
-        self.base: Level = spec["compare"]["base"]
+        self.factor = spec.compare.factor
+        self.base = spec.compare.base
         self.abreast = stored.run.design.abreast
         self._varied = [
-            each["name"]
-            for each in spec["factors"]
-            if each["name"] != self.factor and len(each["levels"]) > 1
+            name for name, levels in spec.levels.items() if name != self.factor and len(levels) > 1
         ]
         self._stored = stored
         self.values: dict[str, dict[int, float]] = {}
         self.durations: dict[str, dict[int, float]] = {}
         self.failed: dict[str, int] = {}
         self.stopped: dict[str, list[float]] = {}
-        self._operations = operations_asked(spec)
+        self._operations = spec.operations
         self._work: dict[str, dict[int, TrialWork]] = {}
         self._steadiness: dict[str, dict[int, TrialSteadiness]] = {}
         last = stored.last_attempts()
@@ -227,7 +217,7 @@ class _Trials:
 
 
 def _group(
-    trials: _Trials, held: dict[str, Level], of: dict[Level, str], asked: CalibrationTarget
+    trials: _Trials, held: dict[str, Level], of: dict[Level, str], asked: Calibrates
 ) -> GroupCalibration:
     base, again = of[trials.base], trials.again(of)
     pairs = trials.pairs(base, again)

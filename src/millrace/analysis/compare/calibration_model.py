@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from millrace.analysis.compare.metrics import Direction, Metric
+from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Verdict
 from millrace.levels import Level
+from millrace.model.run_spec import Calibrates, Direction
 from millrace.stats import (
     RatioEstimate,
     proportion_limits,
     sign_test,
 )
 from millrace.store.records import (
-    CALIBRATES,
     RunRecord,
 )
 
 TABLE = (5, 10, 20, 40)
 """Numbers of blocks of which the smallest change is told."""
 FALSE: tuple[Verdict, ...] = ("regression", "improvement")
-
-
-@dataclass(frozen=True)
-class CalibrationTarget:
-    """What a run calibrates this host for: the experiment by ``digest`` and ``name``, whose
-    ``factor`` was held at ``base``. A verdict has at most ``blocks`` blocks; ``margin`` is a
-    fraction."""
-
-    digest: str
-    name: str
-    factor: str
-    base: Level
-    blocks: int
-    margin: float
-
-    def as_spec(self) -> dict[str, Any]:
-        """What the run's ``spec`` says of it."""
-        return {CALIBRATES: asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -141,7 +122,7 @@ class Calibration:
     """A calibration as its trials have it so far; ``ended_utc`` is the end of its last trial."""
 
     run: RunRecord
-    target: CalibrationTarget
+    target: Calibrates
     metric: Metric
     groups: tuple[GroupCalibration, ...]
     ended_utc: str

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.aa_trials import compare_aa_trials
 from millrace.analysis.compare.comparisons import compare_with_base
 from millrace.analysis.compare.effects import dependences
-from millrace.analysis.compare.equal_work import asks_the_same, operations_asked
+from millrace.analysis.compare.equal_work import asks_the_same
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, VariablesComparison
@@ -22,9 +21,10 @@ from millrace.analysis.compare.treatments import analyse_treatments, find_failur
 from millrace.analysis.explain import variables
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
+from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Purpose
 from millrace.stats import Looks
-from millrace.store.records import BESIDE, Design, ServerRecord, StoredRun
+from millrace.store.records import BESIDE, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 
@@ -53,12 +53,12 @@ def compare_run(
             f"a margin of {margin:.4g} is no fraction between 0 and 1",
             remedy="give the smallest difference that matters, such as 2 %",
         )
-    metrics = read_metrics(run.spec["workload"])
+    metrics = read_metrics(run.spec.workload)
     headline = _headline(metrics, metric)
-    factor = str(run.spec["compare"]["factor"])
+    factor = run.spec.compare.factor
     base_level = _base_level(run.spec, base)
     every, stored = stored, _of(stored, "measure")
-    levels = {f["name"]: tuple(f["levels"]) for f in run.spec["factors"]}
+    levels = run.spec.levels
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
     holds_for = looks or conditions.holds_for(stored)
     treatments = analyse_treatments(
@@ -80,7 +80,7 @@ def compare_run(
         failures,
         factor=factor,
         margin=margin,
-        operations=operations_asked(run.spec),
+        operations=run.spec.operations,
         same_statements=asks_the_same(factor),
         looks=holds_for,
     )
@@ -132,18 +132,15 @@ def _headline(metrics: Sequence[Metric], name: str | None) -> Metric:
     raise UserError(f"the workload has no metric {name!r}", remedy=f"its metrics are: {known}")
 
 
-def _base_level(spec: Mapping[str, Any], name: str | None) -> Level:
-    compare = spec["compare"]
+def _base_level(spec: RunSpec, name: str | None) -> Level:
+    compare = spec.compare
     if name is None:
-        level: Level = compare["base"]
-        return level
-    levels: Sequence[Level] = next(
-        f["levels"] for f in spec["factors"] if f["name"] == compare["factor"]
-    )
+        return compare.base
+    levels = spec.levels[compare.factor]
     named = level_named(name, levels)
     if named is None:
         raise UserError(
-            f"{name!r} is no level of the compared factor {compare['factor']}",
+            f"{name!r} is no level of the compared factor {compare.factor}",
             remedy=f"its levels are: {levels_text(levels)}",
         )
     return named

@@ -156,8 +156,8 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
     ]
     blocks = {trial.id: trial.block for trial in stored.trials}
     seen = []
-    for extension in stored.run.spec.get("extensions") or ():
-        added = datetime.fromisoformat(extension["utc"])
+    for extension in stored.run.spec.extensions or ():
+        added = datetime.fromisoformat(extension.utc)
         seen.append(len({blocks[trial_id] for when, trial_id in ended if when <= added}))
     return tuple(dict.fromkeys(number for number in seen if number))
 

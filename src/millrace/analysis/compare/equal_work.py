@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.stats import Looks, compare_rates, log_ratios, mean_limits
 from millrace.stats.rates import NEGLIGIBLE
@@ -131,11 +130,6 @@ def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
             if name.startswith(_ERROR_CODE)
         ),
     )
-
-
-def operations_asked(spec: Mapping[str, Any]) -> int:
-    """How many transactions each trial of a run was to carry out; 0 where it ended by time."""
-    return int(spec.get("parameters", {}).get("operations") or 0)
 
 
 def asks_the_same(factor: str) -> bool:

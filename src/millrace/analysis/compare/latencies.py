@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 from millrace.errors import DamagedResult, UserError
+from millrace.model.run_spec import Of, Time
 from millrace.stats import Histogram
 from millrace.stats.histogram import decode, merge
 from millrace.store.records import HistogramRecord, StoredAttempt
-
-Of = Literal["transaction", "statement"]
-Time = Literal["service", "response"]
 
 NS_PER_S = 1e9
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)

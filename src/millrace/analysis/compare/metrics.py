@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
 
 from millrace.analysis.compare import latencies
-from millrace.analysis.compare.latencies import Of, Time
+from millrace.model.run_spec import Direction, MetricDefinition, Of, Time, WorkloadDefinition
 from millrace.store.records import StoredAttempt
-
-Direction = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)
@@ -60,30 +56,30 @@ class Metric:
         return numerator / denominator if numerator > 0 and denominator > 0 else None
 
 
-def read_metrics(workload: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """The metrics of a workload's definition, the primary one first, else in its own order."""
+def read_metrics(workload: WorkloadDefinition) -> tuple[Metric, ...]:
+    """Return a workload's metrics, the primary one first, else in its own order."""
     metrics = [
         Metric(
             name=name,
-            title=definition["title"],
-            unit=definition["unit"],
-            direction=cast(Direction, definition["direction"]),
-            numerator=tuple(definition.get("numerator", ())),
-            denominator=tuple(definition.get("denominator", ())),
-            primary=bool(definition.get("primary", False)),
+            title=definition.title,
+            unit=definition.unit,
+            direction=definition.direction,
+            numerator=definition.numerator,
+            denominator=definition.denominator,
+            primary=definition.primary,
             percentile=_percentile(definition),
         )
-        for name, definition in workload["metrics"].items()
+        for name, definition in workload.metrics.items()
     ]
     return tuple(sorted(metrics, key=lambda metric: not metric.primary))
 
 
-def _percentile(definition: Mapping[str, Any]) -> Percentile | None:
-    percent = definition.get("percentile")
-    if percent is None:
+def _percentile(definition: MetricDefinition) -> Percentile | None:
+    if definition.percentile is None:
         return None
-    of, time = cast(Of, definition["of"]), cast(Time, definition["time"])
-    return Percentile(float(percent), of, time)
+    assert definition.of is not None  # a definition with a percentile has both
+    assert definition.time is not None
+    return Percentile(float(definition.percentile), definition.of, definition.time)
 
 
 def time_of(rate: Metric, metrics: tuple[Metric, ...]) -> Metric | None:

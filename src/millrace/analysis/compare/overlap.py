@@ -15,7 +15,7 @@ _FACT = "side_by_side"
 def least_overlap(stored: StoredRun) -> float | None:
     """The share of the longer of two measured parts in which both were measured, of the pair in
     which that is least: a fraction; None where no pair was measured side by side."""
-    factor = str(stored.run.spec["compare"]["factor"])
+    factor = stored.run.spec.compare.factor
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}
     pairs: dict[object, list[tuple[float, float]]] = {}

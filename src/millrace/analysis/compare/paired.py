@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import Power, decide, power
+from millrace.model.run_spec import Direction
 from millrace.stats import FEWEST_BLOCKS, RatioEstimate, paired_ratio
 
 

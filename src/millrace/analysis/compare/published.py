@@ -48,7 +48,7 @@ def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
 
     None where the experiment names no study, or one that millrace does not have.
     """
-    name = analysis.run.spec.get("published")
+    name = analysis.run.spec.published
     study = load_study(str(name)) if name else None
     if study is None:
         return None
@@ -56,7 +56,7 @@ def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
         figure
         for metric in analysis.metrics
         for group in analysis.groups
-        for figure in _of_group(study, group, metric, analysis.run.spec.get("parameters", {}))
+        for figure in _of_group(study, group, metric, analysis.run.spec.parameters)
     )
     return PublishedStudy(study.name, study.title, study.host, figures)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from millrace.analysis.compare import conditions, latencies
-from millrace.analysis.compare.equal_work import operations_asked, trial_work
+from millrace.analysis.compare.equal_work import trial_work
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import (
     Failure,
@@ -64,7 +64,7 @@ def analyse_treatments(
             cpus=conditions.trial_cpus(stored.run),
             phases=stored.run.phases,
             margin=margin,
-            operations=operations_asked(stored.run.spec),
+            operations=stored.run.spec.operations,
             looks=looks,
         )
         for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)

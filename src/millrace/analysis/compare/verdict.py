@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.compare.model import Verdict
+from millrace.model.run_spec import Direction
 from millrace.stats import (
     FEWEST_BLOCKS,
     RatioEstimate,

@@ -9,31 +9,18 @@ those in which A and B finished, of an alignment those of them in which it finis
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import by_treatment
 from millrace.levels import Level
+from millrace.model.run_spec import Ablates
 from millrace.stats import MeanEstimate, mean_estimate
-from millrace.store.records import TESTED, RunRecord, StoredAttempt, StoredRun
+from millrace.store.records import StoredAttempt, StoredRun
 
 ALL = "all of these"
 """The alignment of all suspected settings at once."""
-
-
-@dataclass(frozen=True)
-class AblationSpec:
-    """What a run tests: the suspects of ``run``, by treatments ``base``, ``candidate`` and
-    ``aligned`` (by the alignments' names, the one of all settings last), which are ids of its own.
-    ``left_out`` are suspects that are not aligned and why, a clause each."""
-
-    run: str
-    base: str
-    candidate: str
-    aligned: Mapping[str, str]
-    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,31 +71,11 @@ def is_certain(share: MeanEstimate) -> bool:
     return share.low is not None and share.high is not None and not share.low <= 0 <= share.high
 
 
-def with_ablation_spec(run: RunRecord, test: AblationSpec) -> dict[str, Any]:
-    """The ``spec`` of a run with what it tests."""
-    aligned = [{"name": name, "treatment": each} for name, each in test.aligned.items()]
-    return {**run.spec, TESTED: {**asdict(test), "aligned": aligned}}
-
-
-def ablation_spec(run: RunRecord) -> AblationSpec | None:
-    """What a run tests; None where it tests no suspects."""
-    kept = run.spec.get(TESTED)
-    if kept is None:
-        return None
-    return AblationSpec(
-        run=kept["run"],
-        base=kept["base"],
-        candidate=kept["candidate"],
-        aligned={each["name"]: each["treatment"] for each in kept["aligned"]},
-        left_out=tuple(kept["left_out"]),
-    )
-
-
 def is_ablation_of(
     stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]
 ) -> bool:
     """Whether the run tests suspects of the difference between treatments with these levels."""
-    test = ablation_spec(stored.run)
+    test = stored.run.spec.tested
     levels = {each.id: each.levels for each in stored.treatments}
     return test is not None and (
         levels.get(test.base) == base and levels.get(test.candidate) == candidate
@@ -118,10 +85,10 @@ def is_ablation_of(
 def ablation(stored: StoredRun) -> Ablation | None:
     """The shares of a run that tests suspects; None where none of its blocks has a result of A, of
     B and of an alignment."""
-    test = ablation_spec(stored.run)
+    test = stored.run.spec.tested
     if test is None:
         return None
-    metric = read_metrics(stored.run.spec["workload"])[0]
+    metric = read_metrics(stored.run.spec.workload)[0]
     values = _values(stored, metric)
     base, candidate = values.get(test.base, {}), values.get(test.candidate, {})
     sign = 1.0 if metric.direction == "higher" else -1.0
@@ -132,7 +99,7 @@ def ablation(stored: StoredRun) -> Ablation | None:
         return {block: sign * (1 - treatment[block] / base[block]) for block in blocks}
 
     loss = lost(candidate)
-    left = {name: lost(values.get(each, {})) for name, each in test.aligned.items()}
+    left = {name: lost(values.get(each, {})) for name, each in test.treatments.items()}
     unsteady, refused = _unsteady(stored, test, [name for name, of in left.items() if of])
     left |= {name: {} for name in refused}
     shares = tuple(
@@ -157,7 +124,7 @@ def ablation(stored: StoredRun) -> Ablation | None:
             *_untried(
                 stored,
                 {
-                    name: test.aligned[name]
+                    name: test.treatments[name]
                     for name, of in left.items()
                     if not of and name not in refused
                 },
@@ -168,7 +135,7 @@ def ablation(stored: StoredRun) -> Ablation | None:
 
 
 def _unsteady(
-    stored: StoredRun, test: AblationSpec, measured: Collection[str]
+    stored: StoredRun, test: Ablates, measured: Collection[str]
 ) -> tuple[str, dict[str, str]]:
     """Why nothing of a test counts, since A and B were not steady, or none of the alignments that
     were ``measured``; else empty, and which of these do not count, and why."""
@@ -182,7 +149,7 @@ def _unsteady(
     refused = {
         name: reason
         for name in measured
-        if (reason := sides(test.candidate, test.aligned[name], ("B", f"B with {name} as in A")))
+        if (reason := sides(test.candidate, test.treatments[name], ("B", f"B with {name} as in A")))
     }
     if len(refused) == len(measured):
         return "; ".join(refused.values()), {}

@@ -21,7 +21,9 @@ from millrace.analysis.explain.observations import (
     Work,
 )
 from millrace.analysis.explain.scale_to_window import number, scale_to_window, section
+from millrace.levels import Level
 from millrace.model.phases import MeasuredPhases
+from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
 
 VERSION = 1
@@ -34,9 +36,9 @@ def observed_trials(
     purpose: Literal["measure", "profile"] = "measure",
 ) -> tuple[ObservedTrial, ...]:
     """The finished trials of a treatment that did any work, in the order of their blocks."""
-    chosen = {**(stored.run.spec.get("parameters") or {}), **treatment.levels}
+    chosen = stored.run.spec.chosen(treatment.levels)
     clients = int(chosen.get("clients") or 1)
-    connections = loaders(stored.run.spec.get("workload") or {}, chosen)
+    connections = loaders(stored.run.spec.workload, chosen)
     last = stored.last_attempts()
     found = []
     for trial in sorted(stored.trials, key=lambda trial: trial.block):
@@ -59,30 +61,28 @@ def _trial(
     return None if told is None else ObservedTrial(trial.id, trial.block, attempt, told)
 
 
-def loaders(workload: Mapping[str, Any], chosen: Mapping[str, Any]) -> int | None:
+def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
     """How many connections load the tables of a workload, one a table at most; None where the load
     generator chose and nobody knows. ``chosen`` are parameters and levels.
 
     A workload without tables of its own loads a data set, by one LOAD DATA over one connection.
     """
-    tables = _tables(workload, chosen) if workload.get("tables") else 1
+    tables = _tables(workload, chosen) if workload.tables else 1
     asked = int(chosen.get("load_threads") or 0)
     if tables == 1:
         return 1
     return min(asked, tables) if asked and tables else asked or None
 
 
-def _tables(workload: Mapping[str, Any], chosen: Mapping[str, Any]) -> int | None:
-    """How many tables a workload has; None where it does not say."""
-    counts = [
-        _count(table.get("count"), chosen) for table in (workload.get("tables") or {}).values()
-    ]
+def _tables(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
+    """Return the number of a workload's tables; None where it does not say."""
+    counts = [_count(table.count, chosen) for table in (workload.tables or {}).values()]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
-def _count(told: Any, chosen: Mapping[str, Any]) -> int | None:
-    """A number, or the parameter that holds it: ``{tables}``."""
+def _count(told: int | str | None, chosen: Mapping[str, Level]) -> int | None:
+    """Return a number, or the value of the parameter that holds it: ``{tables}``."""
     if told is None:
         return 1
     text = str(told)

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from millrace.analysis.compare.equal_work import (
     asks_the_same,
-    operations_asked,
     trial_work,
     unequal_work,
 )
@@ -113,7 +112,7 @@ def explain(
 
 
 def _held(stored: StoredRun, factor: str, held: Mapping[str, Level]) -> dict[str, str]:
-    names = {f["name"] for f in stored.run.spec["factors"]} - {factor}
+    names = set(stored.run.spec.factor_names) - {factor}
     for name in held:
         if name not in names:
             raise UserError(
@@ -147,12 +146,9 @@ def _explain(
 ) -> Explanation:
     a, b = _explained(stored, factor, base), _explained(stored, factor, candidate)
     spec = stored.run.spec
-    varied = [f["name"] for f in spec["factors"] if len(f["levels"]) > 1 and f["name"] != factor]
+    varied = [name for name, of in spec.levels.items() if len(of) > 1 and name != factor]
     held = _rest(base, factor)
-    tables = [
-        str(table.get("name", name))
-        for name, table in (spec["workload"].get("tables") or {}).items()
-    ]
+    tables = [table.name or name for name, table in (spec.workload.tables or {}).items()]
     nouns = [trial.observed.work.noun for trial in (*a.trials, *b.trials)]
     found = Explanation(
         run=stored.run,
@@ -290,7 +286,7 @@ def _unequal(stored: StoredRun, factor: str, a: SideExplanation, b: SideExplanat
         of_a,
         of_b,
         names=(a.label, b.label),
-        operations=operations_asked(stored.run.spec),
+        operations=stored.run.spec.operations,
         same_statements=asks_the_same(factor),
         margin=stored.run.margin,
     ).reason

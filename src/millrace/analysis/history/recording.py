@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,16 +189,10 @@ def _program(treatment: TreatmentAnalysis) -> str | None:
 def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:
     """Digests of the definitions of the configurations that a treatment uses."""
     return {
-        f"configuration {level}": _digest(list(_layers(run.spec["configurations"], level)))
+        f"configuration {level}": _digest([each.to_json() for each in run.spec.layers(str(level))])
         for factor, level in treatment.resolved.items()
         if _is_configuration(factor)
     }
-
-
-def _layers(defined: Mapping[str, Any], name: Any) -> Iterator[Any]:
-    while name is not None:
-        yield defined[name]
-        name = defined[name].get("extends")
 
 
 def _is_configuration(factor: str) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import decide_interval
+from millrace.model.run_spec import Direction
 from millrace.stats.change_points import (
     FEWEST_TO_TELL,
     Sensitivity,

@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from millrace.analysis.compare.equal_work import operations_asked
 from millrace.analysis.explain.plans import carried_out
 from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.analysis.steady.host_checks import HOST_CHECKS, host_checks
@@ -137,7 +136,7 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
         attempt = last.get(trial.id)
         if attempt is not None and attempt.outcome == "finished" and trial.purpose == "measure":
             finished.setdefault(trial.treatment_id, []).append((trial, attempt))
-    asked = operations_asked(stored.run.spec)
+    asked = stored.run.spec.operations
     return {
         treatment: steadiness(trials, margin=stored.run.margin, operations=asked)
         for treatment, trials in finished.items()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from millrace.analysis.explain.ablation import ALL, AblationSpec
+from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.known import needed
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.errors import UserError
@@ -24,6 +24,7 @@ from millrace.experiment.levels import CONFIGURATION, OPTION
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import expand
 from millrace.levels import Level
+from millrace.model.run_spec import Ablates, Aligned, FactorSpec
 from millrace.store.records import StoredRun, TreatmentRecord
 
 _MOST = 3
@@ -66,7 +67,7 @@ class AlignedPlan:
     """``plan`` runs the treatments of ``test``."""
 
     plan: Plan
-    test: AblationSpec
+    test: Ablates
 
 
 def alignments(
@@ -136,7 +137,7 @@ def aligned_plan(
 ) -> AlignedPlan:
     """The plan of the experiment. Raises UserError where an alignment makes B what A is."""
     run, spec = stored.run, stored.run.spec
-    configurations = dict(spec["configurations"])
+    configurations = spec.configuration_documents()
     levels: dict[str, dict[str, Level]] = {}
     for alignment in wanted.alignments:
         levels[alignment.name] = _aligned(candidate, base, alignment, configurations)
@@ -150,11 +151,11 @@ def aligned_plan(
         name=short_name(run.name, "-suspects"),
         title=f"{run.title}: suspects",
         scale=run.scale,
-        workload=spec["workload"],
+        workload=spec.workload.to_json(),
         configurations=configurations,
-        factors=tuple(_factor(each, every) for each in spec["factors"]),
-        compare=Compare(spec["compare"]["factor"], base.levels[spec["compare"]["factor"]]),
-        parameters=spec["parameters"],
+        factors=tuple(_factor(each, every) for each in spec.factors),
+        compare=Compare(spec.compare.factor, base.levels[spec.compare.factor]),
+        parameters=spec.parameters,
         blocks=blocks,
         margin=run.margin,
         observers=(),
@@ -166,12 +167,12 @@ def aligned_plan(
     )
     plan = _only(expand(experiment, seed=seed), every)
     ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}
-    test = AblationSpec(
-        run.id,
-        ids[_key(base.levels)],
-        ids[_key(candidate.levels)],
-        {name: ids[_key(of)] for name, of in levels.items()},
-        wanted.left_out,
+    test = Ablates(
+        run=run.id,
+        base=ids[_key(base.levels)],
+        candidate=ids[_key(candidate.levels)],
+        aligned=tuple(Aligned(name=name, treatment=ids[_key(of)]) for name, of in levels.items()),
+        left_out=wanted.left_out,
     )
     return AlignedPlan(plan, test)
 
@@ -212,11 +213,11 @@ def _option(name: str, value: str) -> dict[str, str | int | bool]:
     return {name: int(switched)}
 
 
-def _factor(factor: Mapping[str, Any], every: Sequence[Mapping[str, Level]]) -> Factor:
+def _factor(factor: FactorSpec, every: Sequence[Mapping[str, Level]]) -> Factor:
     """The levels of a factor that any of the treatments has."""
-    name = factor["name"]
+    name = factor.name
     levels = tuple(dict.fromkeys(of[name] for of in every))
-    aliases = {level: of for level, of in factor["aliases"].items() if level in levels}
+    aliases = {level: of for level, of in factor.aliases.items() if level in levels}
     return Factor(name, levels, aliases)
 
 

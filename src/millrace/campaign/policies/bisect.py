@@ -8,12 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from millrace import workloads
-from millrace.analysis.compare.bisection import BisectionSpec
 from millrace.errors import UserError, nearest
 from millrace.experiment.levels import OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import expand
 from millrace.levels import Level
+from millrace.model.run_spec import Bisects, CampaignPart
 
 
 def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
@@ -97,7 +97,12 @@ def bisecting(
             "searched under one combination of them",
             remedy="make a file with one level of each",
         )
-    asked = BisectionSpec(tuple(servers), workload, confidence, experiment.margin)
+    asked = Bisects(
+        members=tuple(servers),
+        workload=workload,
+        confidence=confidence,
+        margin=experiment.margin,
+    )
     return replace(
         experiment,
         name=short_name(f"bisect-{experiment.name.removeprefix('bisect-')}"),
@@ -109,7 +114,7 @@ def bisecting(
         max_time_s=None,
         profile_blocks=0,
         published=None,
-        campaign=asked.as_spec(),
+        campaign=CampaignPart(bisects=asked),
     )
 
 

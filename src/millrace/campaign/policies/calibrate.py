@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.calibration_model import (
     Calibration,
-    CalibrationTarget,
     GroupCalibration,
     InjectedSlowdown,
 )
@@ -30,6 +29,7 @@ from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_n
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
+from millrace.model.run_spec import Calibrates, CampaignPart
 from millrace.stats import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
@@ -63,7 +63,7 @@ def calibrating(experiment: Experiment) -> Experiment:
             remedy="give a verdict more of them, as in --blocks 10",
         )
     factor, base = experiment.compare.factor, experiment.compare.base
-    asked = CalibrationTarget(
+    asked = Calibrates(
         digest=digest(experiment),
         name=experiment.name,
         factor=factor,
@@ -84,7 +84,7 @@ def calibrating(experiment: Experiment) -> Experiment:
         published=None,
         sequential=False,
         max_time_s=None,
-        campaign=asked.as_spec(),
+        campaign=CampaignPart(calibrates=asked),
     )
 
 

@@ -19,11 +19,12 @@ from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, short_name
 from millrace.levels import Level, level_value
+from millrace.model.run_spec import CampaignPart, FactorSpec
+from millrace.model.servers import InstalledServer
 from millrace.servers import install
-from millrace.servers.model import InstalledServer
 from millrace.stats import blocks_wanted
 from millrace.store.history_records import ChangeRecord, History, PointRecord, SeriesRecord
-from millrace.store.records import CONFIRMS, StoredRun
+from millrace.store.records import StoredRun
 from millrace.store.store import Store
 
 FEWEST_TO_CONFIRM, MOST_TO_CONFIRM = 6, 40  # unless the user says otherwise
@@ -207,7 +208,7 @@ def confirming_experiment(
     spec = newest.spec
     configurations: dict[str, Mapping[str, Any]] = {}
     for each in stored:
-        configurations |= each.run.spec["configurations"]
+        configurations |= each.run.spec.configuration_documents()
     levels = builds.before.level, builds.after.level
     if series.factor.rpartition(".")[2] == CONFIGURATION and not set(levels) <= set(configurations):
         raise UserError(
@@ -219,11 +220,11 @@ def confirming_experiment(
         name=short_name(newest.name, "-confirm"),
         title=f"{newest.title}: {builds.after.label} against {builds.before.label}",
         scale=newest.scale,
-        workload=spec["workload"],
+        workload=spec.workload.to_json(),
         configurations=configurations,
-        factors=tuple(_factor(each, series, levels) for each in spec["factors"]),
+        factors=tuple(_factor(each, series, levels) for each in spec.factors),
         compare=Compare(series.factor, builds.before.level),
-        parameters=spec["parameters"],
+        parameters=spec.parameters,
         blocks=blocks,
         margin=series.margin,
         observers=(),
@@ -232,14 +233,14 @@ def confirming_experiment(
         published=None,
         source=f"run {newest.id}",
         text=newest.experiment_text,
-        campaign={CONFIRMS: change.id},
+        campaign=CampaignPart(confirms=change.id),
     )
 
 
-def _factor(factor: Mapping[str, Any], series: SeriesRecord, levels: tuple[Level, Level]) -> Factor:
-    name = factor["name"]
+def _factor(factor: FactorSpec, series: SeriesRecord, levels: tuple[Level, Level]) -> Factor:
+    name = factor.name
     if name == series.factor:
         return Factor(name, levels)
     held = series.held[name]
-    aliases = {level: of for level, of in factor["aliases"].items() if level == held}
+    aliases = {level: of for level, of in factor.aliases.items() if level == held}
     return Factor(name, (held,), aliases)

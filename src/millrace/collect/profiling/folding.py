@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.collect.profiling.function_names import short
-from millrace.collect.threads.thread_kinds import BACKGROUND, CONNECTION
+from millrace.databases.monitoring import BACKGROUND, CONNECTION
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
@@ -33,6 +33,8 @@ _THREAD = re.compile(r"\s*(\S.*?)\s+(\d+)\s*")
 _THREAD_AND_FRAME = re.compile(r"\s*(\S.*?)\s+(\d+)\s+([0-9a-f]+ .*\))\s*")
 # What is in the last parentheses is the module, but a path may hold parentheses, as symbols do.
 _NAMED = re.compile(r"(.*?) \((//anon|[/\[].*|[^() ]+)\)\s*")
+# Where perf seeks names for memory that belongs to no file. Any user of the host can write there.
+_MAP = re.compile(r"/tmp/perf-\d+\.map")  # noqa: S108
 _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\s+lost\s+(\d+)")
 _VERSION = re.compile(r"(?:-\d[\d.]*)?\.so(?:\.\w+)*$")
 _FIRST_OF_KERNEL, _NO_ADDRESS = 1 << 63, (1 << 64) - 1
@@ -157,14 +159,15 @@ def _frame(line: str, names: dict[str, str]) -> list[str]:
         if match is None:
             return []
         module = KERNEL if is_kernel else _short_module(match[2])
-        names[key] = f"{module}`{_plain(short(match[1]))}"
+        symbol = UNKNOWN if _MAP.fullmatch(match[2]) else short(match[1])
+        names[key] = f"{module}`{_plain(symbol)}"
     return [names[key]]
 
 
 def _short_module(path: str) -> str:
     if path.startswith("["):
         return path
-    if path.startswith("//anon"):
+    if path.startswith("//anon") or _MAP.fullmatch(path):
         return "[anon]"
     name = path.removesuffix(" (deleted)").rpartition("/")[2]
     return _plain(_VERSION.sub(".so", name)) or UNKNOWN

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from millrace.analysis.compare.bisection import Bisection, Member, change_found
@@ -20,7 +19,7 @@ def as_json(found: Bisection) -> dict[str, Any]:
         "schema": VERSION,
         "run": found.run.id,
         "host": found.run.host.id,
-        "search": asdict(found.spec),
+        "search": found.spec.to_json(),
         "metric": found.metric.name,
         "direction": found.metric.direction,
         "outcome": "not steady" if found.unsteady else outcome,

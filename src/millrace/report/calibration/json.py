@@ -25,7 +25,7 @@ def as_json(found: Calibration) -> dict[str, Any]:
         "host": found.run.host.id,
         "created_utc": found.run.created_utc,
         "ended_utc": found.ended_utc,
-        "experiment": asdict(found.target),
+        "experiment": found.target.to_json(),
         "metric": found.metric.name,
         "direction": found.metric.direction,
         "verdicts": len(found.verdicts),

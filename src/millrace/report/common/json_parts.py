@@ -55,7 +55,7 @@ def part(kind: type[P], record: object, **others: object) -> P:
 
 def run_part(run: RunRecord) -> RunPart:
     """Return the run as documents have it."""
-    parameters = run.spec.get("parameters", {})
+    parameters = run.spec.parameters
     return part(RunPart, run, parameters=parameters, command=repeating(run.millrace_command))
 
 

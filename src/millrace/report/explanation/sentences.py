@@ -58,9 +58,9 @@ def headings(explanation: Explanation) -> Labels:
 
 def command(explanation: Explanation) -> str:
     """The command that explains this comparison alone."""
-    factors = {factor["name"]: factor["levels"] for factor in explanation.run.spec["factors"]}
+    factors = explanation.run.spec.levels
     words = ["millrace", "explain", explanation.run.id]
-    if explanation.factor != explanation.run.spec["compare"]["factor"]:
+    if explanation.factor != explanation.run.spec.compare.factor:
         words += ["--factor", explanation.factor]
     base, candidate = (level_value(side.level) for side in (explanation.a, explanation.b))
     words += ["--base", base, "--candidate", candidate]

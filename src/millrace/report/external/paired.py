@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
+from millrace.model.run_spec import Direction
 from millrace.report.common.formatting import (
     GLYPHS,
     MISSING,

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.compare.model import Verdict
 from millrace.levels import Level
+from millrace.model.run_spec import Direction
 from millrace.report.common.json_parts import Part
 from millrace.store.history_records import ChangeState, Remeasured
 

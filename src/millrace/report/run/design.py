@@ -9,10 +9,11 @@ from millrace.analysis.compare.model import AaTrials, ComparisonStatus, RunAnaly
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.durations import in_words
+from millrace.model.run_spec import Design
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.report.run.sentences import MANY_BLOCKS
 from millrace.stats import FEWEST_BLOCKS
-from millrace.store.records import BESIDE, Design
+from millrace.store.records import BESIDE
 
 _STATES = {
     "decided": "decided",

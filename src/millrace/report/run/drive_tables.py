@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from millrace.analysis.compare.latencies import Latency, Of
+from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import factor_text, level_value
+from millrace.model.run_spec import Of
 from millrace.report.common.formatting import MISSING, count_text, latency_text, percent_text
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.run.units import level_s

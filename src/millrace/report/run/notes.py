@@ -25,8 +25,8 @@ def subtitle(analysis: RunAnalysis) -> str:
     """One line: the run, its scale, size, blocks and how they ended, and margin."""
     run = analysis.run
     parts = [f"run {run.id}", f"scale {run.scale}"]
-    if "rows" in run.spec.get("parameters", {}):
-        parts.append(f"{int(run.spec['parameters']['rows']):,} rows")
+    if "rows" in run.spec.parameters:
+        parts.append(f"{int(run.spec.parameters['rows']):,} rows")
     parts += _constants(analysis.constants)
     parts += [design_text(analysis), f"margin {margin_text(analysis.margin)}"]
     return " · ".join(parts)

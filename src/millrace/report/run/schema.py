@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from millrace.analysis.compare.metrics import Direction
 from millrace.analysis.compare.model import ComparisonState, Ending, Term, Verdict
 from millrace.levels import Level
+from millrace.model.run_spec import Direction
 from millrace.report.common.json_parts import HostPart, Part, RunPart
 from millrace.report.run.treatment_schema import TreatmentPart
 from millrace.stats import Looks

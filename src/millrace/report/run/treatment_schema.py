@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from millrace.analysis.compare.latencies import Of, Time
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
+from millrace.model.run_spec import Of, Time
 from millrace.report.common.json_parts import Part
 from millrace.stats.trend import TrendClass
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from millrace.databases.base import option_name, version_key
 from millrace.errors import UserError, nearest
-from millrace.servers import option_names
+from millrace.model.servers import Configuration, LeftOut, Option
 from millrace.servers.configurations.check import about
 from millrace.servers.configurations.scaling import scaled
-from millrace.servers.families.model import version_key
-from millrace.servers.model import Configuration, LeftOut, Option
 
 # The layer of options that an experiment varies.
 VARIED = "factor"
@@ -112,7 +111,7 @@ def _lay(draft: _Draft, section: _Section, data_bytes: int, host_memory_bytes: i
                 )
             else:
                 text = None if value is True else str(value)
-            option = Option(option_names.normal(name), text, kind == "optional", section.label)
+            option = Option(option_name(name), text, kind == "optional", section.label)
             draft.options[about(name)] = option
             draft.left_out.pop(about(name), None)
     for name in section.tables.get("without", ()):

@@ -29,20 +29,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
+from millrace.host import mounts
 from millrace.servers.instances import keyrings
 from millrace.system_calls import call, checked, in_own_thread, libc
 
 _T = TypeVar("_T")
 
 # One table for all architectures from Linux 5.1 on.
-_MOUNT_SETATTR = 442
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 
-_CLONE_NEWNS, _CLONE_NEWIPC = 0x20000, 0x8000000
+_CLONE_NEWIPC = 0x8000000
 _PR_SET_NO_NEW_PRIVS = 38
-_MS_BIND, _MS_PRIVATE = 1 << 12, 1 << 18
-_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
-_RDONLY, _NOSUID = 1, 2
 
 _LANDLOCK_VERSION_FLAG = _LANDLOCK_PATH_BENEATH = 1
 _LANDLOCK_NEEDED = 2  # before it no file can be renamed into another directory
@@ -119,26 +116,17 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
 
 def _own_mounts(writable: Sequence[Path]) -> None:
     """Give this thread mounts of its own. Raise OSError, with the host's as they were."""
-    checked(libc.unshare(_CLONE_NEWNS))
-    _change_mounts(Path("/"), _AT_RECURSIVE, propagation=_MS_PRIVATE)
-    for directory in writable:
-        name = os.fsencode(directory)
-        checked(libc.mount(name, name, None, _MS_BIND, None))
-    _change_mounts(Path("/"), _AT_RECURSIVE, add=_RDONLY | _NOSUID)
-    for directory in writable:
-        _change_mounts(directory, 0, take=_RDONLY)
+
+    def bind_writable() -> None:
+        for directory in writable:
+            mounts.bind(directory, directory)
+
+    mounts.take_own(bind_writable, writable=writable)
 
 
 def _own_ipc(_writable: Sequence[Path]) -> None:
     """Give this thread shared memory, semaphores and message queues of its own. Raise OSError."""
     checked(libc.unshare(_CLONE_NEWIPC))
-
-
-def _change_mounts(
-    path: Path, flags: int, *, add: int = 0, take: int = 0, propagation: int = 0
-) -> None:
-    attributes = struct.pack("=QQQQ", add, take, propagation, 0)  # struct mount_attr
-    call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), flags, attributes, len(attributes))
 
 
 def _landlock(writable: Sequence[Path]) -> None:

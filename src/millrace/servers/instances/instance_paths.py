@@ -12,21 +12,21 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostError
+from millrace.model.servers import InstalledServer
 from millrace.servers.instances import launch, processes
-from millrace.servers.model import InstalledServer
 from millrace.shared_directories import refuse_shared
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
 
-RUN, SOCKET = "run", "mysqld.sock"
+RUN = "run"
 
 
-def own_socket(directory: Path, instance_id: str) -> Path:
+def own_socket(directory: Path, instance_id: str, name: str) -> Path:
     """Return a socket below the instance's directory, or a short one where that is too deep."""
-    near = directory / RUN / SOCKET
+    near = directory / RUN / name
     if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
         return near
-    return processes.short_directory(instance_id) / RUN / SOCKET
+    return processes.short_directory(instance_id) / RUN / name
 
 
 def make_directories(

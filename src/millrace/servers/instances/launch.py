@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from millrace.errors import HostError
+from millrace.model.servers import InstalledServer
 from millrace.servers.instances import confinement
 from millrace.servers.instances.processes import ENVIRONMENT_VARIABLE
-from millrace.servers.model import InstalledServer
 
 # Old servers allocate memory for every descriptor they might have: with the thousand million that
 # some container runtimes allow, 5.5 to 5.7 take gigabytes or die.

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from millrace import paths
 from millrace.errors import HostError, UserError
+from millrace.model.servers import Artefact
 from millrace.servers import download
 from millrace.servers.catalogue import Source
 from millrace.servers.locks import exclusive
-from millrace.servers.model import Artefact
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm

@@ -10,15 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.compare.bisection import (
-    INSTALL,
-    BisectionSpec,
-    Open,
-    bisection,
-    is_reversed,
-    trials_to_go,
-)
+from millrace.analysis.compare.bisection import INSTALL, Open, bisection, is_reversed, trials_to_go
 from millrace.analysis.compare.metrics import read_metrics
+from millrace.model.run_spec import Bisects
 from millrace.report.bisection.html import as_html
 from millrace.report.bisection.json import as_json
 from millrace.report.bisection.sentences import answer, notes
@@ -43,8 +37,8 @@ Trial = tuple[int, Sequence[float | str]]
 def searched(trials: Sequence[Trial], names: tuple[str, ...] = NAMES) -> StoredRun:
     """A run of these trials, a block each."""
     kept = study().run
-    asked = BisectionSpec(names, "load-data", 0.95, 0.02)
-    run = replace(kept, spec={**kept.spec, **asked.as_spec()})
+    asked = Bisects(members=names, workload="load-data", confidence=0.95, margin=0.02)
+    run = replace(kept, spec=kept.spec.replace(bisects=asked))
     return StoredRun(
         run,
         tuple(
@@ -199,7 +193,7 @@ def test_the_page_shows_the_change() -> None:
 
 def test_metrics_are_those_of_the_workload() -> None:
     found = bisection(searched([]))
-    assert found.metric == read_metrics(found.run.spec["workload"])[0]
+    assert found.metric == read_metrics(found.run.spec.workload)[0]
 
 
 def driven(stored: StoredRun, *, falling: Collection[int]) -> StoredRun:

@@ -19,8 +19,9 @@ from millrace.analysis.compare.calibration import (
     noise_of,
     sequential_verdicts,
 )
-from millrace.analysis.compare.calibration_model import FALSE, Calibration, CalibrationTarget, Pair
+from millrace.analysis.compare.calibration_model import FALSE, Calibration, Pair
 from millrace.analysis.compare.comparability import Comparability
+from millrace.model.run_spec import Calibrates
 from millrace.report.calibration.json import as_json
 from millrace.report.calibration.sentences import (
     age_text,
@@ -224,10 +225,11 @@ def calibrated(
         else each
         for each in run.treatments
     )
-    asked = CalibrationTarget(
-        "d1ge57", "sysbench", "server", "mysql-5.6.24", blocks=8, margin=MARGIN
-    )
-    record = replace(run.run, spec={**run.run.spec, **asked.as_spec()})
+    asked = Calibrates(
+        digest="d1ge57", name="sysbench", factor="server", base="mysql-5.6.24", blocks=8,
+        margin=MARGIN,
+    )  # fmt: skip
+    record = replace(run.run, spec=run.run.spec.replace(calibrates=asked))
     return calibration(replace(run, run=record, treatments=treatments))
 
 

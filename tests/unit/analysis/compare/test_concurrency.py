@@ -11,7 +11,6 @@ import pytest
 
 from millrace.analysis.compare.calibration_model import (
     Calibration,
-    CalibrationTarget,
     GroupCalibration,
     SequentialVerdict,
 )
@@ -19,6 +18,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.concurrency import ENOUGH, objection
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.levels import Level
+from millrace.model.run_spec import Calibrates
 from millrace.stats import paired_ratio
 from millrace.store.records import BESIDE, RunRecord
 from tests.unit.analysis.builders import Fails, RunBuilder, study
@@ -50,8 +50,10 @@ def calibrated(
         )
         for held, of in zip(GROUPS, verdicts, strict=False)
     )  # fmt: skip
-    asked = CalibrationTarget("digest", run.name, "server", "base", 10, 0.02)
-    metric = read_metrics(run.spec["workload"])[0]
+    asked = Calibrates(
+        digest="digest", name=run.name, factor="server", base="base", blocks=10, margin=0.02
+    )
+    metric = read_metrics(run.spec.workload)[0]
     return Calibration(replace(run, **changes), asked, metric, groups, ended.isoformat())
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.model.run_spec import Design
 from millrace.report.run.notes import conditions as conditions_of
 from millrace.report.run.notes import warnings
-from millrace.store.records import Design
 from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
 from tests.unit.analysis.query_runs import TIME_S, Levels, QueryRun, Values
 from tests.unit.analysis.sequential_runs import designed
@@ -108,7 +108,7 @@ def test_what_a_trial_lacks_is_not_told() -> None:
 
 def test_side_by_side_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
     stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
-    beside = designed(stored, Design("fixed", 2, side_by_side=True))
+    beside = designed(stored, Design(kind="fixed", blocks=2, side_by_side=True))
     in_turns, side_by_side = compare_run(stored), compare_run(beside)
     assert conditions.trial_cpus(stored.run) == 2
     assert conditions.trial_cpus(beside.run) == 1

@@ -11,7 +11,6 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.equal_work import (
     TrialWork,
     asks_the_same,
-    operations_asked,
     unequal_work,
 )
 from millrace.analysis.compare.model import Comparison, RunAnalysis
@@ -25,6 +24,7 @@ from tests.unit.analysis.query_runs import (
     nothing_else,
     usual_rate,
 )
+from tests.unit.store.stored_records import begun
 
 NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 
@@ -257,6 +257,7 @@ def test_every_way_is_told() -> None:
 
 
 def test_operations_are_those_of_the_parameters() -> None:
-    assert operations_asked({}) == 0
-    assert operations_asked({"parameters": {"operations": 0}}) == 0
-    assert operations_asked({"parameters": {"operations": 1_000}}) == 1_000
+    spec = begun().run.spec
+    assert spec.operations == 0
+    assert spec.replace(parameters={"operations": 0}).operations == 0
+    assert spec.replace(parameters={"operations": 1_000}).operations == 1_000

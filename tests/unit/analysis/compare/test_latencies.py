@@ -13,11 +13,12 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.latencies import by_name, merged
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.errors import DamagedResult, UserError
+from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import HistogramRecord, StoredAttempt
 from tests.unit.analysis.query_runs import WORKLOAD, QueryRun
 from tests.unit.stats.hdr import FINE, LATENCIES, encoded
 
-_, P99, _ = read_metrics(WORKLOAD)
+_, P99, _ = read_metrics(WorkloadDefinition.model_validate(WORKLOAD))
 
 
 def record(

@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.model.run_spec import Design
 from millrace.report.run import notes
-from millrace.store.records import Design, StoredRun
+from millrace.store.records import StoredRun
 from tests.unit.analysis.query_runs import QueryRun
 from tests.unit.analysis.sequential_runs import designed
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 STORED = designed(
     QueryRun((BASE, OTHER), ("point-query",), (1, 8), 2).build(),
-    Design("fixed", 2, side_by_side=True),
+    Design(kind="fixed", blocks=2, side_by_side=True),
 )
 
 

@@ -15,8 +15,9 @@ from millrace.analysis.compare.comparability import Incomparability
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import run_status
+from millrace.model.run_spec import Design
 from millrace.stats import Looks
-from millrace.store.records import Design, StoredRun
+from millrace.store.records import StoredRun
 from tests.unit.analysis.builders import Fails, noisy
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import events
@@ -150,10 +151,10 @@ def test_too_many_unsteady_trials_refuse_a_verdict_at_once_and_end_it_later() ->
 
 def test_the_limit_of_blocks_ends_a_run() -> None:
     stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
-    analysis, design = compare_run(stored), Design("sequential", 6)
+    analysis, design = compare_run(stored), Design(kind="sequential", blocks=6)
     assert run_status(analysis, design).ending == "blocks"
-    assert run_status(analysis, Design("sequential", 7)).ending is None
-    assert run_status(analysis, Design("fixed", 6)).ending is None
+    assert run_status(analysis, Design(kind="sequential", blocks=7)).ending is None
+    assert run_status(analysis, Design(kind="fixed", blocks=6)).ending is None
 
 
 def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
@@ -162,12 +163,12 @@ def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
     assert len(analysis.trials) == 13
     one_block_s = analysis.spent_s / 6.5
     for limit_s, ended in ((7.1 * one_block_s, "time"), (7.9 * one_block_s, None)):
-        design = Design("sequential", 20, limit_s)
+        design = Design(kind="sequential", blocks=20, max_time_s=limit_s)
         assert run_status(analysis, design).ending == ended, limit_s
 
 
 def test_which_looks_an_interval_holds_for() -> None:
-    fixed = Design("fixed", 6)
+    fixed = Design(kind="fixed", blocks=6)
     stored = run_of({BASE: noisy(4, 6), LIKE: noisy(4, 6, seed=2)}, fixed)
     assert compare_run(stored).holds_for == "once"
     assert compare_run(designed(stored, SEQUENTIAL)).holds_for == "any"
@@ -177,7 +178,7 @@ def test_which_looks_an_interval_holds_for() -> None:
     assert {c.estimate.looks for c in compare_run(unfinished).comparisons() if c.estimate} == {
         "any"
     }
-    older = replace(stored, run=replace(stored.run, spec={**stored.run.spec, "design": None}))
+    older = replace(stored, run=replace(stored.run, spec=stored.run.spec.replace(design=None)))
     assert compare_run(older).holds_for == "once"
 
 
@@ -201,7 +202,7 @@ def test_the_next_block_is_balanced(ratios: Mapping[str, float], seed: int, bloc
 
 def verdict_at_stop(stored: StoredRun, most: int, looks: Looks, margin: float) -> tuple[str, int]:
     """The verdict with which a run of two treatments stops, and after how many blocks."""
-    design = Design("sequential", most)
+    design = Design(kind="sequential", blocks=most)
     for blocks in range(1, most + 1):
         analysis = compare_run(first_blocks(stored, blocks), looks=looks, margin=margin)
         if run_status(analysis, design).ending is not None:

@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.compare.metrics import Direction, Metric
+from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import (
     ALL,
     Ablation,
-    AblationSpec,
     Recovery,
     ablation,
-    ablation_spec,
-    with_ablation_spec,
 )
+from millrace.model.run_spec import Ablates, Aligned, Direction
 from millrace.report.explanation.ablation import sentences
 from millrace.stats import MeanEstimate
 from millrace.store.records import MeasurementRecord, StoredAttempt, StoredRun, TrialRecord
@@ -28,7 +26,13 @@ from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
 
 RATE = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)
 ALIGNED = {"binary log": "one", "checksums": "two", ALL: "all"}
-TEST = AblationSpec("study-0", "a", "b", ALIGNED, ("compiler: of the build",))
+TEST = Ablates(
+    run="study-0",
+    base="a",
+    candidate="b",
+    aligned=tuple(Aligned(name=name, treatment=of) for name, of in ALIGNED.items()),
+    left_out=("compiler: of the build",),
+)
 WHOLE = {"a": 100.0, "b": 80.0, "one": 90.0, "two": 80.0, "all": 92.0}
 
 Blocks = list[dict[str, float]]
@@ -67,8 +71,9 @@ def measured(blocks: Blocks, *, better: Direction = "higher") -> StoredRun:
                 )
             )
     metric = {"title": "rate", "unit": "1/s", "direction": better, "numerator": ["n"]}
-    run = begun(spec={"workload": {"metrics": {"rate": metric}}}).run
-    run = replace(run, spec=with_ablation_spec(run, TEST))
+    run = begun().run
+    spec = run.spec.replace(workload={"name": "w", "metrics": {"rate": metric}}, tested=TEST)
+    run = replace(run, spec=spec)
     return StoredRun(run, (), tuple(trials), tuple(attempts))
 
 
@@ -151,9 +156,8 @@ def test_without_a_side_or_any_alignment_there_is_no_answer(without: set[str]) -
     assert ablation(measured([failed] * 2)) is None
 
 
-def test_what_a_run_tests_is_kept_with_it() -> None:
-    assert ablation_spec(measured([WHOLE]).run) == TEST
-    assert ablation_spec(begun().run) is None
+def test_a_run_that_ablates_nothing_gives_no_answer() -> None:
+    assert begun().run.spec.tested is None
     assert ablation(replace(measured([WHOLE]), run=begun().run)) is None
 
 

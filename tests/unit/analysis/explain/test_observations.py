@@ -13,6 +13,7 @@ from millrace.analysis.explain.decode_observations import loaders, observed, obs
 from millrace.analysis.explain.threads import OTHER_SESSIONS
 from millrace.experiment.model import Experiment
 from millrace.model.phases import MeasuredPhases
+from millrace.model.run_spec import WorkloadDefinition
 from millrace.workloads import library
 from tests.unit.analysis.observations import (
     DRIVEN,
@@ -172,8 +173,9 @@ def test_loading_is_one_client_whose_operations_are_rows() -> None:
 def test_a_table_is_loaded_by_one_connection(
     tables: list[dict[str, Any]], chosen: dict[str, Any], expected: int | None
 ) -> None:
-    workload = {"tables": {str(number): table for number, table in enumerate(tables)}}
-    assert loaders(workload, chosen) == expected
+    defined = {str(number): table for number, table in enumerate(tables)}
+    workload = {**library.load("sysbench"), "tables": defined}
+    assert loaders(WorkloadDefinition.model_validate(workload), chosen) == expected
 
 
 @pytest.mark.parametrize("name", library.names())
@@ -208,7 +210,10 @@ def experiment_on(directory: Path, workload: str, parameters: str) -> Experiment
 def advice_on_loaders(experiment: Experiment) -> str | None:
     """What the explanation of a load of this experiment advises, None where it lacks nothing."""
     levels = {factor.name: factor.levels[0] for factor in experiment.factors}
-    known = loaders(experiment.workload, {**experiment.parameters, **levels})
+    known = loaders(
+        WorkloadDefinition.model_validate(experiment.workload),
+        {**experiment.parameters, **levels},
+    )
     found = observed(
         loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), LOADED, clients=1, loaders=known
     )

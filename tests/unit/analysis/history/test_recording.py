@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -156,9 +155,11 @@ def changed_facts(stored: StoredRun, **facts: Any) -> StoredRun:
 
 
 def changed_configuration(stored: StoredRun) -> StoredRun:
-    spec: Mapping[str, Any] = stored.run.spec
     configurations = {"default": {"options": {"sync_binlog": 0}}}
-    return replace(stored, run=replace(stored.run, spec={**spec, "configurations": configurations}))
+    return replace(
+        stored,
+        run=replace(stored.run, spec=stored.run.spec.replace(configurations=configurations)),
+    )
 
 
 def test_the_state_is_that_of_host_reference_and_configuration() -> None:

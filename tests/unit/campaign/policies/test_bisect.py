@@ -67,7 +67,8 @@ def test_a_workload_or_a_test_is_an_experiment(workload: str, of: str, tmp_path:
     assert trial.treatment.levels["options.sync_binlog"] == 1
     if workload == "point-query":
         assert trial.treatment.levels["test"] == "point-query"
-    assert experiment.campaign["bisects"]["members"] == (A, B, C)
+    assert experiment.campaign.bisects is not None
+    assert experiment.campaign.bisects.members == (A, B, C)
     assert experiment.name == f"bisect-{workload}"
 
 

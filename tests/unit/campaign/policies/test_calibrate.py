@@ -9,7 +9,6 @@ import pytest
 
 from millrace.analysis.compare.calibration_model import (
     Calibration,
-    CalibrationTarget,
     GroupCalibration,
     InjectedSlowdown,
 )
@@ -45,7 +44,8 @@ def test_the_base_is_measured_beside_itself_in_each_group(experiment: Experiment
     assert {each.resolved["server"] for each in plan.treatments} == {"mysql-5.6.24"}
     assert {each.resolved["slowdown"] for each in plan.treatments} == {NONE}
     assert len({each.id for each in plan.treatments}) == 4
-    asked = CalibrationTarget(**made.campaign["calibrates"])
+    asked = made.campaign.calibrates
+    assert asked is not None
     assert (asked.name, asked.factor, asked.base) == ("small", "server", "mysql-5.6.24")
     assert asked.digest == expand(experiment, seed=1).digest != plan.digest
 
@@ -81,7 +81,8 @@ def test_a_block_holds_the_groups_that_want_one(experiment: Experiment) -> None:
 
 def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: object) -> Calibration:
     """A calibration with so many verdicts in its two groups."""
-    asked = CalibrationTarget(**calibrating(experiment).campaign["calibrates"])
+    asked = calibrating(experiment).campaign.calibrates
+    assert asked is not None
     one = object()  # a verdict: they are only counted
     groups = tuple(
         GroupCalibration(

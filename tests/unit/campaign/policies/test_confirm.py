@@ -25,8 +25,9 @@ from millrace.campaign.policies.confirm import (
 from millrace.campaign.policies.confirmation_outcome import outcomes
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
+from millrace.model.run_spec import CampaignPart
 from millrace.store.history_records import ChangeRecord, History, HistoryPart, PointRecord
-from millrace.store.records import CONFIRMS, StoredRun
+from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import keep
 from tests.unit.analysis.history_points import (
@@ -169,8 +170,8 @@ def test_the_experiment_is_that_of_the_run_with_both_builds() -> None:
     assert (experiment.compare.base, experiment.blocks) == ("mysql-5.7.22", 7)
     assert (experiment.name, experiment.margin) == ("load-data-confirm", 0.02)
     assert len(plan.trials) == 2 * 7
-    assert experiment.workload == runs[0].run.spec["workload"]
-    assert experiment.campaign == {CONFIRMS: found.id}
+    assert experiment.workload == runs[0].run.spec.workload.to_json()
+    assert experiment.campaign == CampaignPart(confirms=found.id)
     more = confirming_experiment(runs, SPEED, found, ends_of(*runs), 9)
     assert plan.digest == expand(more, seed=2).digest
 

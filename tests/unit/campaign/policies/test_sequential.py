@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.store.records import Design, StoredRun
+from millrace.model.run_spec import Design
+from millrace.store.records import StoredRun
 from tests.unit.campaign.laboratory import (
     BASE,
     BROKEN,
@@ -35,7 +36,7 @@ def test_a_large_difference_ends_a_run_early(lab: Laboratory) -> None:
     stored = lab.run()
     assert blocks_of(stored) == {BASE: [0, 1, 2], SLOW: [0, 1, 2]}
     assert stored.run.blocks == 3
-    assert stored.run.design == Design("sequential", 10)
+    assert stored.run.design == Design(kind="sequential", blocks=10)
     assert verdicts(stored) == {SLOW: "regression"}
     assert lab.run() == stored  # nothing is left to do
     assert lab.carried_out == []
@@ -95,8 +96,8 @@ def test_a_larger_limit_goes_on_and_is_recorded(lab: Laboratory) -> None:
     more = lab.run(max_blocks=8)
     assert more.run.id == first.run.id
     assert blocks_of(more)[LIKE] == list(range(8))
-    assert more.run.design == Design("sequential", 8)
-    assert len(more.run.spec["extensions"]) == 1
+    assert more.run.design == Design(kind="sequential", blocks=8)
+    assert len(more.run.spec.extensions or ()) == 1
     assert more.trials[: len(first.trials)] == first.trials
     assert lab.run(max_blocks=6) == more  # less changes nothing
 
@@ -108,7 +109,7 @@ def test_an_exact_number_extends_what_stopped_early(lab: Laboratory) -> None:
     assert dropped < 6
     more = lab.run(blocks=8)
     assert more.run.id == first.run.id
-    assert more.run.design == Design("fixed", 8)
+    assert more.run.design == Design(kind="fixed", blocks=8)
     assert blocks_of(more) == {
         BASE: list(range(8)), SLOW: [*range(dropped), 6, 7], LIKE: list(range(8))
     }  # fmt: skip

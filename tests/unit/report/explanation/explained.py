@@ -19,6 +19,7 @@ from millrace.analysis.explain.statement_breakdown import (
     statement_breakdowns,
 )
 from millrace.levels import Level
+from millrace.model.run_spec import CompareSpec, FactorSpec
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.store.records import StoredRun, TreatmentRecord
 from tests.unit.analysis.observations import A, B, Truth, explained_run
@@ -84,15 +85,14 @@ def of_levels(stored: StoredRun, factor: str, a: Level, b: Level) -> StoredRun:
         return replace(treatment, levels=levels, resolved=levels)
 
     factors = [
-        {**each, "levels": [A]} if each["name"] == "server" else each
-        for each in stored.run.spec["factors"]
-        if each["name"] != factor
+        each.replace(levels=[A]) if each.name == "server" else each
+        for each in stored.run.spec.factors
+        if each.name != factor
     ]
-    spec = {
-        **stored.run.spec,
-        "factors": [*factors, {"name": factor, "levels": [a, b]}],
-        "compare": {"factor": factor, "base": a},
-    }
+    spec = stored.run.spec.replace(
+        factors=[*factors, FactorSpec(name=factor, levels=(a, b))],
+        compare=CompareSpec(factor=factor, base=a),
+    )
     return replace(
         stored,
         run=replace(stored.run, spec=spec),

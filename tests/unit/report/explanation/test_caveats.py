@@ -176,6 +176,6 @@ def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
 
 def test_a_run_that_stopped_by_what_it_saw(study: Explanation) -> None:
     design = {"kind": "sequential", "blocks": 10, "max_time_s": None}
-    run = replace(study.run, spec={**study.run.spec, "design": design})
+    run = replace(study.run, spec=study.run.spec.replace(design=design))
     (said,) = caveat_sentences(replace(study, run=run))
     assert said.startswith("The number of blocks was decided by what they showed")

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.model.run_spec import Design
 from millrace.report.run import notes
 from millrace.report.run.design import controls_text, design_text, method
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
-from millrace.store.records import Design
 from tests.unit.analysis.builders import Fails, noisy
 from tests.unit.analysis.sequential_runs import BASE, designed, run_of, with_controls
 
@@ -30,12 +30,15 @@ def test_a_run_that_was_decided_says_after_how_many_blocks() -> None:
     ("design", "begins"),
     [
         (
-            Design("sequential", 9),
+            Design(kind="sequential", blocks=9),
             "sequential, at most 9 blocks: stopped there with 1 of 2 undecided",
         ),
-        (Design("sequential", 20), "sequential, at most 20 blocks: 9 so far, 1 of 2 undecided"),
         (
-            Design("sequential", 20, 60.0),
+            Design(kind="sequential", blocks=20),
+            "sequential, at most 20 blocks: 9 so far, 1 of 2 undecided",
+        ),
+        (
+            Design(kind="sequential", blocks=20, max_time_s=60.0),
             (
                 "sequential, at most 20 blocks and 60 s: stopped after 9 blocks, as the time would "
                 "not do for another, with 1 of 2 undecided"
@@ -51,7 +54,7 @@ def test_a_run_that_was_not_says_why_and_what_it_would_take(design: Design, begi
 
 def test_what_is_out_of_reach_has_no_number() -> None:
     noise = {BASE: noisy(4, 9, spread=0.5), LIKE: noisy(4, 9, spread=0.5, seed=3)}
-    text = design_text(compare_run(run_of(noise, Design("sequential", 9))))
+    text = design_text(compare_run(run_of(noise, Design(kind="sequential", blocks=9))))
     assert text.endswith("1 of 1 undecided: more than 100 more blocks")
 
 
@@ -68,12 +71,12 @@ def test_what_cannot_be_decided_is_counted_apart() -> None:
 
 
 def test_a_fixed_number_is_said_as_it_is() -> None:
-    assert design_text(compare_run(designed(DECIDED, Design("fixed", 6)))) == "6 blocks"
+    assert design_text(compare_run(designed(DECIDED, Design(kind="fixed", blocks=6)))) == "6 blocks"
 
 
 @pytest.mark.parametrize("output_format", [*TOLD, "json"])
 def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> None:
-    beside = compare_run(designed(DECIDED, Design("sequential", 20, side_by_side=True)))
+    beside = compare_run(designed(DECIDED, Design(kind="sequential", blocks=20, side_by_side=True)))
     beside = replace(beside, calibrations=())
     text = " ".join(render(beside, output_format).replace("\u00a0", " ").split())
     if output_format == "json":
@@ -126,7 +129,7 @@ def test_it_is_a_condition_unless_it_excludes_1() -> None:
 
 def test_the_method_tells_which_interval_it_is() -> None:
     assert "holds however often one has looked" in " ".join(method(compare_run(DECIDED)))
-    fixed = " ".join(method(compare_run(designed(DECIDED, Design("fixed", 6)))))
+    fixed = " ".join(method(compare_run(designed(DECIDED, Design(kind="fixed", blocks=6)))))
     assert "Student’s t" in fixed
     assert "sequential" not in fixed.split("A trial is left out")[0]
     assert "whichever the treatment" in fixed
@@ -139,7 +142,9 @@ def test_every_format_takes_every_design(output_format: str) -> None:
 
 
 def test_the_document_has_design_and_controls() -> None:
-    stored = with_controls(designed(UNDECIDED, Design("sequential", 9)), {0: 1.0, 5: 1.01})
+    stored = with_controls(
+        designed(UNDECIDED, Design(kind="sequential", blocks=9)), {0: 1.0, 5: 1.01}
+    )
     document = ReportDocument.model_validate_json(render(compare_run(stored), "json"), strict=True)
     assert (document.design.kind, document.design.ended) == ("sequential", "blocks")
     assert document.design.intervals_hold_for == "any"

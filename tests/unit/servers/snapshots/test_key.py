@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.servers import families, snapshots
-from millrace.servers.model import FittedOptions, InstalledServer, Option
-from millrace.servers.snapshots.key import leads_away
+from millrace import databases
+from millrace.model.servers import FittedOptions, InstalledServer, Option
+from millrace.servers import snapshots
 from tests.unit.servers.installed import installed
 
 DATA = {"tables": ["sbtest1"], "rows": 10, "seed": 1}
@@ -89,15 +89,15 @@ def test_an_option_counts(server: InstalledServer, option: str, value: str | Non
     ],
 )  # fmt: skip
 def test_an_option_without_a_trace_does_not(server: InstalledServer, option: str) -> None:
-    for family in families.names():
+    for family in databases.names():
         of_family = replace(server, family=family)
         assert name_of(of_family, fitted(**{option: "1"})) == name_of(of_family, fitted())
 
 
 def test_nothing_that_shapes_a_data_directory_is_said_to_leave_no_trace() -> None:
-    for name in families.names():
-        family = families.get(name)
-        assert family.shaping_options.isdisjoint(family.traceless_options)
+    for name in databases.names():
+        options = databases.get(name).options
+        assert options.shaping.isdisjoint(options.runtime_only)
 
 
 @given(
@@ -129,4 +129,4 @@ def test_order_does_not_count(
 )
 def test_what_leads_out_of_the_data_directory(name: str, value: str | None, away: bool) -> None:
     option = Option(name, value, False, "any")
-    assert leads_away([option]) == (option if away else None)
+    assert databases.get("mysql").snapshots.leads_away([option]) == (option if away else None)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::{CPU_NUMBERS, Warmup};
+use engine::{CPU_NUMBERS, Warmup};
 
 /// A warm-up until the throughput is steady gives up after so long.
 const STEADY_LIMIT: Duration = Duration::from_secs(300);

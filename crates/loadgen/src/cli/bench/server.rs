@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::{Problem, user_mistake};
-use crate::mysql::{Address, Login, Tls, TlsMode};
+use protocol::mysql::{Address, Login, Tls, TlsMode};
 
 #[derive(Args)]
 #[command(next_help_heading = "Server")]

@@ -1,0 +1,141 @@
+//! Whole numbers of a range, by the distributions that workloads name.
+
+use super::bijection::Bijection;
+use super::random::Random;
+use super::zipf::Zipf;
+use crate::Stream;
+
+#[cfg(test)]
+mod tests;
+
+/// How the numbers of a range are spread, whatever the range.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// All equally likely.
+    Uniform,
+    /// P(rank) is proportional to rank^-exponent. Rank 1 is the lowest number, or, `scrambled`,
+    /// any: ranks are laid over the range by one fixed bijection, the same for every seed.
+    Zipf { exponent: f64, scrambled: bool },
+    /// As Zipf, but rank 1 is the highest number. The range is as defined and does not grow with
+    /// inserts: what other clients have inserted is not known to a client whose statements
+    /// depend on nothing but seed and client.
+    Latest { exponent: f64 },
+    /// sysbench's Pareto: `low + (high - low + 1) * u^power` with power = ln h / ln(1 - h).
+    Pareto { power: f64 },
+    /// sysbench's special: `share` of the draws lie in the `central` part of the range, the
+    /// others are means of twelve uniform numbers. As in sysbench, one number decides both the
+    /// part and the place, so that the lowest quarter (1 - share) of the central part is never
+    /// drawn by it.
+    Special { share: f64, central: f64 },
+    /// A normal distribution cut off at both ends; mean and deviation are fractions of the range.
+    Normal { mean: f64, deviation: f64 },
+}
+
+/// The whole numbers from a lowest to a highest, spread by a shape.
+#[derive(Clone, Debug)]
+pub struct Integers {
+    low: i64,
+    /// How many numbers the range has.
+    span: u64,
+    spread: Spread,
+}
+
+/// A shape with what it needs of the range computed beforehand.
+#[derive(Clone, Debug)]
+enum Spread {
+    Uniform,
+    Zipf(Zipf),
+    Scrambled(Zipf, Bijection),
+    Latest(Zipf),
+    Pareto { power: f64 },
+    Special { share: f64, central: f64 },
+    Normal { mean: f64, deviation: f64 },
+}
+
+impl Integers {
+    /// `shape` over the numbers from `low` to `high`, of which there must be one at least.
+    pub fn new(shape: &Shape, low: i64, high: i64) -> Self {
+        // The whole of i64 is one number too many for the count of it; nobody misses that one.
+        let span = high.abs_diff(low).saturating_add(1);
+        let spread = match *shape {
+            Shape::Uniform => Spread::Uniform,
+            Shape::Zipf {
+                exponent,
+                scrambled: false,
+            } => Spread::Zipf(Zipf::new(span, exponent)),
+            Shape::Zipf {
+                exponent,
+                scrambled: true,
+            } => {
+                let order = Bijection::new(span, Stream::named(0, "scrambled"));
+                Spread::Scrambled(Zipf::new(span, exponent), order)
+            }
+            Shape::Latest { exponent } => Spread::Latest(Zipf::new(span, exponent)),
+            Shape::Pareto { power } => Spread::Pareto { power },
+            Shape::Special { share, central } => Spread::Special { share, central },
+            Shape::Normal { mean, deviation } => Spread::Normal { mean, deviation },
+        };
+        Self { low, span, spread }
+    }
+
+    /// One number.
+    #[inline]
+    pub fn draw(&self, random: &mut Random) -> i64 {
+        let offset = match &self.spread {
+            Spread::Uniform => random.below(self.span),
+            Spread::Zipf(zipf) => zipf.rank(random) - 1,
+            Spread::Scrambled(zipf, order) => order.at(zipf.rank(random) - 1),
+            Spread::Latest(zipf) => self.span - zipf.rank(random),
+            Spread::Pareto { power } => self.part(random.unit().powf(*power)),
+            Spread::Special { share, central } => self.special(*share, *central, random),
+            Spread::Normal { mean, deviation } => loop {
+                let place = mean + deviation * standard_normal(random);
+                if (0.0..1.0).contains(&place) {
+                    break self.part(place);
+                }
+            },
+        };
+        self.low.wrapping_add_unsigned(offset)
+    }
+
+    /// The number at a place from 0 up to 1 of the range.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
+    #[inline]
+    fn part(&self, place: f64) -> u64 {
+        // A place just below 1 may round to the end of a large range.
+        ((place * self.span as f64) as u64).min(self.span - 1)
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
+    #[inline]
+    fn special(&self, share: f64, central: f64, random: &mut Random) -> u64 {
+        let last = self.span - 1;
+        let length = last as f64;
+        let number = random.unit();
+        let place = if number < 1.0 - share {
+            let sum: f64 = (0..12).map(|_| random.unit()).sum();
+            sum / 12.0 * length
+        } else {
+            let part = length * central;
+            (length - part) / 2.0 + number * (part + 1.0)
+        };
+        (place as u64).min(last)
+    }
+}
+
+/// A normally distributed number of mean 0 and deviation 1 (Box and Muller, "A note on the
+/// generation of random normal deviates", Ann. Math. Stat. 29, 1958). The second one that the
+/// method yields is not kept, so that a stream has no state but its position.
+#[inline]
+fn standard_normal(random: &mut Random) -> f64 {
+    let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.unit()).cos()
+}

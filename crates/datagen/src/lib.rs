@@ -1,0 +1,32 @@
+//! Data sets and random numbers that depend on a seed alone: the same seed gives the same bytes, for
+//! any number of threads and any slice.
+//!
+//! [`Rows`] is a data set as text. [`Nodes`] has columns that depend on each other, [`TableRows`] has
+//! columns of a generator each ([`column`]). [`Producer`] makes the rows of either ahead, and
+//! [`checksum`] sums them. [`random`], [`distribution`] and [`bijection`] serve clients as well.
+
+pub mod bijection;
+mod checksum;
+pub mod column;
+mod counter;
+mod digits;
+pub mod distribution;
+#[cfg(any(test, feature = "goodness"))]
+pub mod goodness;
+mod history;
+mod nodes;
+mod produce;
+pub mod random;
+mod rows;
+mod table_rows;
+mod text;
+mod users;
+mod zipf;
+
+pub use checksum::{Checksum, Summed, checksum};
+pub use counter::{Stream, high_product, mix};
+pub use nodes::{MAX_ROWS, Nodes, VERSION as NODES_VERSION};
+pub use produce::{Chunk, Producer, write_all};
+pub use rows::Rows;
+pub use table_rows::TableRows;
+pub use text::{put_decimal, put_groups, put_integer, put_letters};

@@ -1,0 +1,130 @@
+//! A number of transactions that all threads do together, exactly.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is left of the work, for all threads.
+#[derive(Debug)]
+pub struct Budget {
+    left: AtomicU64,
+    threads: u64,
+}
+
+/// The largest grant: small enough for threads to end together, large enough to be asked rarely.
+const LARGEST_GRANT: u64 = 64;
+
+impl Budget {
+    pub fn new(transactions: u64, threads: u32) -> Self {
+        Self {
+            left: AtomicU64::new(transactions),
+            threads: threads.into(),
+        }
+    }
+
+    /// What nobody has taken.
+    pub fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Hands out some of what is left; grants shrink towards the end. 0 where nothing is left.
+    fn grant(&self) -> u64 {
+        let share = |left: u64| {
+            (left / (4 * self.threads))
+                .clamp(1, LARGEST_GRANT)
+                .min(left)
+        };
+        let granted = |left| left - share(left);
+        // Relaxed: the number guards no other memory.
+        match self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                Some(granted(left))
+            }) {
+            Ok(left) | Err(left) => share(left),
+        }
+    }
+}
+
+/// What one thread may still begin.
+#[derive(Debug)]
+pub struct Allowance<'a> {
+    budget: Option<&'a Budget>,
+    left: u64,
+}
+
+impl<'a> Allowance<'a> {
+    /// Without a budget, everything may begin.
+    pub fn new(budget: Option<&'a Budget>) -> Self {
+        Self { budget, left: 0 }
+    }
+
+    /// Takes one transaction; false where none is left.
+    #[inline]
+    pub fn take(&mut self) -> bool {
+        let Some(budget) = self.budget else {
+            return true;
+        };
+        if self.left == 0 {
+            self.left = budget.grant();
+        }
+        let may = self.left > 0;
+        self.left -= u64::from(may);
+        may
+    }
+
+    /// Gives back one transaction that was taken and not begun, to whoever asks next.
+    #[inline]
+    pub fn put_back(&mut self) {
+        if let Some(budget) = self.budget {
+            budget.left.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Allowance<'_> {
+    /// Others may do what this thread cannot.
+    fn drop(&mut self) {
+        if let Some(budget) = self.budget {
+            budget.left.fetch_add(self.left, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn threads_take_exactly_the_budget(transactions in 0u64..5_000, threads in 1u32..6) {
+            let budget = Budget::new(transactions, threads);
+            let taken = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(|| {
+                        let mut allowance = Allowance::new(Some(&budget));
+                        while allowance.take() {
+                            taken.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            prop_assert_eq!(taken.into_inner(), transactions);
+        }
+    }
+
+    #[test]
+    fn what_is_put_back_can_be_taken_by_others() {
+        let budget = Budget::new(1, 2);
+        let mut first = Allowance::new(Some(&budget));
+        assert!(first.take());
+        first.put_back();
+        assert!(Allowance::new(Some(&budget)).take());
+    }
+
+    #[test]
+    fn without_a_budget_everything_may_begin() {
+        let mut allowance = Allowance::new(None);
+        assert!((0..1000).all(|_| allowance.take()));
+    }
+}

@@ -1,0 +1,133 @@
+//! One connection and what it is about: a small state, so that there can be many.
+
+use std::io::{self, ErrorKind};
+
+use crate::statement_activity::Place;
+use protocol::{Protocol, Session};
+
+use super::record::Tally;
+use protocol::script::{Request, Script};
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// For its next transaction.
+    Idle,
+    /// For the answer to a request of its script.
+    Asking,
+    /// For the answer to `ROLLBACK`, after which the transaction is begun again or given up.
+    RollingBack { again: bool },
+    /// For nothing: its script is used up.
+    Ended,
+}
+
+/// A client of the server.
+pub struct Client<C: Session, S> {
+    pub number: u32,
+    pub session: C,
+    pub script: S,
+    /// Where it shows its request.
+    pub place: Place,
+    pub answers: <C::Protocol as Protocol>::Answers,
+    pub state: State,
+    pub request: Request,
+    /// Of the current request: when it was to be sent, when it was, and how long it was.
+    pub due_ns: u64,
+    pub sent_ns: u64,
+    pub sent_bytes: usize,
+    /// When the last answer had come; None before the first.
+    pub answered_ns: Option<u64>,
+    pub transaction: Transaction,
+    /// Of the measured part, that succeeded.
+    pub transactions: u64,
+    /// What the socket did not take yet; nearly always nothing.
+    unsent: Vec<u8>,
+}
+
+/// The transaction a client is in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transaction {
+    /// It belongs to the measured part.
+    pub measured: bool,
+    pub intended_ns: u64,
+    /// When its first request was sent; None until then.
+    pub begun_ns: Option<u64>,
+    pub tally: Tally,
+}
+
+impl<C: Session, S: Script> Client<C, S> {
+    pub fn new(number: u32, session: C, script: S) -> Self {
+        Self {
+            number,
+            session,
+            script,
+            place: Place::default(),
+            answers: Default::default(),
+            state: State::Idle,
+            request: Request::default(),
+            due_ns: 0,
+            sent_ns: 0,
+            sent_bytes: 0,
+            answered_ns: None,
+            transaction: Transaction::default(),
+            transactions: 0,
+            unsent: Vec::new(),
+        }
+    }
+
+    /// Sends a packet, with one call where the socket takes it. False where a rest is kept.
+    #[inline]
+    pub fn send(&mut self, packet: &[u8]) -> io::Result<bool> {
+        self.sent_bytes = packet.len();
+        let taken = at_once(|| self.session.write(packet))?.unwrap_or(0);
+        if taken < packet.len() {
+            self.unsent.extend_from_slice(&packet[taken..]);
+        }
+        Ok(!self.has_unsent())
+    }
+
+    /// Whether nothing is under way.
+    pub fn rests(&self) -> bool {
+        matches!(self.state, State::Idle | State::Ended)
+    }
+
+    /// Says goodbye where that can be understood: else the server would note an aborted connection.
+    pub fn leave(mut self) {
+        if self.rests() {
+            let _ = self.session.write(C::Protocol::QUIT); // one that is gone need not hear it
+        }
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.session.wants_write()
+    }
+
+    /// Sends more of what is kept; true where nothing is left.
+    pub fn send_more(&mut self) -> io::Result<bool> {
+        let taken = at_once(|| self.session.write(&self.unsent))?.unwrap_or(0);
+        self.unsent.drain(..taken);
+        if self.unsent.is_empty() {
+            self.unsent = Vec::new(); // many connections keep no memory for it
+        }
+        Ok(!self.has_unsent())
+    }
+
+    /// Takes what has come; None where nothing has.
+    #[inline]
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        at_once(|| self.session.read(buffer))
+    }
+}
+
+/// Does what never waits; None where the socket is full or empty.
+#[inline]
+fn at_once(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
+    loop {
+        match act() {
+            Ok(count) => return Ok(Some(count)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A drive from the opening of its connections to its results.
+
+use std::io;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use crate::statement_activity::{Board, Place};
+use protocol::{ClientError, Session};
+
+use super::arrivals::Arrivals;
+use super::budget::Budget;
+use super::client::Client;
+use super::clock::Clock;
+use super::conductor::{Conducted, Conductor};
+use super::driven::{Driven, Failed, Mark, Paced, PerClient, Punctuality, Report};
+use super::opening::open_all;
+use super::poller::Waker;
+use super::records::Records;
+use super::schedule::{Schedule, Share};
+use super::settings::{Drive, End, Pacing};
+use super::shared::Shared;
+use super::worker::{Context, Worker};
+use protocol::script::{Names, Script};
+
+/// Time for the threads to start before the first requests are due, so that none is late for that.
+const START_NS: u64 = 2_000_000;
+
+/// Where clients show their statements: time for others to see each of the server's threads wait for
+/// its client, from when all have connected. Later some never do, where they wait for each other.
+const SEEN_WAITING_NS: u64 = 200_000_000;
+
+/// Opens a connection for each client and drives them all to the end.
+///
+/// `open` logs in and gives a connection and its script; several threads call it at once, with the
+/// clients' numbers from 0. `report` is called by the calling thread. A true `stop` ends the drive
+/// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
+/// the limit too.
+pub fn drive<C: Session, S: Script + Send>(
+    drive: &Drive,
+    names: &Names,
+    open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
+    report: &dyn Fn(&Report),
+    stop: &AtomicBool,
+) -> Result<Driven, Failed> {
+    let failed = |error| Failed {
+        driven: None,
+        error,
+    };
+    let clock = Clock::start();
+    let threads = drive.thread_count();
+    let mut groups = open_all(drive.clients, threads, &open).map_err(failed)?;
+    if let Some(path) = &drive.board {
+        let put_up = put_up_board(path, names, &mut groups);
+        put_up.map_err(|source| {
+            failed(ClientError::System {
+                context: format!("cannot make the board {}", path.display()),
+                source,
+            })
+        })?;
+    }
+    let connect_s = clock.now_s();
+    report(&Report::Mark {
+        mark: Mark::Connected,
+        t_s: connect_s,
+    });
+    let budget = match drive.end {
+        End::Time(_) => None,
+        End::Operations(transactions) | End::Either(_, transactions) => {
+            Some(Budget::new(transactions, threads))
+        }
+    };
+    let pause_ns = if drive.board.is_some() {
+        SEEN_WAITING_NS
+    } else {
+        START_NS
+    };
+    let shared = Shared::new(clock, clock.now_ns() + pause_ns, budget);
+    let context = Context {
+        drive,
+        names,
+        shared: &shared,
+    };
+    let cannot_start = |source| {
+        failed(ClientError::System {
+            context: "cannot make what the threads wait with".to_owned(),
+            source,
+        })
+    };
+    let wakers = (0..threads)
+        .map(|_| Waker::new())
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(cannot_start)?;
+    let (sender, messages) = channel();
+    let workers = (0..threads)
+        .zip(groups)
+        .zip(&wakers)
+        .map(|((thread, clients), waker)| {
+            let arrivals = arrivals(drive, threads, thread, shared.start_ns);
+            Worker::new(context, clients, arrivals, waker, sender.clone())
+        })
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(cannot_start)?;
+    drop(sender); // the threads' own are left, which end with them
+    let conductor = Conductor::new(drive, &shared, &wakers, messages, report, stop);
+    let conducted = thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (thread, worker) in workers.into_iter().enumerate() {
+            let cpu = drive.cpus.get(thread % drive.cpus.len().max(1)).copied();
+            threads.push(scope.spawn(move || worker.run(cpu)));
+        }
+        let conducted = conductor.conduct();
+        for thread in threads {
+            let clients = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            clients.into_iter().for_each(Client::leave);
+        }
+        conducted
+    });
+    conclude(drive, names, threads, connect_s, conducted)
+}
+
+/// Gives each client its place on a new board.
+fn put_up_board<C: Session, S: Script>(
+    path: &Path,
+    names: &Names,
+    groups: &mut [Vec<Client<C, S>>],
+) -> io::Result<()> {
+    let mut clients: Vec<&mut Client<C, S>> = groups.iter_mut().flatten().collect();
+    let sockets = clients.iter().map(|client| client.session.peer_address());
+    let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
+    let board = Arc::new(Board::create(path, &sockets, &names.statements)?);
+    for (slot, client) in clients.iter_mut().enumerate() {
+        client.place = Place::new(&board, slot);
+    }
+    Ok(())
+}
+
+fn arrivals(drive: &Drive, threads: u32, thread: u32, start_ns: u64) -> Option<Arrivals> {
+    let Pacing::Open {
+        rate,
+        arrivals,
+        late_limit,
+    } = drive.pacing
+    else {
+        return None;
+    };
+    let share = Share {
+        clients: drive.clients,
+        threads,
+        thread,
+    };
+    let schedule = Schedule::new(arrivals, rate, share, drive.seed, start_ns);
+    Some(Arrivals::new(schedule, late_limit))
+}
+
+/// Puts together what the threads found out.
+fn conclude(
+    drive: &Drive,
+    names: &Names,
+    threads: u32,
+    connect_s: f64,
+    conducted: Conducted,
+) -> Result<Driven, Failed> {
+    let is_open_loop = drive.is_open_loop();
+    let mut records = Records::new(names, is_open_loop);
+    let mut punctuality = Punctuality::default();
+    let mut per_client = PerClient::of([]);
+    let mut unanswered = 0;
+    for finished in conducted.finished {
+        records.merge(finished.records);
+        punctuality.add(finished.punctuality);
+        per_client = per_client.and(finished.per_client);
+        unanswered += finished.unanswered;
+    }
+    let driven = Driven {
+        duration_s: conducted.duration_s,
+        warmup_s: conducted.warmup_s,
+        warmup_steady: conducted.warmup_steady,
+        connect_s,
+        partial: conducted.partial_reason.is_some(),
+        partial_reason: conducted.partial_reason,
+        clients: drive.clients,
+        threads,
+        busy_poll: drive.spins(),
+        cpus: (!drive.cpus.is_empty())
+            .then(|| drive.cpus.iter().copied().take(threads as usize).collect()),
+        pacing: Paced::new(drive.pacing, punctuality),
+        mean_gap_s: (!is_open_loop).then(|| records.mean_gap_s()),
+        transactions_per_client: per_client,
+        transactions: records.transactions,
+        statements: records.statements,
+        rollbacks: records.rollbacks,
+        unanswered,
+        error_messages: records.error_messages,
+        client: conducted.used.over(conducted.duration_s),
+    };
+    match conducted.error {
+        None => Ok(driven),
+        Some(error) => Err(Failed {
+            driven: Some(Box::new(driven)),
+            error,
+        }),
+    }
+}

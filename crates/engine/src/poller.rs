@@ -1,0 +1,178 @@
+//! Waiting for many sockets at once, and being woken meanwhile.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+/// Events taken at once: with more, the last of them would wait for all others' requests.
+const EVENTS: usize = 256;
+
+/// The token of the waker.
+const WOKEN: u64 = u64::MAX;
+
+/// Ends another thread's wait.
+#[derive(Debug)]
+pub struct Waker(OwnedFd);
+
+impl Waker {
+    pub fn new() -> io::Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self(eventfd(0, flags)?))
+    }
+
+    pub fn wake(&self) {
+        // It fails only where so many wakes wait already that the counter is full.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// Sockets that are waited for, each by a token, edge-triggered: an event tells that something
+/// has come since the last read. (Level-triggered, every socket that was just emptied would be
+/// looked at once more by the kernel.)
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+}
+
+/// What a wait has found; it stays in the thread that waits.
+pub struct Events(Vec<Event>);
+
+impl Events {
+    pub fn new() -> Self {
+        Self(Vec::with_capacity(EVENTS))
+    }
+
+    /// The token of an event's socket, and whether the other side has closed it; None where it is
+    /// only the waker's.
+    #[inline]
+    pub fn get(&self, event: usize) -> Option<(u64, bool)> {
+        let Event { flags, data, .. } = self.0[event];
+        let has_hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        (data.u64() != WOKEN).then_some((data.u64(), has_hung_up))
+    }
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Only look.
+    None,
+    /// With the timer's full precision.
+    Until(Duration),
+    /// Until something happens.
+    Endless,
+}
+
+impl Poller {
+    pub fn new(waker: &Waker) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let token = EventData::new_u64(WOKEN);
+        // Edge-triggered, so that it need not be read.
+        epoll::add(&epoll, &waker.0, token, EventFlags::IN | EventFlags::ET)?;
+        Ok(Self { epoll })
+    }
+
+    /// Waits for bytes on a socket from now on.
+    pub fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
+        let token = EventData::new_u64(token);
+        Ok(epoll::add(&self.epoll, socket, token, interest(false))?)
+    }
+
+    /// Waits for room to write too, or no longer. Only while there is something to write: else each
+    /// read of the server would be an event.
+    #[inline]
+    pub fn set_writing(&self, socket: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
+        let token = EventData::new_u64(token);
+        Ok(epoll::modify(
+            &self.epoll,
+            socket,
+            token,
+            interest(writing),
+        )?)
+    }
+
+    /// Waits, and gives the number of events.
+    #[inline]
+    pub fn wait(&self, events: &mut Events, patience: Patience) -> io::Result<usize> {
+        events.0.clear();
+        let timeout = match patience {
+            Patience::Endless => None,
+            Patience::None => Some(Timespec::default()),
+            Patience::Until(duration) => {
+                // Not epoll's own time-out: it counts milliseconds before Linux 5.11.
+                let mut epoll = [PollFd::new(&self.epoll, PollFlags::IN)];
+                let timeout = Timespec::try_from(duration).unwrap_or_default();
+                uninterrupted(poll(&mut epoll, Some(&timeout)))?;
+                Some(Timespec::default())
+            }
+        };
+        let buffer = spare_capacity(&mut events.0);
+        uninterrupted(epoll::wait(&self.epoll, buffer, timeout.as_ref()))
+    }
+}
+
+#[inline]
+fn interest(writing: bool) -> EventFlags {
+    let reading = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    if writing {
+        reading | EventFlags::OUT
+    } else {
+        reading
+    }
+}
+
+/// A signal ends a wait, which is no error.
+#[inline]
+fn uninterrupted(events: Result<usize, Errno>) -> io::Result<usize> {
+    match events {
+        Err(Errno::INTR) => Ok(0),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn sockets_wakes_and_the_end_of_patience_are_told_apart() {
+        let waker = Waker::new().unwrap();
+        let poller = Poller::new(&waker).unwrap();
+        let mut events = Events::new();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        poller.add(&ours, 7).unwrap();
+        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 0);
+        let patience = Patience::Until(Duration::from_micros(10));
+        assert_eq!(poller.wait(&mut events, patience).unwrap(), 0);
+        theirs.write_all(b"x").unwrap();
+        assert_eq!(poller.wait(&mut events, Patience::Endless).unwrap(), 1);
+        assert_eq!(events.get(0), Some((7, false)));
+        drop(theirs);
+        assert_eq!(poller.wait(&mut events, Patience::Endless).unwrap(), 1);
+        assert_eq!(events.get(0), Some((7, true)));
+        waker.wake();
+        waker.wake();
+        assert_eq!(poller.wait(&mut events, Patience::Endless).unwrap(), 1);
+        assert_eq!(events.get(0), None);
+        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 0);
+    }
+
+    #[test]
+    fn room_to_write_is_told_only_on_request() {
+        let waker = Waker::new().unwrap();
+        let poller = Poller::new(&waker).unwrap();
+        let mut events = Events::new();
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        poller.add(&ours, 0).unwrap();
+        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 0);
+        poller.set_writing(&ours, 0, true).unwrap();
+        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 1);
+    }
+}

@@ -1,0 +1,61 @@
+//! What one thread has recorded, and the sum of what all have.
+
+use std::collections::BTreeMap;
+
+use super::latency::seconds;
+use super::record::Record;
+use protocol::script::Names;
+
+/// The measured part by name.
+#[derive(Clone, Debug)]
+pub struct Records {
+    pub statements: Vec<Record>,
+    pub transactions: Vec<Record>,
+    pub rollbacks: u64,
+    pub error_messages: BTreeMap<u16, String>,
+    /// Time between answers and the requests after them, and how often.
+    pub gap_ns: u64,
+    pub gaps: u64,
+}
+
+impl Records {
+    pub fn new(names: &Names, is_open_loop: bool) -> Self {
+        let records = |names: &[String]| {
+            names
+                .iter()
+                .map(|name| Record::new(name, is_open_loop))
+                .collect()
+        };
+        Self {
+            statements: records(&names.statements),
+            transactions: records(&names.transactions),
+            rollbacks: 0,
+            error_messages: BTreeMap::new(),
+            gap_ns: 0,
+            gaps: 0,
+        }
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        for (mine, others) in [
+            (&mut self.statements, &other.statements),
+            (&mut self.transactions, &other.transactions),
+        ] {
+            for (mine, other) in mine.iter_mut().zip(others) {
+                mine.merge(other);
+            }
+        }
+        self.rollbacks += other.rollbacks;
+        for (code, message) in other.error_messages {
+            self.error_messages.entry(code).or_insert(message);
+        }
+        self.gap_ns += other.gap_ns;
+        self.gaps += other.gaps;
+    }
+
+    /// 0 without any gap.
+    #[allow(clippy::cast_precision_loss)] // counts below 2^53
+    pub fn mean_gap_s(&self) -> f64 {
+        seconds(self.gap_ns) / self.gaps.max(1) as f64
+    }
+}

@@ -1,0 +1,278 @@
+//! A board: a file in memory on which clients show which of their statements is under way, for
+//! whoever looks at the server's threads meanwhile.
+//!
+//! A header, then a slot for each connection, then the statements' names as a JSON list, all in the
+//! byte order of the host, which both sides are on. A slot names the client's end of the connection
+//! and holds the statement: 0 for none, else its index among the names and one. A statement is shown
+//! just before its request is written, and is gone when its answer has come whole: between the same
+//! moments its latency is measured. The last name is that of the `ROLLBACK`s that are sent after
+//! errors, which no record has.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use protocol::PeerAddress;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+const MAGIC: &[u8; 8] = b"millrace";
+const VERSION: u32 = 1;
+/// Magic, version, number of slots, length of the names; the rest is 0.
+const HEADER_BYTES: usize = 64;
+const ROLLBACK: &str = "ROLLBACK";
+
+/// One connection; a cache line of its own, for its client's thread writes to it all the time.
+#[repr(C, align(64))]
+struct Slot {
+    /// 1 for a UNIX socket, 2 for TCP.
+    kind: AtomicU32,
+    statement: AtomicU32,
+    socket: AtomicU64,
+}
+
+/// The file, mapped.
+#[derive(Debug)]
+pub struct Board {
+    start: NonNull<u8>,
+    bytes: usize,
+    slots: usize,
+    names: Vec<String>,
+}
+
+// SAFETY: behind the pointer are atomics alone, and the header and names, which nobody changes.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
+
+impl Board {
+    /// Makes the file, or fills one that is there, with a slot for each connection.
+    pub fn create(path: &Path, sockets: &[PeerAddress], statements: &[String]) -> io::Result<Self> {
+        let rollback = ROLLBACK.to_owned();
+        let names: Vec<String> = statements.iter().cloned().chain([rollback]).collect();
+        let told = serde_json::to_vec(&names)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
+        let count = |number: usize| u32::try_from(number).expect("there are few of them");
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(MAGIC);
+        for (place, number) in [VERSION, count(sockets.len()), count(told.len())]
+            .into_iter()
+            .enumerate()
+        {
+            header[8 + 4 * place..][..4].copy_from_slice(&number.to_ne_bytes());
+        }
+        file.write_all(&header)?;
+        file.write_all(&vec![0; sockets.len() * size_of::<Slot>()])?;
+        file.write_all(&told)?;
+        let board = Self::map(&file, sockets.len(), names, ProtFlags::WRITE)?;
+        for (slot, socket) in board.slots().iter().zip(sockets) {
+            let (kind, number) = match *socket {
+                PeerAddress::Unix { inode } => (1, inode),
+                PeerAddress::Tcp { port } => (2, port.into()),
+            };
+            slot.socket.store(number, Ordering::Relaxed);
+            slot.kind.store(kind, Ordering::Release);
+        }
+        Ok(board)
+    }
+
+    /// One that is there, to be looked at.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let damaged = || io::Error::new(ErrorKind::InvalidData, "it is no board of this version");
+        let file = File::open(path)?;
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0)?;
+        let number = |place: usize| {
+            let bytes = header[8 + 4 * place..][..4].try_into();
+            u32::from_ne_bytes(bytes.expect("four bytes"))
+        };
+        if header[..8] != *MAGIC || number(0) != VERSION {
+            return Err(damaged());
+        }
+        let (slots, told) = (number(1) as usize, number(2) as usize);
+        let before = HEADER_BYTES + slots * size_of::<Slot>();
+        if file.metadata()?.len() < (before + told) as u64 {
+            return Err(damaged());
+        }
+        let mut text = vec![0; told];
+        file.read_exact_at(&mut text, before as u64)?;
+        let names = serde_json::from_slice(&text).map_err(|_| damaged())?;
+        Self::map(&file, slots, names, ProtFlags::empty())
+    }
+
+    fn map(file: &File, slots: usize, names: Vec<String>, more: ProtFlags) -> io::Result<Self> {
+        let bytes = HEADER_BYTES + slots * size_of::<Slot>();
+        let protection = ProtFlags::READ | more;
+        // SAFETY: the kernel chooses the place, and the file is as long as that.
+        let start = unsafe {
+            mmap(
+                ptr::null_mut(),
+                bytes,
+                protection,
+                MapFlags::SHARED,
+                file,
+                0,
+            )
+        }?;
+        let start = NonNull::new(start.cast()).expect("the kernel maps nothing at 0");
+        Ok(Self {
+            start,
+            bytes,
+            slots,
+            names,
+        })
+    }
+
+    #[inline]
+    fn slots(&self) -> &[Slot] {
+        // SAFETY: the mapping begins at a page, is as long as that, and lives as long as the board;
+        // a slot is made of atomics, for which all bytes are good.
+        unsafe {
+            let first = self.start.add(HEADER_BYTES).cast::<Slot>();
+            slice::from_raw_parts(first.as_ptr(), self.slots)
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots == 0
+    }
+
+    /// What is shown in a slot: 0, or the index of a name and one.
+    #[inline]
+    pub fn shown(&self, slot: usize) -> u32 {
+        self.slots()[slot].statement.load(Ordering::Relaxed)
+    }
+
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // SAFETY: nobody has a slot for longer than the board.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Where one client shows what it does; by default nowhere.
+#[derive(Clone, Debug, Default)]
+pub struct Place(Option<(Arc<Board>, usize)>);
+
+impl Place {
+    pub fn new(board: &Arc<Board>, slot: usize) -> Self {
+        Self(Some((Arc::clone(board), slot)))
+    }
+
+    /// The statement of this index is about to be sent.
+    #[inline]
+    pub fn show(&self, statement: u16) {
+        self.set(u32::from(statement) + 1);
+    }
+
+    /// A `ROLLBACK` is.
+    pub fn show_rollback(&self) {
+        if let Self(Some((board, _))) = self {
+            self.set(u32::try_from(board.names.len()).expect("there are few of them"));
+        }
+    }
+
+    /// The answer has come.
+    #[inline]
+    pub fn clear(&self) {
+        self.set(0);
+    }
+
+    #[inline]
+    fn set(&self, value: u32) {
+        if let Self(Some((board, slot))) = self {
+            board.slots()[*slot]
+                .statement
+                .store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn names() -> Vec<String> {
+        vec!["BEGIN".to_owned(), "a \"b\"\n".to_owned()]
+    }
+
+    #[test]
+    fn what_clients_show_is_seen_by_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("board");
+        let sockets = [
+            PeerAddress::Unix { inode: 1 << 40 },
+            PeerAddress::Tcp { port: 3306 },
+        ];
+        let board = Arc::new(Board::create(&path, &sockets, &names()).unwrap());
+        let other = Board::open(&path).unwrap();
+        assert_eq!((other.len(), other.is_empty()), (2, false));
+        assert_eq!(other.names(), ["BEGIN", "a \"b\"\n", "ROLLBACK"]);
+        let place = Place::new(&board, 1);
+        place.show(1);
+        assert_eq!((other.shown(0), other.shown(1)), (0, 2));
+        place.show_rollback();
+        assert_eq!((other.shown(0), other.shown(1)), (0, 3));
+        place.clear();
+        assert_eq!(other.shown(1), 0);
+        Place::default().show(1); // nowhere
+    }
+
+    #[test]
+    fn the_layout_is_that_which_others_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("board");
+        let sockets = [
+            PeerAddress::Unix { inode: 1 << 40 },
+            PeerAddress::Tcp { port: 3306 },
+        ];
+        let board = Arc::new(Board::create(&path, &sockets, &names()).unwrap());
+        Place::new(&board, 0).show(1);
+        let bytes = fs::read(&path).unwrap();
+        let number = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!(&bytes[..8], b"millrace");
+        assert_eq!((number(8), number(12)), (1, 2));
+        assert_eq!(number(16) as usize, bytes.len() - 64 - 2 * 64);
+        assert_eq!((number(64), number(68)), (1, 2));
+        assert_eq!(bytes[72..80], (1u64 << 40).to_ne_bytes());
+        assert_eq!((number(128), number(132)), (2, 0));
+        assert_eq!(bytes[136..144], 3306u64.to_ne_bytes());
+        assert_eq!(&bytes[192..], br#"["BEGIN","a \"b\"\n","ROLLBACK"]"#);
+    }
+
+    #[test]
+    fn what_is_no_board_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("board");
+        assert!(Board::open(&path).is_err());
+        Board::create(&path, &[PeerAddress::Tcp { port: 1 }], &names()).unwrap();
+        let good = fs::read(&path).unwrap();
+        let mut other_version = good.clone();
+        other_version[8] ^= 2;
+        for bytes in [&[][..], &good[..63], &good[..100], &other_version] {
+            fs::write(&path, bytes).unwrap();
+            assert!(Board::open(&path).is_err(), "{}", bytes.len());
+        }
+        fs::write(&path, &good).unwrap();
+        assert!(Board::open(&path).is_ok());
+    }
+}

@@ -1,0 +1,343 @@
+//! One thread and its connections: the event loop.
+//!
+//! On each event: one read, the answer is followed, its latency recorded, the script asked for the
+//! next request, which is written at once. The thread sleeps only where no connection has anything
+//! to read. Each request costs two readings of the clock, two or three system calls (a wait serves
+//! all connections that are ready), and no allocation.
+
+mod requests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::num::NonZeroU64;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use rustix::thread::set_current_timer_slack;
+
+use protocol::{ClientError, Session};
+
+use super::arrivals::Arrivals;
+use super::budget::Allowance;
+use super::client::{Client, State, Transaction};
+use super::cpu;
+use super::driven::{PerClient, Punctuality};
+use super::interval::Counts;
+use super::poller::{Events, Patience, Poller, Waker};
+use super::records::Records;
+use super::settings::Drive;
+use super::shared::Shared;
+use protocol::script::{Names, Script};
+
+/// Large enough for most answers, small enough to stay in the CPU's second cache.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// Clients that begin before the answers that have come meanwhile are looked at.
+const STARTED_AT_ONCE: usize = 32;
+
+/// What a thread tells the conductor.
+pub enum Message {
+    /// Its counts since the last time, for this tick.
+    Counts(u32, Box<Counts>),
+    /// It is done.
+    Finished(Box<Finished>),
+}
+
+/// All that a thread has found out.
+pub struct Finished {
+    pub records: Records,
+    /// Since its last tick.
+    pub counts: Box<Counts>,
+    pub per_client: PerClient,
+    /// Of the measured part.
+    pub punctuality: Punctuality,
+    /// When its last measured transaction ended; 0 without any.
+    pub last_end_ns: u64,
+    /// Requests that were under way when the thread ended.
+    pub unanswered: u64,
+    /// Clients whose scripts are used up.
+    pub used_up: usize,
+    pub outcome: Result<(), ClientError>,
+}
+
+/// A thread's connections and everything it needs to drive them.
+pub struct Worker<'a, C: Session, S> {
+    shared: &'a Shared,
+    retry: &'a [u16],
+    clients: Vec<Client<C, S>>,
+    poller: Poller,
+    spins: bool,
+    /// None in a closed loop.
+    arrivals: Option<Arrivals>,
+    allowance: Allowance<'a>,
+    /// Clients that wait for arrivals, the longest first.
+    idle: VecDeque<usize>,
+    /// Clients with a transaction under way.
+    under_way: usize,
+    ended: usize,
+    received: Box<[u8]>,
+    packet: Vec<u8>,
+    records: Records,
+    counts: Box<Counts>,
+    tick: u32,
+    last_end_ns: u64,
+    sender: Sender<Message>,
+}
+
+/// What all threads have in common.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub drive: &'a Drive,
+    pub names: &'a Names,
+    pub shared: &'a Shared,
+}
+
+impl<'a, C: Session, S: Script> Worker<'a, C, S> {
+    pub fn new(
+        context: Context<'a>,
+        clients: Vec<Client<C, S>>,
+        arrivals: Option<Arrivals>,
+        waker: &Waker,
+        sender: Sender<Message>,
+    ) -> io::Result<Self> {
+        let Context {
+            drive,
+            names,
+            shared,
+        } = context;
+        let poller = Poller::new(waker)?;
+        for (index, client) in clients.iter().enumerate() {
+            poller.add(&client.session, index as u64)?;
+        }
+        Ok(Self {
+            shared,
+            retry: &drive.retry,
+            clients,
+            poller,
+            spins: drive.spins(),
+            arrivals,
+            allowance: Allowance::new(shared.budget.as_ref()),
+            idle: VecDeque::new(),
+            under_way: 0,
+            ended: 0,
+            received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            packet: Vec::new(),
+            records: Records::new(names, drive.is_open_loop()),
+            counts: Box::default(),
+            tick: 0,
+            last_end_ns: 0,
+            sender,
+        })
+    }
+
+    /// Drives until nothing is under way and nothing more is to begin, on one CPU if so wanted. Gives
+    /// the clients back, still connected.
+    pub fn run(mut self, cpu: Option<usize>) -> Vec<Client<C, S>> {
+        let outcome = settle_thread(cpu).and_then(|()| self.drive());
+        let waits = |client: &&Client<C, S>| !client.rests();
+        let unanswered = self.clients.iter().filter(waits).count() as u64;
+        let counts = self.take_counts();
+        drop(self.allowance); // what is left goes back before anybody counts it
+        let finished = Finished {
+            records: self.records,
+            counts,
+            per_client: PerClient::of(self.clients.iter().map(|client| client.transactions)),
+            punctuality: self.arrivals.map(|all| all.measured).unwrap_or_default(),
+            last_end_ns: self.last_end_ns,
+            unanswered,
+            used_up: self.ended,
+            outcome,
+        };
+        // The conductor listens until every thread has ended.
+        let _ = self.sender.send(Message::Finished(Box::new(finished)));
+        self.clients
+    }
+
+    fn drive(&mut self) -> Result<(), ClientError> {
+        let mut events = Events::new();
+        self.start(&mut events)?;
+        while !self.is_over() && !self.shared.is_cancelled() {
+            self.hand_over_on_tick();
+            let patience = self.patience()?;
+            self.turn(&mut events, patience)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the first transactions.
+    fn start(&mut self, events: &mut Events) -> Result<(), ClientError> {
+        let left_ns = self
+            .shared
+            .start_ns
+            .saturating_sub(self.shared.clock.now_ns());
+        thread::sleep(Duration::from_nanos(left_ns));
+        if self.arrivals.is_some() {
+            self.idle.extend(0..self.clients.len());
+            return Ok(());
+        }
+        self.under_way = self.clients.len();
+        for index in 0..self.clients.len() {
+            self.next_transaction(index, self.shared.clock.now_ns())?;
+            if index % STARTED_AT_ONCE == STARTED_AT_ONCE - 1 {
+                self.turn(events, Patience::None)?; // the first answers do not wait for the last clients
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let may_begin = self.arrivals.as_ref().is_some_and(|all| !all.is_over());
+        self.under_way == 0 && !may_begin
+    }
+
+    fn hand_over_on_tick(&mut self) {
+        let tick = self.shared.tick();
+        if tick != self.tick {
+            self.tick = tick;
+            let counts = self.take_counts();
+            let _ = self.sender.send(Message::Counts(tick, counts));
+        }
+    }
+
+    fn take_counts(&mut self) -> Box<Counts> {
+        if let Some(arrivals) = &mut self.arrivals {
+            let recent = mem::take(&mut arrivals.recent);
+            self.counts.late = recent.late;
+            self.counts.skipped = recent.skipped;
+        }
+        self.counts.under_way = self.under_way as u64;
+        mem::take(&mut self.counts)
+    }
+
+    /// Waits, and serves every connection that something has happened to.
+    fn turn(&mut self, events: &mut Events, patience: Patience) -> Result<(), ClientError> {
+        let count = self.poller.wait(events, patience).map_err(cannot_wait)?;
+        for event in 0..count {
+            if let Some((token, has_hung_up)) = events.get(event) {
+                let index = usize::try_from(token).expect("tokens are indexes");
+                self.serve(index, has_hung_up)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins what has arrived as far as there are idle clients; how long to wait then.
+    fn patience(&mut self) -> Result<Patience, ClientError> {
+        let mut left_ns = None;
+        if self.arrivals.is_some() && (!self.idle.is_empty() || self.under_way == 0) {
+            let Some(now_ns) = self.begin_arrived()? else {
+                return Ok(Patience::None);
+            };
+            left_ns = self
+                .arrivals
+                .as_ref()
+                .filter(|_| !self.idle.is_empty())
+                .map(|arrivals| arrivals.next_ns(self.shared).saturating_sub(now_ns));
+        }
+        Ok(match left_ns {
+            _ if self.spins || self.is_over() => Patience::None,
+            Some(left_ns) => Patience::Until(Duration::from_nanos(left_ns)),
+            None => Patience::Endless,
+        })
+    }
+
+    /// Gives arrivals to idle clients; the time it was when that ended. None where it may go on once
+    /// the answers that have come meanwhile are looked at.
+    fn begin_arrived(&mut self) -> Result<Option<u64>, ClientError> {
+        for _ in 0..STARTED_AT_ONCE {
+            let now_ns = self.shared.clock.now_ns();
+            let Some(arrivals) = &mut self.arrivals else {
+                return Ok(Some(now_ns));
+            };
+            let due = arrivals.due(now_ns, self.shared, &mut self.allowance);
+            if self.ended == self.clients.len() {
+                arrivals.give_up();
+                return Ok(Some(now_ns));
+            }
+            let (Some(_), Some(index)) = (due, self.idle.front().copied()) else {
+                return Ok(Some(now_ns));
+            };
+            self.idle.pop_front();
+            self.under_way += 1;
+            self.next_transaction(index, now_ns)?;
+        }
+        Ok(None)
+    }
+
+    /// Begins a client's next transaction, where there is one; it counts as under way until now.
+    #[inline]
+    fn next_transaction(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
+        let due = match &mut self.arrivals {
+            Some(arrivals) => arrivals
+                .due(now_ns, self.shared, &mut self.allowance)
+                .map(|arrival| (arrival.measured, arrival.intended_ns)),
+            None => self.may_begin(now_ns).map(|measured| (measured, now_ns)),
+        };
+        let Some((measured, intended_ns)) = due else {
+            self.rest(index, State::Idle);
+            return Ok(());
+        };
+        self.clients[index].transaction = Transaction {
+            measured,
+            intended_ns,
+            ..Transaction::default()
+        };
+        if self.ask(index, intended_ns)? {
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.begun(now_ns);
+            }
+        } else {
+            // In an open loop the arrival waits for another client.
+            if self.arrivals.is_none() && measured {
+                self.allowance.put_back();
+            }
+            self.rest(index, State::Ended);
+        }
+        Ok(())
+    }
+
+    /// In a closed loop: whether a transaction that begins now is measured; None where none may.
+    #[inline]
+    fn may_begin(&mut self, now_ns: u64) -> Option<bool> {
+        if now_ns >= self.shared.measure_until_ns() {
+            return None;
+        }
+        let measured = now_ns >= self.shared.measure_from_ns();
+        (!measured || self.allowance.take()).then_some(measured)
+    }
+
+    fn rest(&mut self, index: usize, state: State) {
+        self.under_way -= 1;
+        self.clients[index].state = state;
+        match state {
+            State::Ended => self.ended += 1,
+            _ if self.arrivals.is_some() => self.idle.push_back(index),
+            _ => {}
+        }
+    }
+}
+
+/// The thread's timer is precise, and its CPU the one asked for.
+fn settle_thread(cpu: Option<usize>) -> Result<(), ClientError> {
+    let failed = |context: String| {
+        |errno: rustix::io::Errno| ClientError::System {
+            context,
+            source: errno.into(),
+        }
+    };
+    set_current_timer_slack(NonZeroU64::new(1))
+        .map_err(failed("cannot make the timer precise".to_owned()))?;
+    let Some(cpu) = cpu else {
+        return Ok(());
+    };
+    cpu::pin(cpu).map_err(failed(format!("cannot run a client thread on CPU {cpu}")))
+}
+
+fn cannot_wait(source: io::Error) -> ClientError {
+    ClientError::System {
+        context: "cannot wait for the connections".to_owned(),
+        source,
+    }
+}

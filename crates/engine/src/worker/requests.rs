@@ -1,0 +1,295 @@
+//! One request after the other: sent, answered, counted.
+
+use std::io::{self, ErrorKind};
+
+use crate::client::State;
+use crate::record::Tally;
+use protocol::script::{Answer, Observe, Script};
+use protocol::{
+    AnswerReader, AnswerSummary, ClientError, Protocol, ProtocolError, ServerError, Session,
+};
+
+use super::{Worker, cannot_wait};
+
+/// A transaction is begun again so often at most: whatever fails more often will not succeed, and
+/// equal work would never end. Even of those that fail nine times in ten, none gets there.
+const MOST_RETRIES: u64 = 1_000;
+
+/// After the end of the measured part, when everybody waits for what is under way, this suffices.
+const MOST_RETRIES_AFTER_END: u64 = 10;
+
+impl<C: Session, S: Script> Worker<'_, C, S> {
+    /// Serves a connection that an event was told of.
+    #[inline]
+    pub(super) fn serve(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
+        if self.clients[index].has_unsent() {
+            self.send_more(index)?;
+        }
+        self.receive(index, has_hung_up)
+    }
+
+    fn send_more(&mut self, index: usize) -> Result<(), ClientError> {
+        let client = &mut self.clients[index];
+        match client.send_more() {
+            Ok(false) => Ok(()),
+            Ok(true) => self
+                .poller
+                .set_writing(&client.session, index as u64, false)
+                .map_err(cannot_wait),
+            Err(error) => Err(self.lost(index, error)),
+        }
+    }
+
+    /// Takes what has come, up to the end of the stream if that has come.
+    fn receive(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
+        loop {
+            let client = &mut self.clients[index];
+            let count = match client.receive(&mut self.received) {
+                Ok(Some(0)) => return Err(self.lost(index, ErrorKind::UnexpectedEof.into())),
+                Ok(Some(count)) => count,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(self.lost(index, error)),
+            };
+            self.counts.heard = true;
+            let fed = client.answers.feed(&self.received[..count])?;
+            if let Some(end) = fed.end {
+                if fed.consumed < count {
+                    return Err(unasked::<C::Protocol>(&self.received[fed.consumed..count]));
+                }
+                self.answered(index, end)?;
+            }
+            if count < self.received.len() && !has_hung_up {
+                return Ok(()); // the socket is empty: what comes now is a new event
+            }
+        }
+    }
+
+    /// An answer has come whole.
+    #[inline]
+    fn answered(&mut self, index: usize, end: AnswerSummary) -> Result<(), ClientError> {
+        let now_ns = self.shared.clock.now_ns();
+        let client = &mut self.clients[index];
+        client.answered_ns = Some(now_ns);
+        client.place.clear();
+        match client.state {
+            State::Asking => {}
+            State::RollingBack { again } => return self.rolled_back(index, again, end, now_ns),
+            State::Idle | State::Ended => {
+                return Err(end
+                    .error
+                    .map_or_else(more_than_asked, |error| (*error).into()));
+            }
+        }
+        let tally = Tally {
+            rows: end.rows,
+            affected_rows: end.affected_rows,
+            bytes_sent: client.sent_bytes as u64,
+            bytes_received: end.bytes,
+            retries: 0,
+        };
+        client.transaction.tally.add(&tally);
+        self.counts.rows += tally.rows;
+        self.counts.bytes += tally.bytes_sent + tally.bytes_received;
+        let request = client.request;
+        let record = &mut self.records.statements[usize::from(request.statement)];
+        let is_measured = client.transaction.measured;
+        if is_measured {
+            record.add(&tally);
+        }
+        if let Some(error) = end.error {
+            return self.failed(index, *error, now_ns);
+        }
+        self.counts.statements += 1;
+        if is_measured {
+            record.succeeded(now_ns - client.sent_ns, now_ns - client.due_ns);
+        }
+        let is_last = match request.observe {
+            Observe::Nothing => request.last,
+            Observe::Counts | Observe::FirstRow(_) => self.observed(index, &end)?,
+        };
+        if is_last {
+            self.completed(index, now_ns)
+        } else {
+            self.ask(index, now_ns).map(drop)
+        }
+    }
+
+    /// Hand an answer to the client's script; true where the transaction ends with it.
+    fn observed(&mut self, index: usize, end: &AnswerSummary) -> Result<bool, ClientError> {
+        let client = &mut self.clients[index];
+        let answer = Answer {
+            rows: end.rows,
+            affected_rows: end.affected_rows,
+            last_insert_id: end.last_insert_id,
+            first_row: client.answers.take_first_row()?,
+        };
+        let outcome = client.script.answered(&answer);
+        outcome.map_err(ClientError::Workload)
+    }
+
+    /// A transaction has ended well.
+    #[inline]
+    fn completed(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
+        let client = &self.clients[index];
+        let transaction = &client.transaction;
+        let begun_ns = transaction.begun_ns.unwrap_or(now_ns);
+        let (service_ns, response_ns) = (now_ns - begun_ns, now_ns - transaction.intended_ns);
+        self.counts.transactions += 1;
+        self.counts.latencies.record(if self.arrivals.is_some() {
+            response_ns
+        } else {
+            service_ns
+        });
+        if transaction.measured {
+            let record = &mut self.records.transactions[usize::from(client.request.transaction)];
+            record.add(&transaction.tally);
+            record.succeeded(service_ns, response_ns);
+            self.clients[index].transactions += 1;
+            self.last_end_ns = now_ns;
+        }
+        self.next_transaction(index, now_ns)
+    }
+
+    /// A request was refused by the server.
+    #[cold]
+    fn failed(&mut self, index: usize, error: ServerError, now_ns: u64) -> Result<(), ClientError> {
+        let most_retries = if now_ns < self.shared.measure_until_ns() {
+            MOST_RETRIES
+        } else {
+            MOST_RETRIES_AFTER_END
+        };
+        let client = &mut self.clients[index];
+        let (code, request) = (error.code, client.request);
+        let again = self.retry.contains(&code) && client.transaction.tally.retries < most_retries;
+        self.records
+            .error_messages
+            .entry(code)
+            .or_insert(error.message);
+        self.counts.errors += 1;
+        self.counts.retries += u64::from(again);
+        client.transaction.tally.retries += u64::from(again);
+        if client.transaction.measured {
+            let statement = &mut self.records.statements[usize::from(request.statement)];
+            statement.failed(code);
+            statement.retries += u64::from(again);
+            if !again {
+                let transaction = &mut self.records.transactions[usize::from(request.transaction)];
+                transaction.failed(code);
+                transaction.add(&client.transaction.tally);
+                self.last_end_ns = now_ns;
+            }
+        }
+        if client.script.rollback_needed() {
+            client.state = State::RollingBack { again };
+            client.place.show_rollback();
+            self.packet.clear();
+            self.packet.extend_from_slice(C::Protocol::ROLLBACK);
+            return self.send(index);
+        }
+        self.resume(index, again, now_ns)
+    }
+
+    #[cold]
+    fn rolled_back(
+        &mut self,
+        index: usize,
+        again: bool,
+        end: AnswerSummary,
+        now_ns: u64,
+    ) -> Result<(), ClientError> {
+        self.records.rollbacks += u64::from(self.clients[index].transaction.measured);
+        match end.error {
+            // What is left of the transaction would become part of the next one.
+            Some(error) => Err((*error).into()),
+            None => self.resume(index, again, now_ns),
+        }
+    }
+
+    /// Goes on after an error.
+    fn resume(&mut self, index: usize, again: bool, now_ns: u64) -> Result<(), ClientError> {
+        let script = &mut self.clients[index].script;
+        if again {
+            script.again();
+            self.ask(index, now_ns).map(drop)
+        } else {
+            script.abandon();
+            self.next_transaction(index, now_ns)
+        }
+    }
+
+    /// Sends a client's next request; false where it has none.
+    #[inline]
+    pub(super) fn ask(&mut self, index: usize, due_ns: u64) -> Result<bool, ClientError> {
+        let client = &mut self.clients[index];
+        self.packet.clear();
+        let Some(request) = client.script.next(&mut self.packet) else {
+            return Ok(false);
+        };
+        let now_ns = self.shared.clock.now_ns();
+        client.place.show(request.statement);
+        if let Observe::FirstRow(format) = request.observe {
+            client.answers.keep_first_row(format);
+        }
+        client.request = request;
+        client.state = State::Asking;
+        client.due_ns = due_ns;
+        client.sent_ns = now_ns;
+        client.transaction.begun_ns.get_or_insert(now_ns);
+        if let Some(answered_ns) = client.answered_ns
+            && client.transaction.measured
+        {
+            self.records.gap_ns += now_ns - answered_ns;
+            self.records.gaps += 1;
+        }
+        self.send(index)?;
+        Ok(true)
+    }
+
+    #[inline]
+    fn send(&mut self, index: usize) -> Result<(), ClientError> {
+        let client = &mut self.clients[index];
+        match client.send(&self.packet) {
+            Ok(true) => Ok(()),
+            Ok(false) => self
+                .poller
+                .set_writing(&client.session, index as u64, true)
+                .map_err(cannot_wait),
+            Err(error) => Err(self.lost(index, error)),
+        }
+    }
+
+    /// The error of a connection that is gone, with what the server said before.
+    #[cold]
+    fn lost(&mut self, index: usize, source: io::Error) -> ClientError {
+        let client = &mut self.clients[index];
+        let mut context = format!(
+            "lost the connection of client {} to the server",
+            client.number
+        );
+        let last = client
+            .session
+            .read(&mut self.received)
+            .ok()
+            .and_then(|count| {
+                let fed = client.answers.feed(&self.received[..count]).ok()?;
+                fed.end?.error
+            });
+        if let Some(error) = last {
+            context = format!("{context}, which said: {error}");
+        }
+        ClientError::Connection { context, source }
+    }
+}
+
+/// Bytes that came after the end of an answer.
+#[cold]
+fn unasked<P: Protocol>(bytes: &[u8]) -> ClientError {
+    let fed = P::Answers::default().feed(bytes);
+    let end = fed.ok().and_then(|fed| fed.end);
+    end.and_then(|end| end.error)
+        .map_or_else(more_than_asked, |error| (*error).into())
+}
+
+fn more_than_asked() -> ClientError {
+    ProtocolError::Unexpected("it answered something that was not asked".to_owned()).into()
+}

@@ -1,0 +1,82 @@
+//! Whatever the settings: a drive ends, and its counts add up.
+
+use std::thread;
+use std::time::Duration;
+
+use engine::{Arrivals, Drive, End, Paced, Pacing, Warmup};
+use proptest::prelude::*;
+
+use super::server::{Answer, Asker, OK, Server, error};
+use super::{drive_scripts, settings};
+
+fn pacings() -> impl Strategy<Value = Pacing> {
+    let arrivals = prop_oneof![Just(Arrivals::Poisson), Just(Arrivals::Constant)];
+    let limits = prop::option::of((0u64..10).prop_map(Duration::from_millis));
+    let open =
+        (100.0..20_000.0, arrivals, limits).prop_map(|(rate, arrivals, late_limit)| Pacing::Open {
+            rate,
+            arrivals,
+            late_limit,
+        });
+    prop_oneof![Just(Pacing::Closed), open]
+}
+
+fn ends() -> impl Strategy<Value = End> {
+    prop_oneof![
+        (0u64..60).prop_map(|ms| End::Time(Duration::from_millis(ms))),
+        (0u64..300).prop_map(End::Operations),
+        (0u64..60, 0u64..300).prop_map(|(ms, all)| End::Either(Duration::from_millis(ms), all)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn every_drive_ends_and_adds_up(
+        (clients, threads) in (1u32..8, 0u32..4),
+        pacing in pacings(),
+        end in ends(),
+        warmup_ms in prop_oneof![Just(0u64), 1u64..30],
+        statements in 1u16..4,
+        used_up_after in prop::option::of(0u64..40),
+        busy_poll: bool,
+        failing in prop_oneof![Just(u64::MAX), 2u64..20],
+    ) {
+        let server = Server::new(move |asked| {
+            thread::sleep(Duration::from_micros(asked.number % 5 * 50));
+            let code = if asked.number % 2 == 0 { 1213 } else { 1062 };
+            Answer::Bytes(if asked.number % failing == 1 { error(code) } else { OK.to_vec() })
+        });
+        let settings = Drive {
+            pacing,
+            end,
+            warmup: Warmup::Time(Duration::from_millis(warmup_ms)),
+            busy_poll,
+            ..settings(clients, threads)
+        };
+        let (outcome, _) = drive_scripts(&settings, &server, statements, &|_| {
+            let asker = Asker::new(statements);
+            used_up_after.map_or(asker.clone(), |left| asker.with_transactions(left))
+        });
+        let driven = outcome.unwrap();
+        let transaction = &driven.transactions[0];
+        let begun = transaction.count + transaction.errors.values().sum::<u64>();
+        if let Paced::Open { scheduled, skipped, .. } = driven.pacing {
+            prop_assert_eq!(begun + skipped, scheduled);
+        }
+        if let (End::Operations(all), false, Pacing::Closed) = (end, driven.partial, pacing) {
+            prop_assert_eq!(begun, all);
+        }
+        let requests = driven.statements.iter()
+            .map(|record| record.count + record.errors.values().sum::<u64>())
+            .sum::<u64>();
+        if warmup_ms == 0 {
+            prop_assert_eq!(requests, server.seen());
+            prop_assert_eq!(driven.rollbacks, server.rollbacks());
+        } else {
+            prop_assert!(requests <= server.seen());
+        }
+        prop_assert_eq!(transaction.count, transaction.service.count());
+    }
+}

@@ -1,0 +1,65 @@
+//! The engine against servers that stall, refuse, break off and misbehave on purpose.
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)] // small numbers
+
+mod any;
+mod board;
+mod failing;
+mod observing;
+mod other_protocol;
+mod pacing;
+mod server;
+mod work;
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use engine::{Drive, Driven, End, Failed, PATIENCE, Pacing, Report, Warmup};
+
+use server::{Asker, Server};
+
+/// A drive of a second in a closed loop. The limit only ends tests that would hang.
+fn settings(clients: u32, threads: u32) -> Drive {
+    Drive {
+        clients,
+        threads,
+        pacing: Pacing::Closed,
+        warmup: Warmup::Time(Duration::ZERO),
+        end: End::Time(Duration::from_secs(1)),
+        retry: vec![1213],
+        busy_poll: false,
+        cpus: Vec::new(),
+        limit: Some(Duration::from_secs(30)),
+        patience: PATIENCE,
+        linger: Duration::ZERO,
+        board: None,
+        seed: 1,
+    }
+}
+
+/// Drives scripts of one statement each.
+fn drive(settings: &Drive, server: &Server) -> Result<Driven, Failed> {
+    drive_scripts(settings, server, 1, &|_| Asker::new(1)).0
+}
+
+/// Drives scripts of `statements` names, and gives the reports too.
+fn drive_scripts(
+    settings: &Drive,
+    server: &Server,
+    statements: u16,
+    script: &(dyn Fn(u32) -> Asker + Sync),
+) -> (Result<Driven, Failed>, Vec<Report>) {
+    let reports = RefCell::new(Vec::new());
+    let outcome = engine::drive(
+        settings,
+        &Asker::names(statements),
+        |client| Ok((server.connect(client), script(client))),
+        &|report| reports.borrow_mut().push(report.clone()),
+        &AtomicBool::new(false),
+    );
+    (outcome, reports.into_inner())
+}

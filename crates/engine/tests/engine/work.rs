@@ -1,0 +1,480 @@
+//! What is counted is what the server saw, and it is exactly what was wanted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::{Drive, End, Mark, Part, PerClient, Report, Warmup};
+use protocol::ClientError;
+
+use super::server::{Answer, Asker, OK, Server, TWO_ROWS, error};
+use super::{drive, drive_scripts, settings};
+
+fn until(transactions: u64, clients: u32, threads: u32) -> Drive {
+    Drive {
+        end: End::Operations(transactions),
+        ..settings(clients, threads)
+    }
+}
+
+#[test]
+fn counts_are_what_the_server_saw() {
+    let server = Server::answering(TWO_ROWS);
+    let driven = drive(&settings(5, 2), &server).unwrap();
+    let [record] = driven.statements.try_into().unwrap();
+    assert!(record.count > 0);
+    assert_eq!(record.count, server.seen());
+    assert_eq!(record.service.count(), record.count);
+    assert_eq!(record.rows, 2 * record.count);
+    assert_eq!(record.bytes_received, record.count * TWO_ROWS.len() as u64);
+    assert_eq!(
+        record.bytes_sent,
+        record.count * (4 + "\x03SELECT 1".len() as u64)
+    );
+    assert!(record.response.is_none());
+    assert_eq!(driven.transactions[0].count, record.count);
+    assert!(!driven.partial);
+    let waited = Instant::now();
+    while server.quits() < 5 && waited.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(1)); // the server's threads hear it in their own time
+    }
+    assert_eq!(server.quits(), 5);
+}
+
+#[test]
+fn equal_work_is_exact_for_any_clients_and_threads() {
+    for (transactions, clients, threads) in [(1, 4, 2), (1_000, 1, 1), (10_007, 7, 3), (3, 2, 2)] {
+        let server = Server::answering(OK);
+        let (outcome, _) =
+            drive_scripts(&until(transactions, clients, threads), &server, 3, &|_| {
+                Asker::new(3)
+            });
+        let driven = outcome.unwrap();
+        assert_eq!(driven.transactions[0].count, transactions);
+        assert_eq!(driven.transactions[0].affected_rows, 3 * transactions);
+        assert_eq!(server.seen(), 3 * transactions);
+        assert!(
+            driven
+                .statements
+                .iter()
+                .all(|record| record.count == transactions)
+        );
+        assert!(!driven.partial && driven.duration_s > 0.0);
+    }
+}
+
+#[test]
+fn in_a_closed_loop_clients_are_throughput_times_latency_and_gap() {
+    for (clients, threads) in [(1, 1), (8, 1), (8, 2), (64, 2)] {
+        let server = Server::new(|_| {
+            thread::sleep(Duration::from_micros(300));
+            Answer::Bytes(OK.to_vec())
+        });
+        let warm = Drive {
+            warmup: Warmup::Time(Duration::from_millis(300)),
+            end: End::Time(Duration::from_secs(2)),
+            ..settings(clients, threads)
+        };
+        // A request under way at either end of the measured part counts whole or not at all: each
+        // client is off by two of the longest at most. A gap there does the same, which is much
+        // where the host stops a thread just then, but that does not happen every time.
+        let mut ratios = Vec::new();
+        let is_right = (0..5).any(|_| {
+            let driven = drive(&warm, &server).unwrap();
+            let record = &driven.statements[0];
+            let gaps_s = record.count as f64 * driven.mean_gap_s.unwrap();
+            let concurrency = (record.service.sum_s() + gaps_s) / driven.duration_s;
+            let ratio = concurrency / f64::from(clients);
+            ratios.push(ratio);
+            (ratio - 1.0).abs() < 0.01 + 2.0 * record.service.max_s().unwrap() / driven.duration_s
+        });
+        assert!(is_right, "{clients} clients: {ratios:?}");
+    }
+}
+
+#[test]
+fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
+    let server = Server::answering(OK);
+    let warm = Drive {
+        warmup: Warmup::Time(Duration::from_millis(1_500)),
+        end: End::Time(Duration::from_millis(1_200)),
+        ..settings(3, 1)
+    };
+    let (outcome, reports) = drive_scripts(&warm, &server, 1, &|_| Asker::new(1));
+    let driven = outcome.unwrap();
+    assert!((driven.warmup_s - 1.5).abs() < 1e-6 && (driven.duration_s - 1.2).abs() < 1e-6);
+    let mut marks = Vec::new();
+    let mut parts = Vec::new();
+    for report in &reports {
+        match report {
+            Report::Mark { mark, .. } => marks.push(*mark),
+            Report::Interval(interval) => parts.push(interval),
+        }
+    }
+    assert_eq!(
+        marks,
+        [
+            Mark::Connected,
+            Mark::WarmupStarted,
+            Mark::MeasureStarted,
+            Mark::MeasureEnded
+        ]
+    );
+    let durations: Vec<(Part, u32)> = parts
+        .iter()
+        .map(|interval| (interval.part, (interval.duration_s * 1e3).round() as u32))
+        .collect();
+    assert_eq!(
+        durations,
+        [
+            (Part::Warmup, 1000),
+            (Part::Warmup, 500),
+            (Part::Measure, 1000),
+            (Part::Measure, 200)
+        ]
+    );
+    assert!(
+        parts
+            .iter()
+            .all(|interval| interval.transactions > 0 && interval.max_us.is_some())
+    );
+    // Each client may have had one under way at the end.
+    let ended: u64 = parts.iter().map(|interval| interval.transactions).sum();
+    assert!((server.seen() - 3..=server.seen()).contains(&ended));
+    assert!(driven.transactions[0].count < server.seen());
+}
+
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn clients_linger_until_they_are_stopped() {
+    for end in [End::Time(Duration::from_millis(200)), End::Operations(50)] {
+        let server = Server::answering(OK);
+        let lingering = Drive {
+            end,
+            linger: HOUR,
+            limit: None,
+            ..settings(4, 2)
+        };
+        let stop = AtomicBool::new(false);
+        let (ended, at_the_end) = channel();
+        let (server, stop) = (&server, &stop);
+        let driven = thread::scope(|scope| {
+            scope.spawn(move || {
+                at_the_end.recv().unwrap();
+                let asked = server.seen();
+                thread::sleep(Duration::from_millis(100));
+                assert_eq!(server.quits(), 0);
+                assert!(server.seen() <= asked + 4); // those that were under way
+                stop.store(true, Ordering::Relaxed);
+            });
+            let open = |client| Ok((server.connect(client), Asker::new(1)));
+            let report = |report: &Report| {
+                let mark = Mark::MeasureEnded;
+                if matches!(report, Report::Mark { mark: found, .. } if *found == mark) {
+                    ended.send(()).unwrap();
+                }
+            };
+            engine::drive(&lingering, &Asker::names(1), open, &report, stop)
+        });
+        assert!(!driven.unwrap().partial);
+        while server.quits() < 4 {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn clients_linger_no_longer_than_the_limit_or_after_an_error() {
+    let answering = Server::answering(OK);
+    let failing = Server::new(|asked| match asked.number {
+        100 => Answer::Close(Vec::new()),
+        _ => Answer::Bytes(OK.to_vec()),
+    });
+    let lingering = Drive {
+        end: End::Time(Duration::from_millis(500)),
+        linger: HOUR,
+        ..settings(2, 1)
+    };
+    let limited = Drive {
+        limit: Some(Duration::from_secs(1)),
+        ..lingering.clone()
+    };
+    assert!(!drive(&limited, &answering).unwrap().partial);
+    assert!(drive(&lingering, &failing).unwrap_err().driven.is_some());
+}
+
+#[test]
+fn a_steady_server_ends_the_warm_up() {
+    let server = Server::new(|_| {
+        thread::sleep(Duration::from_millis(5));
+        Answer::Bytes(OK.to_vec())
+    });
+    let steady = Drive {
+        warmup: Warmup::Steady {
+            limit: Duration::from_secs(20),
+        },
+        end: End::Time(Duration::from_millis(1_200)),
+        ..settings(2, 1)
+    };
+    let (outcome, reports) = drive_scripts(&steady, &server, 1, &|_| Asker::new(1));
+    let driven = outcome.unwrap();
+    assert!(driven.warmup_s >= 6.0);
+    assert!(driven.warmup_steady.is_some());
+    assert!(driven.transactions[0].count >= 100);
+    // No record is a stub, and none is of both parts.
+    let durations = |part| {
+        let intervals = reports.iter().filter_map(|report| match report {
+            Report::Interval(interval) if interval.part == part => Some(interval.duration_s),
+            _ => None,
+        });
+        intervals.collect::<Vec<_>>()
+    };
+    let warmup = durations(Part::Warmup);
+    assert!((warmup.len() as f64 - driven.warmup_s).abs() < 1e-6);
+    assert!(
+        warmup
+            .iter()
+            .all(|duration_s| (duration_s - 1.0).abs() < 1e-6)
+    );
+    let measured = durations(Part::Measure);
+    assert!((measured[0] - 1.0).abs() < 1e-6, "{measured:?}");
+    assert!((measured.iter().sum::<f64>() - driven.duration_s).abs() < 1e-6);
+}
+
+#[test]
+fn scripts_that_are_used_up_end_the_drive_early() {
+    let server = Server::answering(OK);
+    let (outcome, _) = drive_scripts(&settings(4, 2), &server, 2, &|client| {
+        Asker::new(2).with_transactions(u64::from(client) * 10)
+    });
+    let driven = outcome.unwrap();
+    assert_eq!(driven.transactions[0].count, 60);
+    let per_client = PerClient { least: 0, most: 30 };
+    assert_eq!(driven.transactions_per_client, per_client);
+    assert_eq!(server.seen(), 120);
+    assert!(driven.partial && driven.duration_s < 1.0);
+    assert!(driven.partial_reason.unwrap().contains("used up"));
+}
+
+#[test]
+fn a_time_in_which_some_scripts_were_used_up_is_not_whole() {
+    let server = Server::answering(OK);
+    let short = Drive {
+        end: End::Time(Duration::from_millis(200)),
+        ..settings(3, 1)
+    };
+    let script = |client: u32| match client {
+        0 => Asker::new(1).with_transactions(2),
+        _ => Asker::new(1),
+    };
+    let (outcome, _) = drive_scripts(&short, &server, 1, &script);
+    let reason = outcome.unwrap().partial_reason.unwrap();
+    assert!(reason.starts_with("1 of 3 clients used up"), "{reason}");
+    // What one leaves, others do.
+    let (outcome, _) = drive_scripts(&until(500, 3, 1), &server, 1, &script);
+    let driven = outcome.unwrap();
+    assert_eq!((driven.transactions[0].count, driven.partial), (500, false));
+}
+
+#[test]
+fn whichever_comes_first_ends_a_drive_by_time_and_work() {
+    let server = Server::answering(OK);
+    let ended = |time_ms, transactions| {
+        let end = End::Either(Duration::from_millis(time_ms), transactions);
+        let driven = drive(
+            &Drive {
+                end,
+                ..settings(2, 2)
+            },
+            &server,
+        )
+        .unwrap();
+        assert!(!driven.partial);
+        (driven.transactions[0].count, driven.duration_s)
+    };
+    let (count, duration_s) = ended(20_000, 100);
+    assert!(count == 100 && duration_s < 10.0);
+    let (count, duration_s) = ended(100, 1_000_000_000);
+    assert!(count < 1_000_000_000 && (duration_s - 0.1).abs() < 1e-6);
+}
+
+#[test]
+fn work_that_uses_the_scripts_up_exactly_is_whole() {
+    let server = Server::answering(OK);
+    let script = |_| Asker::new(1).with_transactions(25);
+    let (outcome, _) = drive_scripts(&until(100, 4, 1), &server, 1, &script);
+    let driven = outcome.unwrap();
+    assert_eq!((driven.transactions[0].count, driven.partial), (100, false));
+}
+
+#[test]
+fn errors_are_counted_by_code_and_the_clients_go_on() {
+    // Of each four requests the third is a duplicate key and the fourth a deadlock.
+    let server = Server::new(|asked| match asked.number % 4 {
+        2 => Answer::Bytes(error(1062)),
+        3 => Answer::Bytes(error(1213)),
+        _ => Answer::Bytes(OK.to_vec()),
+    });
+    let driven = drive(&until(90, 1, 1), &server).unwrap();
+    let (statement, transaction) = (&driven.statements[0], &driven.transactions[0]);
+    assert_eq!((transaction.count, transaction.errors[&1062]), (60, 30));
+    assert_eq!(transaction.errors.len(), 1, "{:?}", transaction.errors);
+    let deadlocks = statement.errors[&1213];
+    assert!((29..=30).contains(&deadlocks));
+    assert_eq!(
+        (transaction.retries, statement.retries),
+        (deadlocks, deadlocks)
+    );
+    assert_eq!(
+        statement.count + statement.errors.values().sum::<u64>(),
+        server.seen()
+    );
+    assert_eq!(driven.error_messages[&1062], "scripted");
+    assert_eq!((driven.rollbacks, server.rollbacks()), (0, 0));
+}
+
+#[test]
+fn an_error_inside_a_transaction_is_rolled_back() {
+    // The second statement of every third transaction fails, by turns for good and for now.
+    let server = Server::new(|asked| match asked.number % 12 {
+        1 => Answer::Bytes(error(1205)),
+        6 => Answer::Bytes(error(1213)),
+        _ => Answer::Bytes(OK.to_vec()),
+    });
+    let (outcome, _) = drive_scripts(&until(200, 3, 1), &server, 3, &|_| Asker::new(3));
+    let driven = outcome.unwrap();
+    let transaction = &driven.transactions[0];
+    assert_eq!(transaction.count + transaction.errors[&1205], 200);
+    assert!(transaction.retries > 0);
+    assert_eq!(
+        driven.rollbacks,
+        transaction.errors[&1205] + transaction.retries
+    );
+    assert_eq!(driven.rollbacks, server.rollbacks());
+    let answered: u64 = driven.statements.iter().map(|record| record.count).sum();
+    assert_eq!(answered + driven.rollbacks, server.seen());
+}
+
+#[test]
+fn a_retried_transaction_takes_as_long_as_all_its_attempts() {
+    let server = Server::new(|asked| {
+        thread::sleep(Duration::from_millis(20));
+        Answer::Bytes(if asked.number < 3 {
+            error(1213)
+        } else {
+            OK.to_vec()
+        })
+    });
+    let driven = drive(&until(1, 1, 1), &server).unwrap();
+    assert!(driven.transactions[0].service.min_s().unwrap() >= 0.08);
+    assert!(driven.statements[0].service.max_s() < driven.transactions[0].service.min_s());
+    assert_eq!(driven.transactions[0].retries, 3);
+}
+
+#[test]
+fn equal_work_that_never_succeeds_ends() {
+    let server = Server::new(|_| Answer::Bytes(error(1213)));
+    let driven = drive(&until(5, 2, 1), &server).unwrap();
+    let transaction = &driven.transactions[0];
+    assert_eq!((transaction.count, transaction.errors[&1213]), (0, 5));
+    assert_eq!((transaction.retries, server.seen()), (5_000, 5_005));
+    assert!(!driven.partial);
+}
+
+#[test]
+fn what_still_fails_after_the_end_is_given_up() {
+    let server = Server::new(|_| {
+        thread::sleep(Duration::from_millis(5));
+        Answer::Bytes(error(1213))
+    });
+    let short = Drive {
+        end: End::Time(Duration::from_millis(100)),
+        ..settings(3, 1)
+    };
+    let driven = drive(&short, &server).unwrap();
+    let transaction = &driven.transactions[0];
+    assert_eq!((transaction.count, transaction.errors[&1213]), (0, 3));
+    assert_eq!(transaction.retries + 3, server.seen());
+}
+
+#[test]
+fn requests_larger_than_the_socket_takes_arrive_whole() {
+    let server = Server::new(|asked| {
+        assert_eq!(asked.payload.len(), 3_000_000);
+        Answer::Bytes(OK.to_vec())
+    });
+    let script = |_| Asker::new(1).with_length(3_000_000);
+    let (outcome, _) = drive_scripts(&until(20, 3, 1), &server, 1, &script);
+    assert_eq!(outcome.unwrap().transactions[0].count, 20);
+    assert_eq!(server.seen(), 20);
+}
+
+#[test]
+fn answers_larger_than_the_buffer_are_followed() {
+    let mut answer = TWO_ROWS[..TWO_ROWS.len() - 9].to_vec();
+    let mut sequence = 6u8;
+    for _ in 0..400 {
+        answer.extend_from_slice(&[0xec, 0x03, 0, sequence, 0xfc, 0xe9, 0x03]);
+        answer.extend_from_slice(&[b'x'; 1001]);
+        sequence = sequence.wrapping_add(1);
+    }
+    answer.extend_from_slice(&[5, 0, 0, sequence, 0xfe, 0, 0, 2, 0]);
+    let length = answer.len() as u64;
+    let server = Server::new(move |_| Answer::Bytes(answer.clone()));
+    let driven = drive(&until(50, 2, 1), &server).unwrap();
+    let record = &driven.statements[0];
+    assert_eq!((record.count, record.rows), (50, 50 * 402));
+    assert_eq!(record.bytes_received, 50 * length);
+}
+
+#[test]
+fn many_connections_share_a_thread() {
+    let server = Server::answering(OK);
+    let driven = drive(&until(5_000, 500, 1), &server).unwrap();
+    assert_eq!((driven.threads, server.seen()), (1, 5_000));
+}
+
+#[test]
+fn threads_may_spin_and_be_pinned() {
+    let server = Server::answering(OK);
+    let pinned = Drive {
+        busy_poll: true,
+        cpus: vec![0],
+        ..until(300, 2, 1)
+    };
+    let driven = drive(&pinned, &server).unwrap();
+    assert!(driven.busy_poll);
+    assert_eq!((driven.cpus, server.seen()), (Some(vec![0]), 300));
+}
+
+#[test]
+fn a_drive_is_written_as_the_contract_says() {
+    let server = Server::answering(OK);
+    let value = serde_json::to_value(drive(&until(10, 1, 1), &server).unwrap()).unwrap();
+    assert_eq!(value["pacing"], serde_json::json!({"kind": "closed"}));
+    assert_eq!(value["transactions"][0]["service"]["count"], 10);
+    assert!(value["client"]["user_s"].is_number() && value["cpus"].is_null());
+    assert!(value["mean_gap_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_connection_that_cannot_be_opened_ends_it_before_anything_is_asked() {
+    let server = Server::answering(OK);
+    let failed = engine::drive(
+        &settings(40, 2),
+        &Asker::names(1),
+        |client| match client {
+            17 => Err(ClientError::Authentication("no".to_owned())),
+            _ => Ok((server.connect(client), Asker::new(1))),
+        },
+        &|_| panic!("nothing is to be reported"),
+        &AtomicBool::new(false),
+    )
+    .unwrap_err();
+    assert!(failed.driven.is_none());
+    assert_eq!(failed.error.kind(), "authentication");
+    assert_eq!(server.seen(), 0);
+}

@@ -1,0 +1,160 @@
+//! Keeps CPUs from halting: the kernel is asked to, and each CPU gets a thread that never sleeps.
+
+use std::fs::{File, OpenOptions};
+use std::hint;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+
+use serde::Serialize;
+
+use super::measure::pin_to;
+use sampler::scheduling;
+
+/// Who holds this file open with a number of microseconds in it bounds how long a CPU may take to
+/// wake (Linux, PM `QoS`); 0 keeps the idle loop polling.
+const LATENCY_REQUEST: &str = "/dev/cpu_dma_latency";
+
+/// Where the kernel schedules by session first (autogroup), the niceness of this process's session.
+const SESSION_NICENESS: &str = "/proc/self/autogroup";
+const NICEST: &str = "19";
+
+/// How often a poller spins before it asks whether anyone else wants its CPU. The kernel (Linux 6.18)
+/// does not take the CPU from it for whoever wakes up in another session, but lets it go on for
+/// milliseconds: where each insert waited for the disk, a row took 3.0 ms, not 0.15.
+const SPINS: usize = 50;
+
+/// What keeps the CPUs awake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct How {
+    /// The kernel took the request for no wake-up latency.
+    pub latency_request: bool,
+    /// CPUs with a thread of the idle class that never sleeps.
+    pub pollers: usize,
+}
+
+/// As long as it lives, no CPU of those it was made for halts.
+pub struct Awake {
+    how: How,
+    stop: Arc<AtomicBool>,
+    pollers: Vec<JoinHandle<()>>,
+    _latency_request: Option<File>,
+}
+
+impl Awake {
+    /// Asks the kernel, and starts a poller on each of the CPUs. The pollers run only where nothing
+    /// else wants to: their scheduling class is the idle one. Fails when that class is refused,
+    /// since pollers of the ordinary class would take CPU from the server.
+    pub fn keep(cpus: &[usize]) -> io::Result<Self> {
+        let latency_request = request_no_latency().ok();
+        let mut awake = Self {
+            how: How {
+                latency_request: latency_request.is_some(),
+                pollers: cpus.len(),
+            },
+            stop: Arc::new(AtomicBool::new(false)),
+            pollers: Vec::new(),
+            _latency_request: latency_request,
+        };
+        let (ready, outcomes) = channel();
+        for &cpu in cpus {
+            let (ready, stop) = (ready.clone(), Arc::clone(&awake.stop));
+            awake.pollers.push(thread::spawn(move || {
+                let outcome = pin_to(cpu).and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
+                let is_ready = outcome.is_ok();
+                let told = ready.send(outcome);
+                while is_ready && told.is_ok() && !stop.load(Ordering::Relaxed) {
+                    for _ in 0..SPINS {
+                        hint::spin_loop(); // leaves the core's resources to the other hyperthread
+                    }
+                    thread::yield_now();
+                }
+            }));
+        }
+        for _ in cpus {
+            outcomes
+                .recv()
+                .map_err(|_| io::Error::other("a poller ended before it began"))??;
+        }
+        Ok(awake)
+    }
+
+    pub fn how(&self) -> How {
+        self.how
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for poller in self.pollers.drain(..) {
+            let _ = poller.join(); // it only spins; there is nothing in it to fail
+        }
+    }
+}
+
+/// Makes this process's session give way to all others, if it is the leader of one.
+///
+/// The idle class holds among threads of one session only where the kernel shares CPUs among sessions
+/// first: pollers in a session of their own took half of each CPU, in slices of milliseconds, from a
+/// server in another. A session that others are in too is left as it is.
+pub fn yield_to_other_sessions() {
+    // SAFETY: neither call takes or touches memory; 0 is the calling process.
+    let leads = unsafe { libc::getsid(0) == libc::getpid() };
+    if leads {
+        // Absent where the kernel does no such thing: then the idle class is all it takes.
+        let _ = std::fs::write(SESSION_NICENESS, NICEST);
+    }
+}
+
+fn request_no_latency() -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).open(LATENCY_REQUEST)?;
+    file.write_all(&0_i32.to_ne_bytes())?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu_idle::measure::allowed_cpus;
+    use std::time::Duration;
+
+    /// The scheduling class of each thread of this process, as the kernel tells it.
+    fn idle_class_threads() -> usize {
+        std::fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+            .filter(|stat| {
+                let after_name = stat.rsplit(')').next().unwrap_or_default();
+                // Field 41 of the line; the name was the second.
+                after_name.split_whitespace().nth(41 - 3) == Some("5")
+            })
+            .count()
+    }
+
+    /// Whether idle class threads become so many. Another test may have some too, and one that has
+    /// been joined is listed a moment longer.
+    fn become_as_many(count: usize) -> bool {
+        (0..1_000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            idle_class_threads() == count
+        })
+    }
+
+    #[test]
+    fn pollers_are_of_the_idle_class_and_end() {
+        let cpus = allowed_cpus().unwrap();
+        let awake = Awake::keep(&cpus).unwrap();
+        assert_eq!(awake.how().pollers, cpus.len());
+        assert!(become_as_many(cpus.len()));
+        drop(awake);
+        assert!(become_as_many(0));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_an_error() {
+        assert!(Awake::keep(&[1023]).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! Rows that are made while they are sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use datagen::{Chunk, Producer, Rows};
+use protocol::mysql::LocalData;
+
+/// Rows that may take so many bytes are made at once: some packets, and about a socket's buffer.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// One thread makes rows many times faster than any server takes them.
+const THREADS: usize = 1;
+
+/// What a phase has sent so far; read by others while it sends.
+#[derive(Default)]
+pub struct Sent {
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Sent {
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts a chunk that the server has taken.
+    pub fn add(&self, chunk: &Chunk) {
+        self.rows.fetch_add(chunk.rows(), Ordering::Relaxed);
+        self.bytes
+            .fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// How many rows, at least one, surely fit into `bytes`.
+pub fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
+    const MANY: usize = 1024; // beside so many rows, padding is nothing
+    (bytes * MANY / rows.room_for(MANY)).max(1)
+}
+
+/// The rows of a data set as a local file.
+pub struct LocalRows {
+    producer: Producer,
+    next: Option<Chunk>,
+    sending: Option<Chunk>,
+    sent: Arc<Sent>,
+}
+
+impl LocalRows {
+    /// Starts making `rows` and waits for the first.
+    pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<Sent>) -> Self {
+        let mut producer = Producer::start(
+            rows,
+            &(0..rows.count()),
+            rows_in(rows.as_ref(), CHUNK_BYTES),
+            THREADS,
+        );
+        let next = producer.next_chunk();
+        Self {
+            producer,
+            next,
+            sending: None,
+            sent: Arc::clone(sent),
+        }
+    }
+
+    /// How long the sender waited for rows.
+    pub fn waited(&self) -> Duration {
+        self.producer.waited()
+    }
+}
+
+impl LocalData for LocalRows {
+    fn next_bytes(&mut self) -> Option<&[u8]> {
+        if let Some(chunk) = self.sending.take() {
+            self.sent.add(&chunk);
+            self.producer.recycle(chunk);
+        }
+        self.sending = self.next.take().or_else(|| self.producer.next_chunk());
+        self.sending.as_ref().map(Chunk::bytes)
+    }
+}

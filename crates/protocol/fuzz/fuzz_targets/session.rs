@@ -1,0 +1,45 @@
+//! Everything a server could say in a session: greeting, login, a query, a prepared statement. The
+//! session must end, whatever is said, and well before its time limit.
+#![no_main]
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use protocol::mysql::channel::Channel;
+use protocol::mysql::{Address, Connection, Login, Parameter, Tls, Watch};
+use protocol::ClientError;
+
+fn talk(channel: Channel) -> Result<(), ClientError> {
+    let watch = Watch::start(&Arc::default(), Some(Duration::from_secs(20)));
+    let login = Login {
+        address: Address::Socket("/nowhere".into()),
+        user: "me".to_owned(),
+        password: "secret".to_owned(),
+        database: None,
+        tls: Tls::default(),
+        allow_unverified: true,
+    };
+    let mut connection = Connection::over(channel, &login, &watch)?;
+    connection.query("SELECT 1", &watch)?;
+    let prepared = connection.prepare("SELECT ?", &watch)?;
+    let parameters = vec![Parameter::Integer(1); usize::from(prepared.parameters)];
+    connection.execute(&prepared, &parameters, &watch)?;
+    connection.close(prepared, &watch)
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let (ours, mut server) = UnixStream::pair().expect("a pair of sockets");
+    if bytes.len() > 64 << 10 {
+        return; // more than a socket holds
+    }
+    server.write_all(bytes).expect("room in the socket");
+    server.shutdown(Shutdown::Write).expect("an open socket");
+    let outcome = talk(Channel::over_unix(ours).expect("a socket"));
+    assert!(!matches!(outcome, Err(ClientError::TimeLimit { .. })));
+    let mut said = Vec::new();
+    let _ = server.read_to_end(&mut said);
+});

@@ -1,0 +1,90 @@
+//! How talking to a server can fail.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::shown::excerpt;
+
+/// An error the server itself reported.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message} (error {code}, SQLSTATE {sqlstate})")]
+pub struct ServerError {
+    pub code: u16,
+    pub sqlstate: String,
+    pub message: String,
+}
+
+/// Bytes that are not what the protocol allows at their place.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProtocolError {
+    #[error("a packet ends in the middle of its {0}")]
+    Truncated(&'static str),
+    #[error("packet {got} came where packet {expected} was due")]
+    OutOfOrder { expected: u8, got: u8 },
+    #[error("a message of more than {limit} bytes came; the largest expected is {limit}")]
+    TooLarge { limit: usize },
+    #[error("an answer had more than {limit} bytes of {what}")]
+    TooMuch { what: &'static str, limit: u64 },
+    #[error("{0}")]
+    Unexpected(String),
+}
+
+impl ProtocolError {
+    /// Something that was not due, in words that may quote a server and so be long.
+    pub fn unexpected(what: &str) -> Self {
+        Self::Unexpected(excerpt(what))
+    }
+}
+
+/// Everything that can end the work on a connection.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    #[error("the server refused: {0}")]
+    Server(#[from] ServerError),
+    #[error("the server sent something that is not the MySQL protocol: {0}")]
+    Protocol(#[from] ProtocolError),
+    #[error("{context}: {source}")]
+    Connection {
+        context: String,
+        source: std::io::Error,
+    },
+    /// The host refused something that has nothing to do with the server.
+    #[error("{context}: {source}")]
+    System {
+        context: String,
+        source: std::io::Error,
+    },
+    #[error("TLS: {0}")]
+    Tls(String),
+    #[error("cannot log in: {0}")]
+    Authentication(String),
+    #[error("the time limit of {} s is over", limit.as_secs_f64())]
+    TimeLimit { limit: Duration },
+    /// The connections are open, and nothing comes.
+    #[error("the server left requests unanswered for {} s", limit.as_secs_f64())]
+    Silent { limit: Duration },
+    /// A workload asks for something that the server's answer does not have.
+    #[error("the workload cannot go on: {0}")]
+    Workload(String),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl ClientError {
+    /// One word for the kind of failure, for programs that read the events.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Server(_) => "server",
+            Self::Protocol(_) => "protocol",
+            Self::Connection { .. } => "connection",
+            Self::System { .. } => "system",
+            Self::Tls(_) => "tls",
+            Self::Authentication(_) => "authentication",
+            Self::TimeLimit { .. } => "time_limit",
+            Self::Silent { .. } => "silent",
+            Self::Workload(_) => "workload",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}

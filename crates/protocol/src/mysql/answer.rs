@@ -1,0 +1,335 @@
+//! Follows answers of a server without reading them: how many rows, how they ended, how large.
+//!
+//! What clients measure needs no values, so that only the first bytes of each packet are looked at,
+//! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
+//! of a packet that two reads cut, and nothing allocated unless the server reports an error.
+
+use super::first_row::FirstRow;
+use super::packet::{HEADER, MAX_PAYLOAD};
+use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK};
+use crate::script::{Row, RowFormat};
+use crate::{AnswerReader, AnswerSummary, Fed, ProtocolError};
+
+/// As much of a payload as has to be seen: an OK message up to its number of warnings.
+const PREFIX: usize = 1 + 9 + 9 + 2 + 2;
+
+/// The largest message of any server: the highest `max_allowed_packet`.
+const MAX_MESSAGE: usize = 1 << 30;
+
+/// Far above the longest error message of any server.
+const MAX_ERROR: usize = 64 << 10;
+
+/// The number of the packet that follows a command of one packet.
+const FIRST_SEQUENCE: u8 = 1;
+
+/// What the next packet belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The first message of a result.
+    Result,
+    /// So many column definitions, then their end.
+    Columns(u16),
+    Rows,
+    /// The answer is over when its last packet is.
+    Over,
+    /// The same, and that packet is an error.
+    Failed,
+}
+
+/// A reader that follows the answers of one connection. It understands classic framing
+/// (`CLIENT_DEPRECATE_EOF` not agreed on), text and binary rows alike.
+#[derive(Debug)]
+pub struct MysqlAnswerReader {
+    stage: Stage,
+    /// The number the next packet must have.
+    sequence: u8,
+    /// The message goes on in the next packet.
+    continued: bool,
+    /// Bytes of the current packet that are still to come and need not be looked at.
+    skip: usize,
+    /// Bytes of the current message so far.
+    message_bytes: usize,
+    /// The beginning of a packet that was cut before it could be understood.
+    held: [u8; HEADER + PREFIX],
+    held_bytes: usize,
+    /// An error message, as far as it came.
+    error: Vec<u8>,
+    answer: AnswerSummary,
+    /// Of the current answer; nearly always None.
+    first_row: Option<Box<FirstRow>>,
+}
+
+impl Default for MysqlAnswerReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AnswerReader for MysqlAnswerReader {
+    #[inline]
+    fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.skip > 0 {
+                rest = self.pass_over(rest);
+            } else {
+                if self.stage == Stage::Rows && self.held_bytes == 0 && !self.continued {
+                    rest = self.whole_rows(rest);
+                }
+                rest = self.begin_packet(rest)?;
+            }
+            if self.skip == 0 && matches!(self.stage, Stage::Over | Stage::Failed) {
+                let consumed = bytes.len() - rest.len();
+                self.answer.bytes += consumed as u64;
+                if let Some(first_row) = &mut self.first_row {
+                    first_row.keep(&bytes[..consumed]);
+                }
+                let end = Some(self.finish()?);
+                return Ok(Fed { consumed, end });
+            }
+        }
+        self.answer.bytes += bytes.len() as u64;
+        if let Some(first_row) = &mut self.first_row {
+            first_row.keep(bytes);
+        }
+        Ok(Fed {
+            consumed: bytes.len(),
+            end: None,
+        })
+    }
+
+    fn keep_first_row(&mut self, format: RowFormat) {
+        self.first_row = Some(Box::new(FirstRow::new(format)));
+    }
+
+    fn take_first_row(&mut self) -> Result<Option<Row>, ProtocolError> {
+        let kept = self.first_row.take();
+        kept.map_or(Ok(None), |first_row| first_row.parse())
+    }
+}
+
+impl MysqlAnswerReader {
+    pub fn new() -> Self {
+        Self {
+            stage: Stage::Result,
+            sequence: FIRST_SEQUENCE,
+            continued: false,
+            skip: 0,
+            message_bytes: 0,
+            held: [0; HEADER + PREFIX],
+            held_bytes: 0,
+            error: Vec::new(),
+            answer: AnswerSummary::default(),
+            first_row: None,
+        }
+    }
+
+    /// True where no byte of an answer has come, as before the first and after each end.
+    pub fn is_between_answers(&self) -> bool {
+        self.answer.bytes == 0
+    }
+
+    /// Gives the answer, and is ready for the next one.
+    #[inline]
+    fn finish(&mut self) -> Result<AnswerSummary, ProtocolError> {
+        let next = AnswerSummary {
+            in_transaction: self.answer.in_transaction,
+            ..AnswerSummary::default()
+        };
+        let mut end = std::mem::replace(&mut self.answer, next);
+        let has_failed = self.stage == Stage::Failed;
+        self.stage = Stage::Result;
+        self.sequence = FIRST_SEQUENCE;
+        if has_failed {
+            self.first_row = None;
+            let message = std::mem::take(&mut self.error);
+            end.error = Some(Box::new(reply::parse_error(&message)?));
+        }
+        Ok(end)
+    }
+
+    /// Goes on in a packet that has been understood.
+    #[inline]
+    fn pass_over<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (passed, rest) = bytes.split_at(bytes.len().min(self.skip));
+        if self.stage == Stage::Failed {
+            self.error.extend_from_slice(passed);
+        }
+        self.skip -= passed.len();
+        rest
+    }
+
+    /// The hot path: counts ordinary rows that lie whole in `bytes`, and gives the rest. Whatever
+    /// is special (an end, an error, a cut or a continued packet, a wrong number) is left to
+    /// `begin_packet`.
+    #[inline]
+    fn whole_rows<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let mut rest = bytes;
+        let mut sequence = self.sequence;
+        let mut rows = 0;
+        while let Some((header, payload)) = rest.split_first_chunk() {
+            let (length, number) = parse_header(*header);
+            let is_plain = payload.first().is_some_and(|&first| first < EOF)
+                && (1..MAX_PAYLOAD).contains(&length)
+                && number == sequence;
+            let Some(next) = payload.get(length..).filter(|_| is_plain) else {
+                break;
+            };
+            rest = next;
+            sequence = sequence.wrapping_add(1);
+            rows += 1;
+        }
+        self.sequence = sequence;
+        self.answer.rows += rows;
+        rest
+    }
+
+    /// Takes the header and the first bytes of a packet; what is too short to be understood is held
+    /// until more comes.
+    #[inline]
+    fn begin_packet<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
+        if self.held_bytes == 0
+            && let Some((header, payload)) = bytes.split_first_chunk()
+            && let Some((prefix, rest)) = payload.split_at_checked(self.wanted(*header))
+        {
+            self.understand(*header, prefix)?;
+            return Ok(rest);
+        }
+        let bytes = self.hold(bytes, HEADER);
+        let Some(header) = self.held[..self.held_bytes].first_chunk().copied() else {
+            return Ok(bytes);
+        };
+        let whole = HEADER + self.wanted(header);
+        let rest = self.hold(bytes, whole);
+        if self.held_bytes == whole {
+            let held = self.held;
+            self.held_bytes = 0;
+            self.understand(header, &held[HEADER..whole])?;
+        }
+        Ok(rest)
+    }
+
+    /// Holds bytes until there are `limit` of them, and gives the rest.
+    fn hold<'a>(&mut self, bytes: &'a [u8], limit: usize) -> &'a [u8] {
+        let missing = limit.saturating_sub(self.held_bytes);
+        let (taken, rest) = bytes.split_at(bytes.len().min(missing));
+        self.held[self.held_bytes..][..taken.len()].copy_from_slice(taken);
+        self.held_bytes += taken.len();
+        rest
+    }
+
+    /// How much of its payload has to be there to understand a packet.
+    #[inline]
+    fn wanted(&self, header: [u8; HEADER]) -> usize {
+        if self.continued {
+            return 0;
+        }
+        parse_header(header).0.min(PREFIX)
+    }
+
+    /// Understands a packet by its header and the first bytes of its payload.
+    #[inline]
+    fn understand(&mut self, header: [u8; HEADER], prefix: &[u8]) -> Result<(), ProtocolError> {
+        let (length, number) = parse_header(header);
+        let begins = !self.continued;
+        let first = prefix.first().copied();
+        // An error is taken at any number: see `packet::Decoder`.
+        if number != self.sequence && !(begins && first == Some(ERROR)) {
+            let (expected, got) = (self.sequence, number);
+            return Err(ProtocolError::OutOfOrder { expected, got });
+        }
+        self.sequence = number.wrapping_add(1);
+        self.continued = length == MAX_PAYLOAD;
+        self.skip = length - prefix.len();
+        self.message_bytes = if begins { 0 } else { self.message_bytes } + length;
+        if self.message_bytes > MAX_MESSAGE {
+            return Err(ProtocolError::TooLarge { limit: MAX_MESSAGE });
+        }
+        if begins {
+            let first = first.ok_or(ProtocolError::Truncated("answer"))?;
+            self.begin_message(first, prefix, length)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_message(
+        &mut self,
+        first: u8,
+        prefix: &[u8],
+        length: usize,
+    ) -> Result<(), ProtocolError> {
+        if first == ERROR {
+            if length > MAX_ERROR {
+                return Err(ProtocolError::TooLarge { limit: MAX_ERROR });
+            }
+            self.error.extend_from_slice(prefix);
+            self.stage = Stage::Failed;
+            return Ok(());
+        }
+        match (self.stage, reply::is_eof_packet(first, length)) {
+            (Stage::Result, _) if length == MAX_PAYLOAD => {
+                return Err(ProtocolError::Unexpected(
+                    "the first message of an answer has 16 MB".to_owned(),
+                ));
+            }
+            (Stage::Result, _) => self.begin_result(first, prefix)?,
+            (Stage::Columns(0), true) => self.stage = Stage::Rows,
+            (Stage::Columns(0), false) => {
+                return Err(ProtocolError::Unexpected(
+                    "more column definitions came than were announced".to_owned(),
+                ));
+            }
+            (Stage::Columns(left), true) => {
+                return Err(ProtocolError::Unexpected(format!(
+                    "the column definitions ended {left} too early"
+                )));
+            }
+            (Stage::Columns(left), false) => self.stage = Stage::Columns(left - 1),
+            (Stage::Rows, true) => self.end_result(reply::parse_eof(prefix)?),
+            (Stage::Rows, false) => self.answer.rows += 1,
+            (Stage::Over | Stage::Failed, _) => unreachable!("an answer that is over is finished"),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_result(&mut self, first: u8, prefix: &[u8]) -> Result<(), ProtocolError> {
+        match first {
+            OK => self.end_result(reply::parse_done(prefix)?),
+            LOCAL_FILE => {
+                return Err(ProtocolError::Unexpected(
+                    "a request for a local file came, where none is ever sent".to_owned(),
+                ));
+            }
+            _ => self.stage = Stage::Columns(reply::parse_column_count(prefix)?.get()),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn end_result(&mut self, done: Done) {
+        let affected = self.answer.affected_rows;
+        self.answer.affected_rows = affected.saturating_add(done.affected_rows);
+        if done.last_insert_id > 0 {
+            self.answer.last_insert_id = done.last_insert_id;
+        }
+        self.answer.warnings = done.warnings;
+        self.answer.in_transaction = done.in_transaction;
+        self.stage = if done.more_results {
+            Stage::Result
+        } else {
+            Stage::Over
+        };
+    }
+}
+
+/// The length of a packet's payload and its number.
+#[inline]
+fn parse_header(header: [u8; HEADER]) -> (usize, u8) {
+    let [a, b, c, number] = header;
+    (u32::from_le_bytes([a, b, c, 0]) as usize, number)
+}
+
+#[cfg(test)]
+mod tests;

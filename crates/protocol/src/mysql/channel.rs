@@ -1,0 +1,268 @@
+//! A connected socket that never waits, plain or with TLS, for those who wait for many at once.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use nix::sys::stat::fstat;
+use rustls::client::ClientConnection;
+
+use super::Mysql;
+use crate::{PeerAddress, Session};
+
+/// A session with a server, over a plain socket or TLS. A plain socket gets exactly one system call for
+/// each read and each write.
+#[derive(Debug)]
+pub struct Channel {
+    socket: Socket,
+    tls: Option<Box<ClientConnection>>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Channel {
+    pub fn over_unix(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            socket: Socket::Unix(stream),
+            tls: None,
+        })
+    }
+
+    /// Over TCP; what is written is sent at once.
+    pub fn over_tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            socket: Socket::Tcp(stream),
+            tls: None,
+        })
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+
+    /// True where nobody else can read what is sent.
+    pub fn is_private(&self) -> bool {
+        self.tls.is_some() || matches!(self.socket, Socket::Unix(_))
+    }
+
+    /// Send several pieces as [`Session::write`] sends one.
+    pub fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.socket.write_vectored(pieces),
+            Some(session) => write_pieces(session, &mut self.socket, pieces),
+        }
+    }
+
+    /// Goes over to TLS: from now on only `handshake` may be called, until it has given true.
+    pub(super) fn begin_tls(&mut self, session: ClientConnection) {
+        self.tls = Some(Box::new(session));
+    }
+
+    /// Takes the handshake as far as it goes without waiting; true when it is over. An inner error
+    /// is that of TLS itself.
+    pub(super) fn handshake(&mut self) -> io::Result<Result<bool, rustls::Error>> {
+        let Some(session) = &mut self.tls else {
+            return Ok(Ok(true));
+        };
+        loop {
+            if let Err(error) = flush(session, &mut self.socket)
+                && error.kind() != ErrorKind::WouldBlock
+            {
+                return Err(error);
+            }
+            if !session.is_handshaking() || session.wants_write() {
+                return Ok(Ok(!session.is_handshaking() && !session.wants_write()));
+            }
+            match session.read_tls(&mut self.socket) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {
+                    if let Err(error) = session.process_new_packets() {
+                        let _ = flush(session, &mut self.socket); // tells the server why
+                        return Ok(Err(error));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Ok(false)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Session for Channel {
+    type Protocol = Mysql;
+
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.socket.read(buffer),
+            Some(session) => read_all(session, &mut self.socket, buffer),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.socket.write(bytes),
+            Some(session) => write_pieces(session, &mut self.socket, &[IoSlice::new(bytes)]),
+        }
+    }
+
+    #[inline]
+    fn wants_write(&self) -> bool {
+        self.tls
+            .as_ref()
+            .is_some_and(|session| session.wants_write())
+    }
+
+    fn peer_address(&self) -> io::Result<PeerAddress> {
+        Ok(match &self.socket {
+            Socket::Unix(stream) => PeerAddress::Unix {
+                inode: fstat(stream)?.st_ino,
+            },
+            Socket::Tcp(stream) => PeerAddress::Tcp {
+                port: stream.local_addr()?.port(),
+            },
+        })
+    }
+}
+
+/// Fills the buffer from what was decrypted, and from the socket as long as it has more.
+fn read_all(
+    session: &mut ClientConnection,
+    socket: &mut Socket,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match session.reader().read(&mut buffer[filled..]) {
+            // The end: told by TLS, or by the socket alone, as many servers do.
+            Ok(0) => break,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+            Ok(count) => {
+                filled += count;
+                continue;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        match session.read_tls(socket) {
+            Ok(_) => {
+                session
+                    .process_new_packets()
+                    .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // What was decrypted before is given first; an error that lasts comes again.
+            Err(_) if filled > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn write_pieces(
+    session: &mut ClientConnection,
+    socket: &mut Socket,
+    pieces: &[IoSlice<'_>],
+) -> io::Result<usize> {
+    let count = session.writer().write_vectored(pieces)?;
+    match flush(session, socket) {
+        // Kept by the session: sent with a later call.
+        Err(error) if error.kind() == ErrorKind::WouldBlock && count > 0 => Ok(count),
+        Err(error) => Err(error),
+        Ok(()) if count == 0 && pieces.iter().any(|piece| !piece.is_empty()) => {
+            session.writer().write_vectored(pieces)
+        }
+        Ok(()) => Ok(count),
+    }
+}
+
+fn flush(session: &mut ClientConnection, socket: &mut Socket) -> io::Result<()> {
+    while session.wants_write() {
+        match session.write_tls(socket) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Read for Socket {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write_vectored(pieces),
+            Self::Tcp(stream) => stream.write_vectored(pieces),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Unix(stream) => stream.as_fd(),
+            Socket::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Channel, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Channel::over_unix(ours).unwrap(), theirs)
+    }
+
+    #[test]
+    fn nothing_waits() {
+        let (mut channel, mut other) = pair();
+        let mut buffer = [0; 8];
+        let error = channel.read(&mut buffer).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        let full = std::iter::repeat_with(|| channel.write(&[0; 4096])).find_map(Result::err);
+        assert_eq!(full.unwrap().kind(), ErrorKind::WouldBlock);
+        assert!(!channel.wants_write());
+        other.write_all(b"answer").unwrap();
+        assert_eq!(channel.read(&mut buffer).unwrap(), 6);
+    }
+
+    #[test]
+    fn the_end_of_the_stream_is_no_bytes() {
+        let (mut channel, _) = pair();
+        assert_eq!(channel.read(&mut [0; 8]).unwrap(), 0);
+    }
+}

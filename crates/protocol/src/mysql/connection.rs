@@ -1,0 +1,422 @@
+//! One connection: log in, ask, send a local file.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use super::Mysql;
+use super::channel::Channel;
+use super::login::{self, Login};
+use super::packet::{self, Decoder};
+use super::reply::{self, Done, ERROR, Reply};
+use super::tls::Tls;
+use super::transport::{Address, Transport, Watch, lost};
+use super::values::{self, Column, Value};
+use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
+
+const COM_QUERY: u8 = 3;
+const COM_PING: u8 = 14;
+
+/// Rows of a result that are kept; what follows is read and forgotten.
+const KEPT_ROWS: usize = 100;
+
+/// What the answer to a statement may hold; what is measured is read by others.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Of the definitions of a result's columns.
+    definitions: usize,
+    /// Of the rows that are kept, as they lie in memory.
+    kept_rows: usize,
+    /// On the wire, with all its results and the rows that are not kept.
+    answer: u64,
+}
+
+/// Far above what a server of good will sends: 4096 columns of some hundred bytes, two of the longest
+/// rows.
+const LIMITS: Limits = Limits {
+    definitions: 16 << 20,
+    kept_rows: 128 << 20,
+    answer: 16 << 30,
+};
+
+/// Bytes asked of the socket at once.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// The payload of a packet of a local file. Servers take any size up to `max_allowed_packet` (1 MB
+/// on the oldest); from 16 kB to 256 kB no difference could be told.
+const FILE_PACKET: usize = 64 << 10;
+
+/// Handing a connection over consumes it.
+const HANDED_OVER: &str = "nobody has a connection that was handed over";
+
+/// How the values of rows are written.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    Text,
+    Binary,
+}
+
+/// What a statement gave.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub affected_rows: u64,
+    pub warnings: u16,
+    /// The first rows of its last result set, None where it gave no rows.
+    pub rows: Option<Vec<Vec<Option<String>>>>,
+}
+
+/// A file that exists only while it is sent.
+pub trait LocalData {
+    /// The next bytes, none at the end. They are sent before the next call.
+    fn next_bytes(&mut self) -> Option<&[u8]>;
+}
+
+/// A session with a server, which is told when it ends.
+pub struct Connection {
+    /// None once it was handed over.
+    transport: Option<Transport>,
+    /// What is sent next would be read as a command, and not as the rest of something.
+    takes_commands: bool,
+    decoder: Decoder,
+    received: Box<[u8]>,
+    server_version: String,
+    limits: Limits,
+    /// When the answer that is being read ends at the latest, in bytes that were received.
+    answer_end: u64,
+}
+
+impl Connection {
+    /// Connects and logs in.
+    pub fn open(login: &Login, watch: &Watch) -> Result<Self, ClientError> {
+        Self::log_in(Transport::connect(&login.address, watch)?, login, watch)
+    }
+
+    /// Logs in over a channel that is connected already; the login's address is only its name.
+    pub fn over(channel: Channel, login: &Login, watch: &Watch) -> Result<Self, ClientError> {
+        Self::log_in(Transport::over(channel), login, watch)
+    }
+
+    fn log_in(transport: Transport, login: &Login, watch: &Watch) -> Result<Self, ClientError> {
+        let mut connection = Self {
+            transport: Some(transport),
+            takes_commands: false,
+            decoder: Decoder::default(),
+            received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            server_version: String::new(),
+            limits: LIMITS,
+            answer_end: u64::MAX,
+        };
+        let outcome = login::log_in(&mut connection, login, watch);
+        connection.takes_commands = outcome.is_ok();
+        connection.server_version = outcome?;
+        connection.decoder.expect_results();
+        Ok(connection)
+    }
+
+    /// Hands the stream over to somebody who reads and writes it without waiting.
+    pub fn into_channel(mut self) -> Result<Channel, ClientError> {
+        if self.decoder.is_incomplete() {
+            return Err(unexpected(
+                "bytes that belong to no answer follow the last one",
+            ));
+        }
+        let transport = self.transport.take();
+        Ok(transport.expect(HANDED_OVER).into_channel())
+    }
+
+    /// Gives the server up when it is silent for so long; None for never.
+    pub fn set_patience(&mut self, patience: Option<Duration>) {
+        self.transport_mut().set_patience(patience);
+    }
+
+    pub fn server_version(&self) -> &str {
+        &self.server_version
+    }
+
+    pub fn bytes_sent(&self) -> u64 {
+        self.transport().bytes_sent()
+    }
+
+    pub fn bytes_received(&self) -> u64 {
+        self.transport().bytes_received()
+    }
+
+    /// Runs a statement.
+    pub fn query(&mut self, sql: &str, watch: &Watch) -> Result<Outcome, ClientError> {
+        self.send_command(COM_QUERY, sql.as_bytes(), watch)?;
+        self.results(Rows::Text, watch)
+    }
+
+    /// Asks the server for nothing but an answer.
+    pub fn ping(&mut self, watch: &Watch) -> Result<(), ClientError> {
+        self.send_command(COM_PING, b"", watch)?;
+        self.results(Rows::Text, watch).map(drop)
+    }
+
+    /// Runs `LOAD DATA LOCAL INFILE 'name' ...` and sends `data` when the server asks for `name`.
+    pub fn load_local(
+        &mut self,
+        sql: &str,
+        name: &str,
+        data: &mut dyn LocalData,
+        watch: &Watch,
+    ) -> Result<Outcome, ClientError> {
+        self.send_command(COM_QUERY, sql.as_bytes(), watch)?;
+        match reply::parse_reply(&self.receive(watch)?)?? {
+            Reply::LocalFile(asked) if asked == name.as_bytes() => {}
+            other => {
+                self.takes_commands = false; // it may wait for another file
+                return Err(unexpected(&format!(
+                    "{other:?} where the file {name:?} was to be asked for"
+                )));
+            }
+        }
+        while let Some(bytes) = data.next_bytes() {
+            self.send_file_part(bytes, watch)?;
+        }
+        self.send(&[], watch)?; // an empty packet ends the file
+        self.results(Rows::Text, watch)
+    }
+
+    /// Sends a byte and its text as a command; the answer is due next.
+    pub(super) fn send_command(
+        &mut self,
+        command: u8,
+        text: &[u8],
+        watch: &Watch,
+    ) -> Result<(), ClientError> {
+        self.decoder.expect(0);
+        self.send(&[&[command], text].concat(), watch)
+    }
+
+    /// Sends a command that is a whole packet already.
+    pub(super) fn send_packet(&mut self, packet: &[u8], watch: &Watch) -> Result<(), ClientError> {
+        self.transmit(&mut [IoSlice::new(packet)], watch)?;
+        self.decoder.expect(1);
+        Ok(())
+    }
+
+    /// Reads everything a statement gives; the last result counts.
+    pub(super) fn results(&mut self, rows: Rows, watch: &Watch) -> Result<Outcome, ClientError> {
+        let mut outcome = Outcome::default();
+        self.answer_end = self.bytes_received() + self.limits.answer;
+        loop {
+            let done = match reply::parse_reply(&self.receive_of_answer(watch)?)?? {
+                Reply::Done(done) => done,
+                Reply::Columns(columns) => {
+                    let definitions = self.columns(columns.get(), watch)?;
+                    let (rows, done) = self.rows(&definitions, rows, watch)?;
+                    outcome.rows = Some(rows);
+                    done
+                }
+                Reply::LocalFile(name) => {
+                    // No file is ever read from this host: say that it is empty, and fail.
+                    self.send(&[], watch)?;
+                    let name = String::from_utf8_lossy(&name).into_owned();
+                    return Err(unexpected(&format!(
+                        "a request for the local file {name:?}"
+                    )));
+                }
+            };
+            outcome.affected_rows = done.affected_rows;
+            outcome.warnings = done.warnings;
+            if !done.more_results {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Receives column definitions and their end.
+    pub(super) fn columns(
+        &mut self,
+        count: u16,
+        watch: &Watch,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        let mut columns = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..count {
+            let message = self.receive(watch)?;
+            if reply::parse_end(&message)??.is_some() {
+                let got = columns.len();
+                return Err(unexpected(&format!("{got} columns where {count} were due")));
+            }
+            bytes += message.len() + size_of::<Vec<u8>>();
+            within(self.limits.definitions, bytes, "column definitions")?;
+            columns.push(message);
+        }
+        reply::parse_end(&self.receive(watch)?)??
+            .ok_or_else(|| unexpected(&format!("a column after the {count} that were due")))?;
+        Ok(columns)
+    }
+
+    #[allow(clippy::type_complexity)] // rows of values, and how they ended
+    fn rows(
+        &mut self,
+        definitions: &[Vec<u8>],
+        rows: Rows,
+        watch: &Watch,
+    ) -> Result<(Vec<Vec<Option<String>>>, Done), ClientError> {
+        let columns: Vec<Column> = match rows {
+            Rows::Text => Vec::new(), // text needs no types
+            Rows::Binary => definitions
+                .iter()
+                .map(|definition| Column::parse(definition))
+                .collect::<Result<_, _>>()?,
+        };
+        let mut kept = Vec::new();
+        let mut bytes = 0;
+        let row_bytes = definitions.len() * size_of::<Option<String>>();
+        loop {
+            let message = self.receive_of_answer(watch)?;
+            if let Some(done) = reply::parse_end(&message)?? {
+                return Ok((kept, done));
+            }
+            if kept.len() < KEPT_ROWS {
+                bytes += message.len() + row_bytes;
+                within(self.limits.kept_rows, bytes, "rows to keep")?;
+                kept.push(match rows {
+                    Rows::Text => reply::parse_text_row(&message, definitions.len())?,
+                    Rows::Binary => values::parse_binary_row(&message, &columns)?
+                        .iter()
+                        .map(Value::text)
+                        .collect(),
+                });
+            }
+        }
+    }
+
+    /// Goes over to TLS, after the server was asked to.
+    pub(super) fn start_tls(
+        &mut self,
+        tls: &Tls,
+        address: &Address,
+        watch: &Watch,
+    ) -> Result<(), ClientError> {
+        if self.decoder.is_incomplete() {
+            return Err(unexpected("words in clear before TLS began"));
+        }
+        self.transport_mut().start_tls(tls, address, watch)
+    }
+
+    /// True where nobody else can read what is sent.
+    pub(super) fn is_private(&self) -> bool {
+        self.transport().is_private()
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.transport().as_fd()
+    }
+
+    pub(super) fn send(&mut self, message: &[u8], watch: &Watch) -> Result<(), ClientError> {
+        let mut bytes = Vec::with_capacity(message.len() + packet::HEADER);
+        let next = packet::put_message(&mut bytes, message, self.decoder.sequence());
+        self.transmit(&mut [IoSlice::new(&bytes)], watch)?;
+        self.decoder.expect(next);
+        Ok(())
+    }
+
+    /// Sends whole packets; where that fails, the server may have got a part of one.
+    fn transmit(&mut self, pieces: &mut [IoSlice<'_>], watch: &Watch) -> Result<(), ClientError> {
+        self.takes_commands = false;
+        self.transport_mut().send(pieces, watch)?;
+        self.takes_commands = true;
+        Ok(())
+    }
+
+    fn transport(&self) -> &Transport {
+        self.transport.as_ref().expect(HANDED_OVER)
+    }
+
+    fn transport_mut(&mut self) -> &mut Transport {
+        self.transport.as_mut().expect(HANDED_OVER)
+    }
+
+    /// Sends bytes as packets of a local file without copying them.
+    fn send_file_part(&mut self, bytes: &[u8], watch: &Watch) -> Result<(), ClientError> {
+        let mut sequence = self.decoder.sequence();
+        let headers: Vec<[u8; packet::HEADER]> = bytes
+            .chunks(FILE_PACKET)
+            .map(|part| {
+                let header = packet::header(part.len(), sequence);
+                sequence = sequence.wrapping_add(1);
+                header
+            })
+            .collect();
+        let mut pieces: Vec<IoSlice<'_>> = headers
+            .iter()
+            .zip(bytes.chunks(FILE_PACKET))
+            .flat_map(|(header, part)| [IoSlice::new(header), IoSlice::new(part)])
+            .collect();
+        self.decoder.expect(sequence);
+        match self.transmit(&mut pieces, watch) {
+            Err(ClientError::Connection { context, source }) => Err(self
+                .last_words(watch)
+                .unwrap_or(ClientError::Connection { context, source })),
+            outcome => outcome,
+        }
+    }
+
+    /// A server that closed the connection while we sent may have said why before.
+    fn last_words(&mut self, watch: &Watch) -> Option<ClientError> {
+        let message = self.receive(watch).ok()?;
+        let error: ServerError = reply::parse_error(&message).ok()?;
+        (message.first() == Some(&ERROR)).then(|| error.into())
+    }
+
+    /// Receives a message of an answer that may be as large as its limit.
+    fn receive_of_answer(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
+        let message = self.receive(watch)?;
+        if self.bytes_received() > self.answer_end {
+            let (what, limit) = ("results", self.limits.answer);
+            return Err(ProtocolError::TooMuch { what, limit }.into());
+        }
+        Ok(message)
+    }
+
+    pub(super) fn receive(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
+        loop {
+            if let Some(message) = self.decoder.next_message()? {
+                return Ok(message);
+            }
+            let transport = self.transport.as_mut().expect(HANDED_OVER);
+            let count = transport.receive(&mut self.received, watch)?;
+            if count == 0 {
+                let when = if self.decoder.is_incomplete() {
+                    "it closed it in the middle of a packet"
+                } else {
+                    "it closed it"
+                };
+                return Err(lost(io::Error::new(ErrorKind::UnexpectedEof, when)));
+            }
+            self.decoder.feed(&self.received[..count]);
+        }
+    }
+}
+
+impl Drop for Connection {
+    /// Says goodbye, else the server would count an aborted connection. It is not waited for: a
+    /// server that does not listen need not hear it.
+    fn drop(&mut self) {
+        if let Some(transport) = self.transport.take()
+            && self.takes_commands
+        {
+            let _ = transport.into_channel().write(Mysql::QUIT);
+        }
+    }
+}
+
+/// Refuses what has grown beyond `limit`.
+fn within(limit: usize, bytes: usize, what: &'static str) -> Result<(), ProtocolError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    let limit = limit as u64;
+    Err(ProtocolError::TooMuch { what, limit })
+}
+
+fn unexpected(what: &str) -> ClientError {
+    ProtocolError::unexpected(what).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! The first row of an answer that is otherwise followed without being read.
+
+use super::packet::Decoder;
+use super::reply::{self, Reply};
+use super::values::{Column, Value, parse_binary_row};
+use crate::ProtocolError;
+use crate::script::{Row, RowFormat};
+
+/// The longest beginning of an answer that is kept: column definitions and one row of short values.
+const MAX_KEPT: usize = 64 << 10;
+
+/// The number of the packet that follows a command of one packet.
+const FIRST_SEQUENCE: u8 = 1;
+
+/// The beginning of an answer.
+#[derive(Debug)]
+pub struct FirstRow {
+    format: RowFormat,
+    bytes: Vec<u8>,
+}
+
+impl FirstRow {
+    pub fn new(format: RowFormat) -> Self {
+        Self {
+            format,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Keep bytes of the answer as far as they may belong to its first row.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        let room = MAX_KEPT - self.bytes.len();
+        self.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    /// Read the first row of a whole answer; None where its first result has no row.
+    pub fn parse(&self) -> Result<Option<Row>, ProtocolError> {
+        let mut messages = Messages::new(&self.bytes);
+        let Ok(Reply::Columns(count)) = reply::parse_reply(&messages.next()?)? else {
+            return Ok(None);
+        };
+        let columns = (0..count.get())
+            .map(|_| Column::parse(&messages.next()?))
+            .collect::<Result<Vec<_>, _>>()?;
+        messages.next()?; // the end of the definitions
+        let row = messages.next()?;
+        match reply::parse_end(&row)? {
+            Ok(Some(_)) | Err(_) => return Ok(None),
+            Ok(None) => {}
+        }
+        Ok(Some(match self.format {
+            RowFormat::Text => reply::parse_text_row(&row, columns.len())?,
+            RowFormat::Binary => {
+                let values = parse_binary_row(&row, &columns)?;
+                values.iter().map(Value::text).collect()
+            }
+        }))
+    }
+}
+
+/// The messages of the beginning of an answer.
+struct Messages(Decoder);
+
+impl Messages {
+    fn new(bytes: &[u8]) -> Self {
+        let mut decoder = Decoder::default();
+        decoder.expect_results();
+        decoder.expect(FIRST_SEQUENCE);
+        decoder.feed(bytes);
+        Self(decoder)
+    }
+
+    /// Return the next message. Only an answer that is longer than what is kept has none.
+    fn next(&mut self) -> Result<Vec<u8>, ProtocolError> {
+        self.0.next_message()?.ok_or(ProtocolError::TooMuch {
+            what: "column definitions and first row",
+            limit: MAX_KEPT as u64,
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! Who may listen at a Unix socket in place of the right server.
+//!
+//! The password itself goes over a socket only where nobody but root, the user of this process and
+//! whom these two let own the socket's directory can have put it there. The rules and the words are
+//! those of `millrace/host/listener.py`; a test asks both.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+
+const ROOT: u32 = 0;
+/// Symbolic links in one path, as many as the kernel follows.
+const MOST_LINKS: usize = 40;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Returns why another than the right server may listen at the other end of `socket`, which is
+/// connected to `path`; None where none can.
+pub fn doubt(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
+    match judge(path, socket) {
+        Ok(doubt) => doubt,
+        Err(error) => Some(format!(
+            "{} cannot be looked at: {}",
+            path.display(),
+            error.kind()
+        )),
+    }
+}
+
+fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
+    let listener = socket_peercred(socket)?.uid.as_raw();
+    let mut trusted = HashSet::from([ROOT, geteuid().as_raw()]);
+    let mut place = PathBuf::from("/");
+    let mut left = parts(&std::path::absolute(path)?);
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(&name);
+        let status = fs::symlink_metadata(&next)?;
+        let mode = fs::symlink_metadata(&place)?.mode();
+        if mode & WRITABLE_BY_OTHERS == 0 {
+            // Whoever owns an entry there was let in by somebody who is trusted.
+            if !status.is_symlink() {
+                trusted.insert(status.uid());
+            }
+        } else if mode & STICKY == 0 || !trusted.contains(&status.uid()) {
+            return Ok(Some(format!(
+                "other users can write {}, and {} belongs to the user {}",
+                place.display(),
+                next.display(),
+                status.uid()
+            )));
+        }
+        if status.is_symlink() {
+            links += 1;
+            if links > MOST_LINKS {
+                return Ok(Some(format!(
+                    "{} leads through too many links",
+                    path.display()
+                )));
+            }
+            let target = fs::read_link(&next)?;
+            if target.is_absolute() {
+                place = PathBuf::from("/");
+            }
+            left.extend(parts(&target));
+        } else {
+            place = next;
+        }
+    }
+    Ok((!trusted.contains(&listener)).then(|| {
+        format!("the user {listener} listens there, who owns neither the socket nor a directory above it")
+    }))
+}
+
+/// The names on the way of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components()
+        .rev()
+        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
+        .map(|part| part.as_os_str().to_owned())
+        .collect()
+}

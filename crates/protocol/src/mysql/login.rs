@@ -1,0 +1,262 @@
+//! Logging in: greeting, TLS, and proving the password by the account's plugin.
+
+use std::os::fd::BorrowedFd;
+
+use super::auth::{self, Plugin};
+use super::connection::Connection;
+use super::handshake::Greeting;
+use super::listener;
+use super::reply::{self, ERROR, OK};
+use super::tls::Tls;
+use super::transport::{Address, Watch};
+use super::wire::Reader;
+use crate::{ClientError, ProtocolError};
+
+/// A server's first byte while a login goes on.
+const AUTH_MORE_DATA: u8 = 0x01;
+const AUTH_SWITCH: u8 = 0xfe;
+
+/// `caching_sha2_password`: the proof was enough, the password itself is wanted, and our request
+/// for the key to encrypt it with.
+const PROOF_ACCEPTED: &[u8] = &[3];
+const PASSWORD_WANTED: &[u8] = &[4];
+const REQUEST_PUBLIC_KEY: &[u8] = &[2];
+
+/// Where, as whom and how to log in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    pub address: Address,
+    pub user: String,
+    pub password: String,
+    pub database: Option<String>,
+    pub tls: Tls,
+    /// Gives the password to a server that nothing verifies: with the key that it sends, or inside
+    /// TLS with whatever certificate it has.
+    pub allow_unverified: bool,
+}
+
+impl Login {
+    /// Returns why whoever is at the other end of `socket` must not get the password itself, and
+    /// what to do about it; None for the right server, and where the user allows it.
+    fn doubt(&self, socket: BorrowedFd<'_>) -> Option<String> {
+        if self.tls.verifies() || self.allow_unverified {
+            return None;
+        }
+        match &self.address {
+            Address::Socket(path) => listener::doubt(path, socket).map(|doubt| {
+                format!(
+                    "another server may have taken its socket ({doubt}): let it listen in a \
+                     directory that only its user can write, or allow it (allow_unverified, \
+                     --allow-unverified)"
+                )
+            }),
+            Address::Tcp { .. } => Some(
+                "nothing shows that it is the right server: verify it by TLS (verify-identity, \
+                 with its authority's certificate), connect by its socket, or allow it \
+                 (allow_unverified, --allow-unverified)"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}@{}", self.user, self.address) // never the password
+    }
+}
+
+/// Logs in on a new connection and gives the server's version.
+pub fn log_in(
+    connection: &mut Connection,
+    login: &Login,
+    watch: &Watch,
+) -> Result<String, ClientError> {
+    let first = connection.receive(watch)?;
+    if first.first() == Some(&ERROR) {
+        return Err(reply::parse_error(&first)?.into());
+    }
+    let greeting = Greeting::parse(&first)?;
+    if login.tls.is_on() {
+        if !greeting.offers_tls() {
+            return Err(ClientError::Tls(format!(
+                "the server ({}) offers none: turn TLS off, or give the server a certificate (ssl_cert, ssl_key)",
+                greeting.server_version
+            )));
+        }
+        connection.send(&greeting.tls_request(login), watch)?;
+        connection.start_tls(&login.tls, &login.address, watch)?;
+    }
+    // An unknown plugin is only the server's default; the account's own comes with a switch.
+    let plugin = Plugin::by_name(&greeting.plugin).unwrap_or(Plugin::Native);
+    let password = login.password.as_bytes();
+    let proof = plugin.proof(password, &greeting.nonce);
+    let answer = greeting.answer(login, plugin.name(), &proof);
+    connection.send(&answer, watch)?;
+    prove(connection, plugin, login, greeting.nonce, watch)?;
+    Ok(greeting.server_version)
+}
+
+/// Follows the server's wishes until it lets us in or refuses.
+fn prove(
+    connection: &mut Connection,
+    mut plugin: Plugin,
+    login: &Login,
+    mut nonce: Vec<u8>,
+    watch: &Watch,
+) -> Result<(), ClientError> {
+    let password = login.password.as_bytes();
+    loop {
+        let message = connection.receive(watch)?;
+        match message.split_first() {
+            Some((&OK, _)) => return Ok(()),
+            Some((&ERROR, _)) => return Err(reply::parse_error(&message)?.into()),
+            Some((&AUTH_SWITCH, data)) => {
+                (plugin, nonce) = parse_auth_switch(data)?;
+                let proof = plugin.proof(password, &nonce);
+                connection.send(&proof, watch)?;
+            }
+            Some((&AUTH_MORE_DATA, PROOF_ACCEPTED)) => {}
+            Some((&AUTH_MORE_DATA, PASSWORD_WANTED)) if plugin == Plugin::CachingSha2 => {
+                send_password(connection, login, &nonce, watch)?;
+            }
+            other => return Err(unexpected(&format!("{other:?} during the login"))),
+        }
+    }
+}
+
+/// The full exchange of `caching_sha2_password`, for an account the server has not cached.
+fn send_password(
+    connection: &mut Connection,
+    login: &Login,
+    nonce: &[u8],
+    watch: &Watch,
+) -> Result<(), ClientError> {
+    if let Some(doubt) = login.doubt(connection.as_fd()) {
+        let message = format!("the server wants the password itself, and {doubt}");
+        return Err(ClientError::Authentication(message));
+    }
+    let password = login.password.as_bytes();
+    if connection.is_private() {
+        return connection.send(&auth::with_zero(password), watch);
+    }
+    connection.send(REQUEST_PUBLIC_KEY, watch)?;
+    let message = connection.receive(watch)?;
+    match message.split_first() {
+        Some((&AUTH_MORE_DATA, key)) => {
+            let encrypted = auth::encrypted_password(password, nonce, key)?;
+            connection.send(&encrypted, watch)
+        }
+        Some((&ERROR, _)) => Err(reply::parse_error(&message)?.into()),
+        other => Err(unexpected(&format!("{other:?} where a public key was due"))),
+    }
+}
+
+/// Reads the server's wish for another plugin: its name and its nonce.
+fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
+    let mut reader = Reader::new(data);
+    let name = if data.is_empty() {
+        "mysql_old_password".into()
+    } else {
+        String::from_utf8_lossy(reader.string_to_zero())
+    };
+    let plugin = Plugin::by_name(&name).ok_or_else(|| {
+        let known: Vec<&str> = Plugin::ALL.iter().map(|plugin| plugin.name()).collect();
+        ClientError::Authentication(format!(
+            "the account uses {name}, which this client does not know: use an account identified \
+             with one of {}",
+            known.join(", ")
+        ))
+    })?;
+    let sent = reader.rest();
+    let nonce = sent.get(..plugin.nonce_bytes()).ok_or_else(|| {
+        let (sent, due) = (sent.len(), plugin.nonce_bytes());
+        unexpected(&format!(
+            "a nonce of {sent} bytes for {name}, where {due} are due"
+        ))
+    })?;
+    Ok((plugin, nonce.to_vec()))
+}
+
+fn unexpected(what: &str) -> ClientError {
+    ProtocolError::unexpected(what).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::tls::TlsMode;
+    use std::fs::{self, Permissions};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn the_password_goes_to_nobody_whom_nothing_verifies() {
+        let tcp = Address::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port: 3306,
+        };
+        let login = |address: &Address, mode, allow_unverified| Login {
+            address: address.clone(),
+            user: "me".to_owned(),
+            password: "secret".to_owned(),
+            database: None,
+            tls: Tls::new(mode, None).unwrap(),
+            allow_unverified,
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let stream = UnixStream::connect(&path).unwrap();
+        for mode in [TlsMode::Disabled, TlsMode::Required] {
+            assert!(login(&tcp, mode, false).doubt(stream.as_fd()).is_some());
+            assert_eq!(login(&tcp, mode, true).doubt(stream.as_fd()), None);
+        }
+        let socket = login(&Address::Socket(path.clone()), TlsMode::Disabled, false);
+        assert_eq!(socket.doubt(stream.as_fd()), None);
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+        let doubt = socket.doubt(stream.as_fd()).unwrap();
+        assert!(doubt.contains("other users can write"), "{doubt}");
+    }
+
+    #[test]
+    fn a_switch_names_plugin_and_nonce() {
+        let (plugin, nonce) =
+            parse_auth_switch(b"mysql_native_password\0abcdefghijklmnopqrst\0").unwrap();
+        assert_eq!(plugin, Plugin::Native);
+        assert_eq!(nonce, b"abcdefghijklmnopqrst");
+    }
+
+    #[test]
+    fn a_nonce_of_ed25519_may_end_with_zeros() {
+        let nonce = [[7; 30].as_slice(), &[0, 0]].concat();
+        let message = [b"client_ed25519\0", nonce.as_slice()].concat();
+        assert_eq!(
+            parse_auth_switch(&message).unwrap(),
+            (Plugin::Ed25519, nonce)
+        );
+    }
+
+    #[test]
+    fn a_nonce_that_is_too_short_is_refused() {
+        let error = parse_auth_switch(b"client_ed25519\0abc")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("a nonce of 3 bytes for client_ed25519, where 32 are due"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_switch_to_an_unknown_plugin_says_which_and_what_to_do() {
+        let error = parse_auth_switch(b"auth_gssapi_client\0abc")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("uses auth_gssapi_client"), "{error}");
+        assert!(error.contains("mysql_native_password, caching_"), "{error}");
+        let error = parse_auth_switch(b"").unwrap_err().to_string();
+        assert!(error.contains("mysql_old_password"), "{error}");
+    }
+}

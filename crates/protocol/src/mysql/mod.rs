@@ -1,0 +1,48 @@
+//! A client of the MySQL protocol: MySQL from 5.5 and MariaDB, text and prepared statements, local
+//! files, TLS.
+//!
+//! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`,
+//! `connect`, `listener` and `transport` know sockets and no protocol; `connection` joins them for whoever can wait.
+//! To drive many connections, make channels of them ([`Connection::into_channel`]) and follow their
+//! answers with [`MysqlAnswerReader`].
+
+mod answer;
+mod auth;
+pub mod binary;
+pub mod channel;
+mod connect;
+mod connection;
+mod first_row;
+pub mod handshake;
+mod listener;
+mod login;
+pub mod packet;
+mod prepared;
+pub mod reply;
+mod tls;
+mod transport;
+pub mod values;
+mod wire;
+
+pub use answer::MysqlAnswerReader;
+pub use connection::{Connection, LocalData, Outcome};
+pub use login::Login;
+pub use prepared::{Parameter, Prepared};
+pub use tls::{Tls, TlsMistake, TlsMode};
+pub use transport::{Address, Watch};
+
+use crate::Protocol;
+
+/// The protocol of MySQL and MariaDB.
+#[derive(Debug)]
+pub struct Mysql;
+
+impl Protocol for Mysql {
+    type Answers = MysqlAnswerReader;
+
+    /// `COM_QUERY` with the text `ROLLBACK`.
+    const ROLLBACK: &'static [u8] = b"\x09\0\0\0\x03ROLLBACK";
+
+    /// `COM_QUIT`.
+    const QUIT: &'static [u8] = b"\x01\0\0\0\x01";
+}

@@ -1,0 +1,253 @@
+//! Packets: three bytes of length, one of sequence number, then the payload. A message longer than
+//! a packet can be goes into several, the last of which is shorter (possibly empty).
+
+use crate::ProtocolError;
+
+/// The longest payload; a packet this long says that the message goes on in the next.
+pub const MAX_PAYLOAD: usize = 0xff_ffff;
+
+/// Bytes before a payload.
+pub const HEADER: usize = 4;
+
+/// The longest message accepted; results here are small, so more is not a server's answer.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// The longest message accepted before a login has succeeded: what greets with more is no server.
+const MAX_GREETING: usize = 64 << 10;
+
+/// The first byte of an error message, which is taken at any sequence number: a server that gives
+/// up in the middle of what we send may count otherwise.
+const ERROR: u8 = 0xff;
+
+/// The header of a packet; `length` is at most [`MAX_PAYLOAD`].
+pub fn header(length: usize, sequence: u8) -> [u8; HEADER] {
+    debug_assert!(length <= MAX_PAYLOAD);
+    let [a, b, c, ..] = length.to_le_bytes();
+    [a, b, c, sequence]
+}
+
+/// Appends a message as packets numbered from `sequence` on, and returns the number that follows.
+pub fn put_message(out: &mut Vec<u8>, message: &[u8], mut sequence: u8) -> u8 {
+    let mut rest = message;
+    loop {
+        let (payload, next) = rest.split_at(rest.len().min(MAX_PAYLOAD));
+        out.extend_from_slice(&header(payload.len(), sequence));
+        out.extend_from_slice(payload);
+        sequence = sequence.wrapping_add(1);
+        rest = next;
+        if payload.len() < MAX_PAYLOAD {
+            return sequence;
+        }
+    }
+}
+
+/// Takes bytes as they arrive and gives messages.
+pub struct Decoder {
+    buffer: Vec<u8>,
+    consumed: usize,
+    message: Vec<u8>,
+    /// The number the next packet must have.
+    sequence: u8,
+    /// The longest message to be accepted.
+    limit: usize,
+}
+
+impl Default for Decoder {
+    /// One for a new connection: it accepts small messages only, until `expect_results`.
+    fn default() -> Self {
+        Self {
+            buffer: Vec::new(),
+            consumed: 0,
+            message: Vec::new(),
+            sequence: 0,
+            limit: MAX_GREETING,
+        }
+    }
+}
+
+impl Decoder {
+    /// Accepts messages as large as results can be.
+    pub fn expect_results(&mut self) {
+        self.limit = MAX_MESSAGE;
+    }
+
+    /// The number of the next packet in either direction.
+    pub fn sequence(&self) -> u8 {
+        self.sequence
+    }
+
+    /// Says that we sent packets, so that the next one to come has this number.
+    pub fn expect(&mut self, sequence: u8) {
+        self.sequence = sequence;
+    }
+
+    /// Takes bytes that arrived.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.consumed);
+        self.consumed = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// True in the middle of a packet or of a message.
+    pub fn is_incomplete(&self) -> bool {
+        self.consumed < self.buffer.len() || !self.message.is_empty()
+    }
+
+    /// The next whole message, or None until more bytes are fed.
+    pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, ProtocolError> {
+        loop {
+            let rest = &self.buffer[self.consumed..];
+            let Some((head, rest)) = rest.split_at_checked(HEADER) else {
+                return Ok(None);
+            };
+            let length =
+                usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
+            if self.message.len() + length > self.limit {
+                return Err(ProtocolError::TooLarge { limit: self.limit });
+            }
+            if length > 0 && rest.is_empty() {
+                return Ok(None); // the first byte says whether the number matters
+            }
+            let is_error = length > 0 && self.message.is_empty() && rest[0] == ERROR;
+            if head[3] != self.sequence && !is_error {
+                let (expected, got) = (self.sequence, head[3]);
+                return Err(ProtocolError::OutOfOrder { expected, got });
+            }
+            let Some(payload) = rest.get(..length) else {
+                return Ok(None);
+            };
+            self.sequence = head[3].wrapping_add(1);
+            self.message.extend_from_slice(payload);
+            self.consumed += HEADER + length;
+            if length < MAX_PAYLOAD {
+                return Ok(Some(std::mem::take(&mut self.message)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ready() -> Decoder {
+        let mut decoder = Decoder::default();
+        decoder.expect_results();
+        decoder
+    }
+
+    #[test]
+    fn a_message_is_framed_as_the_protocol_says() {
+        let mut out = Vec::new();
+        assert_eq!(put_message(&mut out, b"\x03SELECT 1", 0), 1);
+        assert_eq!(out, b"\x09\0\0\0\x03SELECT 1");
+    }
+
+    #[test]
+    fn messages_at_and_above_the_limit_of_a_packet() {
+        for (length, packets) in [(MAX_PAYLOAD - 1, 1), (MAX_PAYLOAD, 2), (MAX_PAYLOAD + 1, 2)] {
+            let message = vec![7; length];
+            let mut out = Vec::new();
+            assert_eq!(
+                put_message(&mut out, &message, 255),
+                255u8.wrapping_add(packets)
+            );
+            assert_eq!(out.len(), length + HEADER * usize::from(packets));
+            let mut decoder = ready();
+            decoder.expect(255);
+            decoder.feed(&out);
+            assert!(decoder.next_message().unwrap().unwrap() == message);
+            assert_eq!(decoder.sequence(), 255u8.wrapping_add(packets));
+            assert!(!decoder.is_incomplete());
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_is_refused_unless_it_carries_an_error() {
+        let mut decoder = ready();
+        decoder.feed(&[1, 0, 0, 5, 0]);
+        let expected = ProtocolError::OutOfOrder {
+            expected: 0,
+            got: 5,
+        };
+        assert_eq!(decoder.next_message(), Err(expected));
+        let mut decoder = ready();
+        decoder.feed(&[1, 0, 0, 5, 0xff]);
+        assert_eq!(decoder.next_message(), Ok(Some(vec![0xff])));
+    }
+
+    #[test]
+    fn endless_messages_are_refused() {
+        let mut decoder = ready();
+        let packet = vec![0; MAX_PAYLOAD];
+        let outcome = (0..=4u8).find_map(|number| {
+            decoder.feed(&header(MAX_PAYLOAD, number));
+            decoder.feed(&packet);
+            decoder.next_message().err()
+        });
+        assert_eq!(
+            outcome,
+            Some(ProtocolError::TooLarge { limit: MAX_MESSAGE })
+        );
+    }
+
+    #[test]
+    fn what_greets_with_much_is_no_server() {
+        let mut decoder = Decoder::default();
+        decoder.feed(b"SSH-2.0");
+        let limit = MAX_GREETING;
+        assert_eq!(
+            decoder.next_message(),
+            Err(ProtocolError::TooLarge { limit })
+        );
+    }
+
+    #[test]
+    fn a_wrong_number_is_noticed_before_its_packet_is_there() {
+        let mut decoder = ready();
+        decoder.feed(&[9, 0, 0, 5]);
+        assert_eq!(decoder.next_message(), Ok(None));
+        decoder.feed(&[0]);
+        assert!(decoder.next_message().is_err());
+    }
+
+    #[test]
+    fn a_cut_packet_is_incomplete() {
+        let mut decoder = ready();
+        decoder.feed(&[5, 0, 0, 0, 1, 2]);
+        assert_eq!(decoder.next_message(), Ok(None));
+        assert!(decoder.is_incomplete());
+    }
+
+    proptest! {
+        #[test]
+        fn messages_come_back_however_they_are_cut(
+            messages in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..20),
+            cut in 1usize..200,
+        ) {
+            let mut bytes = Vec::new();
+            let mut sequence = 0;
+            for message in &messages {
+                sequence = put_message(&mut bytes, message, sequence);
+            }
+            let mut decoder = ready();
+            let mut received = Vec::new();
+            for piece in bytes.chunks(cut) {
+                decoder.feed(piece);
+                while let Some(message) = decoder.next_message().unwrap() {
+                    received.push(message);
+                }
+            }
+            prop_assert_eq!(received, messages);
+            prop_assert!(!decoder.is_incomplete());
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
+            let mut decoder = ready();
+            decoder.feed(&bytes);
+            while let Ok(Some(_)) = decoder.next_message() {}
+        }
+    }
+}

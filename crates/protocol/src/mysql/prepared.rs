@@ -1,0 +1,141 @@
+//! Prepared statements of one connection: made, executed where somebody waits for them, closed.
+
+use super::binary::{Execute, Kind};
+use super::connection::{Connection, Outcome, Rows};
+use super::reply::{self, ERROR, OK};
+use super::transport::Watch;
+use super::wire::Reader;
+use crate::{ClientError, ProtocolError, ServerError};
+
+const COM_STMT_PREPARE: u8 = 22;
+const COM_STMT_CLOSE: u8 = 25;
+
+/// A statement the server keeps for this connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    pub id: u32,
+    pub parameters: u16,
+    pub columns: u16,
+}
+
+/// A parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter<'a> {
+    Null,
+    Integer(i64),
+    Decimal(&'a str),
+    Text(&'a [u8]),
+}
+
+impl Prepared {
+    /// Reads the first message of the answer. The outer error is the protocol's, the inner the
+    /// server's.
+    pub fn parse(message: &[u8]) -> Result<Result<Self, ServerError>, ProtocolError> {
+        let mut reader = Reader::new(message);
+        match reader.byte("answer")? {
+            OK => {}
+            ERROR => return Ok(Err(reply::parse_error(message)?)),
+            first => {
+                return Err(ProtocolError::Unexpected(format!(
+                    "the answer to a statement to prepare starts with {first}"
+                )));
+            }
+        }
+        let [a, b, c, d, ..] = reader.number(4, "statement's id")?.to_le_bytes();
+        Ok(Ok(Self {
+            id: u32::from_le_bytes([a, b, c, d]),
+            columns: reader.short("number of columns")?,
+            parameters: reader.short("number of parameters")?,
+        }))
+    }
+}
+
+impl Parameter<'_> {
+    /// The type to declare it with.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Integer(_) => Kind::Integer,
+            Self::Decimal(_) => Kind::Decimal,
+            Self::Text(_) | Self::Null => Kind::Text,
+        }
+    }
+
+    /// Puts it as the next value of an execution.
+    pub fn put(self, execute: &mut Execute<'_>) {
+        match self {
+            Self::Null => execute.null(),
+            Self::Integer(value) => execute.integer(value),
+            Self::Decimal(value) => execute.text(value.as_bytes()),
+            Self::Text(value) => execute.text(value),
+        }
+    }
+}
+
+impl Connection {
+    /// Has the server prepare a statement.
+    pub fn prepare(&mut self, sql: &str, watch: &Watch) -> Result<Prepared, ClientError> {
+        self.send_command(COM_STMT_PREPARE, sql.as_bytes(), watch)?;
+        let prepared = Prepared::parse(&self.receive(watch)?)??;
+        for definitions in [prepared.parameters, prepared.columns] {
+            if definitions > 0 {
+                self.columns(definitions, watch)?;
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// Executes it and reads everything it gives; the last result counts.
+    ///
+    /// # Panics
+    /// When the parameters are not as many as the statement has, or need 16 MB.
+    pub fn execute(
+        &mut self,
+        prepared: &Prepared,
+        parameters: &[Parameter<'_>],
+        watch: &Watch,
+    ) -> Result<Outcome, ClientError> {
+        let kinds: Vec<Kind> = parameters.iter().map(|value| value.kind()).collect();
+        let mut packet = Vec::new();
+        let mut execute = Execute::begin(&mut packet, prepared.id, prepared.parameters, &kinds);
+        for parameter in parameters {
+            parameter.put(&mut execute);
+        }
+        execute.end();
+        self.send_packet(&packet, watch)?;
+        self.results(Rows::Binary, watch)
+    }
+
+    /// Has the server forget it. There is no answer.
+    pub fn close(&mut self, prepared: Prepared, watch: &Watch) -> Result<(), ClientError> {
+        self.send_command(COM_STMT_CLOSE, &prepared.id.to_le_bytes(), watch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_answer_to_a_statement_to_prepare() {
+        let message = [0, 1, 2, 3, 4, 5, 0, 6, 0, 0, 0, 0];
+        let prepared = Prepared {
+            id: 0x0403_0201,
+            parameters: 6,
+            columns: 5,
+        };
+        assert_eq!(Prepared::parse(&message), Ok(Ok(prepared)));
+        let error = Prepared::parse(b"\xff\x28\x04#42000syntax").unwrap();
+        assert_eq!(error.unwrap_err().code, 1064);
+        assert!(Prepared::parse(&message[..8]).is_err());
+        let error = Prepared::parse(&[0xfe]).unwrap_err().to_string();
+        assert!(error.contains("starts with 254"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let _ = Prepared::parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What a server answers: OK, an error, the request for a local file, or rows of text.
+
+use std::num::NonZeroU16;
+
+use super::wire::Reader;
+use crate::shown::excerpt;
+use crate::{ProtocolError, ServerError};
+
+/// The first byte of a message says what it is.
+pub const OK: u8 = 0x00;
+pub const LOCAL_FILE: u8 = 0xfb;
+pub const EOF: u8 = 0xfe;
+pub const ERROR: u8 = 0xff;
+
+/// An EOF message is shorter than any row that starts with the same byte.
+const EOF_LIMIT: usize = 9;
+
+/// Bits of a status.
+const IN_TRANSACTION: u16 = 1;
+const MORE_RESULTS: u16 = 1 << 3;
+
+/// The end of a statement that gave no rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    pub affected_rows: u64,
+    pub last_insert_id: u64,
+    pub warnings: u16,
+    /// Another result of the same statement follows.
+    pub more_results: bool,
+    pub in_transaction: bool,
+}
+
+/// The first message of an answer to a statement.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply {
+    Done(Done),
+    /// The server asks for the file of this name.
+    LocalFile(Vec<u8>),
+    /// This many column definitions follow, then rows.
+    Columns(NonZeroU16),
+}
+
+/// Reads the first message of an answer. The outer error is the protocol's, the inner the server's.
+pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, ProtocolError> {
+    Ok(match message.first() {
+        None => return Err(ProtocolError::Truncated("answer")),
+        Some(&OK) => Ok(Reply::Done(parse_done(message)?)),
+        Some(&ERROR) => Err(parse_error(message)?),
+        Some(&LOCAL_FILE) => Ok(Reply::LocalFile(message[1..].to_vec())),
+        Some(_) => Ok(Reply::Columns(parse_column_count(message)?)),
+    })
+}
+
+/// Reads the number of columns that begins a result set.
+#[inline]
+pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
+    let columns = Reader::new(message).length("number of columns")?;
+    let fitting = u16::try_from(columns).ok().and_then(NonZeroU16::new);
+    fitting.ok_or_else(|| {
+        ProtocolError::Unexpected(format!(
+            "{columns} columns were announced; a result has 1 to 65535"
+        ))
+    })
+}
+
+/// Reads what ends column definitions or rows; None for one of those. The outer error is the
+/// protocol's, the inner the server's.
+pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, ProtocolError> {
+    Ok(match message.first() {
+        Some(&ERROR) => Err(parse_error(message)?),
+        Some(&first) if is_eof_packet(first, message.len()) => Ok(Some(parse_eof(message)?)),
+        _ => Ok(None),
+    })
+}
+
+/// Reads a row of the text protocol: the text of each column, None for NULL.
+pub fn parse_text_row(
+    message: &[u8],
+    columns: usize,
+) -> Result<Vec<Option<String>>, ProtocolError> {
+    let mut reader = Reader::new(message);
+    (0..columns)
+        .map(|_| {
+            let value = reader.string_or_null("column of a row")?;
+            Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+        })
+        .collect()
+}
+
+/// True for the message that ends column definitions or rows, by its first byte and its length.
+#[inline]
+pub fn is_eof_packet(first: u8, length: usize) -> bool {
+    first == EOF && length < EOF_LIMIT
+}
+
+/// Reads an OK message.
+#[inline]
+pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
+    let mut reader = Reader::new(message);
+    reader.byte("OK message")?;
+    let affected_rows = reader.length("number of affected rows")?;
+    let last_insert_id = reader.length("last inserted id")?;
+    let status = reader.short("status")?;
+    let warnings = reader.short("number of warnings")?;
+    Ok(Done {
+        affected_rows,
+        last_insert_id,
+        warnings,
+        more_results: status & MORE_RESULTS != 0,
+        in_transaction: status & IN_TRANSACTION != 0,
+    })
+}
+
+/// Reads the message that ends rows.
+#[inline]
+pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
+    let mut reader = Reader::new(message);
+    reader.byte("EOF message")?;
+    let warnings = reader.short("number of warnings")?;
+    let status = reader.short("status")?;
+    Ok(Done {
+        affected_rows: 0,
+        last_insert_id: 0,
+        warnings,
+        more_results: status & MORE_RESULTS != 0,
+        in_transaction: status & IN_TRANSACTION != 0,
+    })
+}
+
+/// Reads an error message; before a login has begun it has no SQLSTATE.
+pub fn parse_error(message: &[u8]) -> Result<ServerError, ProtocolError> {
+    let mut reader = Reader::new(message);
+    reader.byte("error message")?;
+    let code = reader.short("error code")?;
+    let (sqlstate, text) = match reader.rest().strip_prefix(b"#") {
+        Some(marked) => marked
+            .split_at_checked(5)
+            .ok_or(ProtocolError::Truncated("SQLSTATE"))?,
+        None => (b"HY000".as_slice(), reader.rest()),
+    };
+    let sqlstate = String::from_utf8_lossy(sqlstate).into_owned();
+    let message = excerpt(&String::from_utf8_lossy(text));
+    Ok(ServerError {
+        code,
+        sqlstate,
+        message,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_ok_message() {
+        let message = [0, 0xfc, 0xe8, 0x03, 7, 2, 0, 5, 0];
+        let done = Done {
+            affected_rows: 1000,
+            last_insert_id: 7,
+            warnings: 5,
+            more_results: false,
+            in_transaction: false,
+        };
+        assert_eq!(parse_reply(&message), Ok(Ok(Reply::Done(done))));
+    }
+
+    #[test]
+    fn error_messages_with_and_without_sqlstate() {
+        let error = |code, sqlstate: &str, message: &str| ServerError {
+            code,
+            sqlstate: sqlstate.to_owned(),
+            message: message.to_owned(),
+        };
+        assert_eq!(
+            parse_reply(b"\xff\x15\x04#28000Access denied"),
+            Ok(Err(error(1045, "28000", "Access denied")))
+        );
+        assert_eq!(
+            parse_error(b"\xff\x10\x04Too many connections"),
+            Ok(error(1040, "HY000", "Too many connections"))
+        );
+    }
+
+    #[test]
+    fn a_request_for_a_local_file() {
+        assert_eq!(
+            parse_reply(b"\xfbnodes"),
+            Ok(Ok(Reply::LocalFile(b"nodes".to_vec())))
+        );
+    }
+
+    #[test]
+    fn rows_and_their_end() {
+        let row = b"\x03abc\xfb\x00";
+        assert_eq!(parse_end(row), Ok(Ok(None)));
+        assert_eq!(
+            parse_text_row(row, 3),
+            Ok(vec![Some("abc".to_owned()), None, Some(String::new())])
+        );
+        let done = Done {
+            affected_rows: 0,
+            last_insert_id: 0,
+            warnings: 1,
+            more_results: true,
+            in_transaction: false,
+        };
+        assert_eq!(parse_end(&[0xfe, 1, 0, 8, 0]), Ok(Ok(Some(done))));
+        assert!(parse_text_row(b"\x03abc", 2).is_err());
+    }
+
+    #[test]
+    fn an_error_in_the_middle_of_rows() {
+        let error = parse_end(b"\xff\x25\x05#70100interrupted")
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(error.code, 1317);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>, columns in 0usize..5) {
+            let _ = parse_reply(&bytes);
+            let _ = parse_end(&bytes);
+            let _ = parse_text_row(&bytes, columns);
+            let _ = parse_error(&bytes);
+        }
+    }
+}

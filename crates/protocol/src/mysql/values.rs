@@ -1,0 +1,380 @@
+//! Columns of a result, and the values of its binary rows.
+
+use std::fmt;
+
+use super::wire::Reader;
+use crate::ProtocolError;
+
+/// What a value of a binary row looks like, by the protocol's number of its column's type.
+mod column_type {
+    pub const TINY: u8 = 1;
+    pub const SHORT: u8 = 2;
+    pub const LONG: u8 = 3;
+    pub const FLOAT: u8 = 4;
+    pub const DOUBLE: u8 = 5;
+    pub const NULL: u8 = 6;
+    pub const TIMESTAMP: u8 = 7;
+    pub const LONGLONG: u8 = 8;
+    pub const INT24: u8 = 9;
+    pub const DATE: u8 = 10;
+    pub const TIME: u8 = 11;
+    pub const DATETIME: u8 = 12;
+    pub const YEAR: u8 = 13;
+}
+use column_type as t;
+
+const UNSIGNED: u16 = 1 << 5;
+
+/// Decimals that a date or time column may announce; more means that their number is not fixed.
+const MAX_DECIMALS: u8 = 6;
+
+/// Bits before those of the columns in the NULL bitmap of a binary row.
+const NULLS_OFFSET: usize = 2;
+
+/// One column of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    pub kind: u8,
+    pub is_unsigned: bool,
+    pub decimals: u8,
+}
+
+/// A value of a binary row. Its text is what the text protocol gives, but for the digits of floating
+/// point numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Null,
+    Signed(i64),
+    Unsigned(u64),
+    Float(f32),
+    Double(f64),
+    /// Text, decimals, bits, documents.
+    Bytes(Vec<u8>),
+    Date {
+        year: u16,
+        month: u8,
+        day: u8,
+    },
+    DateTime {
+        year: u16,
+        month: u8,
+        day: u8,
+        hour: u8,
+        minute: u8,
+        second: u8,
+        microsecond: u32,
+        decimals: u8,
+    },
+    Time {
+        is_negative: bool,
+        hours: u64,
+        minute: u8,
+        second: u8,
+        microsecond: u32,
+        decimals: u8,
+    },
+}
+
+impl Value {
+    /// Its text, None for NULL.
+    pub fn text(&self) -> Option<String> {
+        (*self != Self::Null).then(|| self.to_string())
+    }
+}
+
+impl Column {
+    pub fn parse(message: &[u8]) -> Result<Self, ProtocolError> {
+        let mut reader = Reader::new(message);
+        for what in ["catalog", "schema", "table", "original table"] {
+            reader.string_or_null(what)?;
+        }
+        let name = reader.string_or_null("column's name")?.unwrap_or_default();
+        reader.string_or_null("column's original name")?;
+        reader.length("length of the fixed part")?;
+        reader.bytes(6, "character set and width")?;
+        let kind = reader.byte("column's type")?;
+        let flags = reader.short("column's flags")?;
+        Ok(Self {
+            name: String::from_utf8_lossy(name).into_owned(),
+            kind,
+            is_unsigned: flags & UNSIGNED != 0,
+            decimals: reader.byte("column's decimals")?,
+        })
+    }
+}
+
+/// Reads a binary row: one value for each column, and nothing else.
+pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>, ProtocolError> {
+    let mut reader = Reader::new(message);
+    let first = reader.byte("row")?;
+    if first != 0 {
+        return Err(ProtocolError::Unexpected(format!(
+            "a binary row starts with {first} instead of 0"
+        )));
+    }
+    let nulls = reader.bytes(
+        (columns.len() + NULLS_OFFSET).div_ceil(8),
+        "bitmap of NULLs",
+    )?;
+    let mut values = Vec::with_capacity(columns.len());
+    for (number, column) in columns.iter().enumerate() {
+        let bit = number + NULLS_OFFSET;
+        let is_null = nulls[bit / 8] >> (bit % 8) & 1 == 1;
+        values.push(if is_null {
+            Value::Null
+        } else {
+            parse_value(&mut reader, column)?
+        });
+    }
+    match reader.rest().len() {
+        0 => Ok(values),
+        left => Err(ProtocolError::Unexpected(format!(
+            "{left} bytes follow the last value of a row"
+        ))),
+    }
+}
+
+fn parse_value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, ProtocolError> {
+    let what = "value of a row";
+    let width = match column.kind {
+        t::TINY => 1,
+        t::SHORT | t::YEAR => 2,
+        t::LONG | t::INT24 | t::FLOAT => 4,
+        t::LONGLONG | t::DOUBLE => 8,
+        t::NULL => return Ok(Value::Null),
+        t::DATE | t::DATETIME | t::TIMESTAMP => return parse_date(reader, column),
+        t::TIME => return parse_time(reader, column.decimals),
+        _ => {
+            let bytes = reader.string_or_null(what)?;
+            return Ok(bytes.map_or(Value::Null, |bytes| Value::Bytes(bytes.to_vec())));
+        }
+    };
+    let bits = reader.number(width, what)?;
+    let [a, b, c, d, ..] = bits.to_le_bytes();
+    Ok(match column.kind {
+        t::FLOAT => Value::Float(f32::from_le_bytes([a, b, c, d])),
+        t::DOUBLE => Value::Double(f64::from_bits(bits)),
+        _ if column.is_unsigned => Value::Unsigned(bits),
+        _ => {
+            let unused = 64 - 8 * u32::try_from(width).expect("at most 8 bytes");
+            Value::Signed((bits << unused).cast_signed() >> unused)
+        }
+    })
+}
+
+fn parse_date(reader: &mut Reader<'_>, column: &Column) -> Result<Value, ProtocolError> {
+    let what = "date of a row";
+    let length = reader.byte(what)?;
+    if ![0, 4, 7, 11].contains(&length) {
+        return Err(bad_length(what, length));
+    }
+    let mut reader = Reader::new(reader.bytes(usize::from(length), what)?);
+    let (year, month, day) = if length >= 4 {
+        (reader.short(what)?, reader.byte(what)?, reader.byte(what)?)
+    } else {
+        (0, 0, 0)
+    };
+    if column.kind == t::DATE {
+        return Ok(Value::Date { year, month, day });
+    }
+    let (hour, minute, second) = if length >= 7 {
+        (reader.byte(what)?, reader.byte(what)?, reader.byte(what)?)
+    } else {
+        (0, 0, 0)
+    };
+    Ok(Value::DateTime {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+        microsecond: microsecond(&mut reader, length == 11)?,
+        decimals: column.decimals,
+    })
+}
+
+fn parse_time(reader: &mut Reader<'_>, decimals: u8) -> Result<Value, ProtocolError> {
+    let what = "time of a row";
+    let length = reader.byte(what)?;
+    if ![0, 8, 12].contains(&length) {
+        return Err(bad_length(what, length));
+    }
+    let mut reader = Reader::new(reader.bytes(usize::from(length), what)?);
+    if length == 0 {
+        return Ok(Value::Time {
+            is_negative: false,
+            hours: 0,
+            minute: 0,
+            second: 0,
+            microsecond: 0,
+            decimals,
+        });
+    }
+    let is_negative = reader.byte(what)? != 0;
+    let days = reader.number(4, what)?;
+    Ok(Value::Time {
+        is_negative,
+        hours: days * 24 + u64::from(reader.byte(what)?),
+        minute: reader.byte(what)?,
+        second: reader.byte(what)?,
+        microsecond: microsecond(&mut reader, length == 12)?,
+        decimals,
+    })
+}
+
+fn microsecond(reader: &mut Reader<'_>, is_there: bool) -> Result<u32, ProtocolError> {
+    if !is_there {
+        return Ok(0);
+    }
+    let [a, b, c, d, ..] = reader.number(4, "microseconds")?.to_le_bytes();
+    Ok(u32::from_le_bytes([a, b, c, d]))
+}
+
+fn bad_length(what: &str, length: u8) -> ProtocolError {
+    ProtocolError::Unexpected(format!("a {what} has {length} bytes"))
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => out.write_str("NULL"),
+            Self::Signed(value) => write!(out, "{value}"),
+            Self::Unsigned(value) => write!(out, "{value}"),
+            Self::Float(value) => write!(out, "{value}"),
+            Self::Double(value) => write!(out, "{value}"),
+            Self::Bytes(bytes) => out.write_str(&String::from_utf8_lossy(bytes)),
+            Self::Date { year, month, day } => write!(out, "{year:04}-{month:02}-{day:02}"),
+            Self::DateTime {
+                year,
+                month,
+                day,
+                hour,
+                minute,
+                second,
+                microsecond,
+                decimals,
+            } => {
+                write!(out, "{year:04}-{month:02}-{day:02} ")?;
+                write!(out, "{hour:02}:{minute:02}:{second:02}")?;
+                put_fraction(out, *microsecond, *decimals)
+            }
+            Self::Time {
+                is_negative,
+                hours,
+                minute,
+                second,
+                microsecond,
+                decimals,
+            } => {
+                let sign = if *is_negative { "-" } else { "" };
+                write!(out, "{sign}{hours:02}:{minute:02}:{second:02}")?;
+                put_fraction(out, *microsecond, *decimals)
+            }
+        }
+    }
+}
+
+/// As many digits of a second as its column has.
+fn put_fraction(out: &mut fmt::Formatter<'_>, microsecond: u32, decimals: u8) -> fmt::Result {
+    match decimals {
+        0 => Ok(()),
+        1..=MAX_DECIMALS => {
+            let digits = format!("{microsecond:06}");
+            write!(out, ".{}", &digits[..usize::from(decimals)])
+        }
+        _ if microsecond == 0 => Ok(()),
+        _ => write!(out, ".{microsecond:06}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn column(kind: u8, decimals: u8) -> Column {
+        Column {
+            name: "c".to_owned(),
+            kind,
+            is_unsigned: false,
+            decimals,
+        }
+    }
+
+    fn text(kind: u8, decimals: u8, value: &[u8]) -> Option<String> {
+        let row = [&[0, 0], value].concat();
+        let values = parse_binary_row(&row, &[column(kind, decimals)]).unwrap();
+        values[0].text()
+    }
+
+    #[test]
+    fn fractions_have_the_digits_of_their_column() {
+        let moment = [11, 0xe8, 0x07, 2, 29, 1, 2, 3, 0xc0, 0xd4, 1, 0];
+        for (decimals, expected) in [
+            (0, "2024-02-29 01:02:03"),
+            (3, "2024-02-29 01:02:03.120"),
+            (6, "2024-02-29 01:02:03.120000"),
+            (31, "2024-02-29 01:02:03.120000"),
+        ] {
+            assert_eq!(text(t::DATETIME, decimals, &moment).unwrap(), expected);
+        }
+        let span = [12, 1, 34, 0, 0, 0, 22, 59, 59, 0xc0, 0xd4, 1, 0];
+        assert_eq!(text(t::TIME, 2, &span).unwrap(), "-838:59:59.12");
+        // What is zero is left away.
+        assert_eq!(text(t::TIME, 1, &[0]).unwrap(), "00:00:00.0");
+        assert_eq!(text(t::DATE, 0, &[0]).unwrap(), "0000-00-00");
+        let day = [4, 0xe8, 0x07, 2, 29];
+        assert_eq!(text(t::TIMESTAMP, 0, &day).unwrap(), "2024-02-29 00:00:00");
+    }
+
+    #[test]
+    fn numbers_keep_their_sign() {
+        assert_eq!(text(t::TINY, 0, &[0x80]).unwrap(), "-128");
+        assert_eq!(text(t::INT24, 0, &[0, 0, 0x80, 0xff]).unwrap(), "-8388608");
+        assert_eq!(text(t::LONGLONG, 0, &[0xff; 8]).unwrap(), "-1");
+    }
+
+    #[test]
+    fn a_null_has_no_bytes() {
+        let columns = [column(t::TINY, 0), column(t::TINY, 0)];
+        let values = parse_binary_row(&[0, 0b0100, 7], &columns);
+        assert_eq!(values, Ok(vec![Value::Null, Value::Signed(7)]));
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_their_columns_are_refused() {
+        let columns = [column(t::DATE, 0)];
+        for row in [
+            &[][..],
+            &[1, 0],
+            &[0],
+            &[0, 0],
+            &[0, 0, 5, 1, 1, 1, 1, 1],
+            &[0, 0, 4, 1],
+            &[0, 0, 0, 9],
+        ] {
+            assert!(parse_binary_row(row, &columns).is_err(), "{row:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            row: Vec<u8>,
+            message: Vec<u8>,
+            kinds in proptest::collection::vec((any::<u8>(), any::<u8>()), 0..6),
+        ) {
+            let _ = Column::parse(&message);
+            let columns: Vec<Column> = kinds.iter().map(|&(k, d)| column(k, d)).collect();
+            let row = [&[0, 0], row.as_slice()].concat();
+            if let Ok(values) = parse_binary_row(&row, &columns) {
+                prop_assert_eq!(values.len(), columns.len());
+                for value in values {
+                    let _ = value.text();
+                }
+            }
+        }
+    }
+}

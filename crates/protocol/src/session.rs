@@ -1,0 +1,91 @@
+//! The traits between the engine and a database: bytes on one side, connections on the other.
+//!
+//! A [`Protocol`] knows bytes and no sockets, a [`Session`] is a connection that was logged in and
+//! never waits. The engine is generic over both, so that neither costs a call through a pointer.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::script::{Row, RowFormat};
+use crate::{ProtocolError, ServerError};
+
+/// A wire protocol, as far as a client needs it that sends ready requests and follows the answers.
+pub trait Protocol {
+    /// Follows the answers of one connection.
+    type Answers: AnswerReader;
+
+    /// The request that rolls the open transaction back.
+    const ROLLBACK: &'static [u8];
+
+    /// The message of a client that disconnects; it has no answer.
+    const QUIT: &'static [u8];
+}
+
+/// A reader that follows the answers of one connection, in pieces of any length.
+///
+/// After an error neither the reader nor its connection is of any use.
+pub trait AnswerReader: Default + Send {
+    /// Take bytes up to the end of the current answer.
+    fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError>;
+
+    /// Keep the first row of the next answer. The others are followed without being read.
+    fn keep_first_row(&mut self, format: RowFormat);
+
+    /// Return the row that was kept of the answer that has just ended; None where it has no row.
+    fn take_first_row(&mut self) -> Result<Option<Row>, ProtocolError>;
+}
+
+/// A connection to a server that was logged in. Neither `read` nor `write` ever waits: both fail with
+/// `WouldBlock` instead.
+pub trait Session: AsFd + Send {
+    type Protocol: Protocol;
+
+    /// Take the bytes that have come and return their number; 0 is the end of the stream. A read that
+    /// does not fill the buffer has taken everything that was there.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Send as much as can be sent now and return the number of bytes taken. The session may keep
+    /// some of them: see [`Self::wants_write`].
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Return true where bytes that `write` has taken are not sent yet: call it again, with nothing
+    /// if need be, once the socket can be written to.
+    fn wants_write(&self) -> bool;
+
+    /// Return the client's end of the connection.
+    fn peer_address(&self) -> io::Result<PeerAddress>;
+}
+
+/// The client's end of a connection, by which the server's end is found: the inode of a UNIX socket,
+/// or a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerAddress {
+    Unix { inode: u64 },
+    Tcp { port: u16 },
+}
+
+/// The outcome of one call of [`AnswerReader::feed`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fed {
+    /// Bytes taken; less than the call offered only where an answer ends before them.
+    pub consumed: usize,
+    pub end: Option<AnswerSummary>,
+}
+
+/// The summary of a whole answer to one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnswerSummary {
+    /// Rows of all results of the answer.
+    pub rows: u64,
+    /// Rows that were changed, of all results of the answer.
+    pub affected_rows: u64,
+    /// The last number that the server gave to an inserted row; 0 where it gave none.
+    pub last_insert_id: u64,
+    /// Warnings of the last result.
+    pub warnings: u16,
+    /// Length of the answer on the wire, headers included.
+    pub bytes: u64,
+    /// A transaction is open. An error does not say it, so that it repeats the answer before.
+    pub in_transaction: bool,
+    pub error: Option<Box<ServerError>>,
+}

@@ -1,0 +1,103 @@
+//! When to look next.
+
+use std::time::Duration;
+
+use datagen::random::Random;
+
+/// The weight of the last tick in the mean of what ticks cost.
+const WEIGHT: f64 = 1.0 / 16.0;
+
+/// Random intervals between ticks, so long that the ticks cost no more than they may.
+pub struct Pace {
+    /// At the highest rate.
+    shortest_s: f64,
+    /// CPU time by time.
+    budget: f64,
+    /// What a tick costs, the mean of recent ones; None before the first.
+    cost_s: Option<f64>,
+    random: Random,
+}
+
+impl Pace {
+    /// `rate_hz` and `budget` must be above 0.
+    pub fn new(rate_hz: f64, budget: f64, seed: u64) -> Self {
+        Self {
+            shortest_s: 1.0 / rate_hz,
+            budget,
+            cost_s: None,
+            random: Random::of(seed, "ticks", 0),
+        }
+    }
+
+    /// Takes the CPU time of a tick and of everything that went with it.
+    pub fn spent(&mut self, cpu_s: f64) {
+        let mean_s = self.cost_s.unwrap_or(cpu_s);
+        self.cost_s = Some(mean_s + WEIGHT * (cpu_s - mean_s));
+    }
+
+    /// How long to wait now: from half to one and a half times the mean, each as likely.
+    pub fn interval(&mut self) -> Duration {
+        let mean_s = self
+            .shortest_s
+            .max(self.cost_s.unwrap_or(0.0) / self.budget);
+        Duration::from_secs_f64(mean_s * (0.5 + self.random.unit()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The rate and the share of the CPU when ticks cost so much in turn.
+    fn paced(mut pace: Pace, costs_s: &[f64]) -> (f64, f64) {
+        let (mut time_s, mut cpu_s) = (0.0, 0.0);
+        let mut ticks = 0.0;
+        for cost_s in costs_s.iter().cycle().take(20_000) {
+            pace.spent(*cost_s);
+            cpu_s += cost_s;
+            time_s += pace.interval().as_secs_f64();
+            ticks += 1.0;
+        }
+        (ticks / time_s, cpu_s / time_s)
+    }
+
+    #[test]
+    fn cheap_ticks_come_at_the_highest_rate() {
+        let (rate_hz, share) = paced(Pace::new(100.0, 0.01, 1), &[10e-6]);
+        assert!((rate_hz / 100.0 - 1.0).abs() < 0.02, "{rate_hz}");
+        assert!((share / 0.001 - 1.0).abs() < 0.02, "{share}");
+    }
+
+    #[test]
+    fn dear_ticks_come_as_often_as_the_budget_allows() {
+        let (rate_hz, share) = paced(Pace::new(100.0, 0.01, 1), &[400e-6]);
+        assert!((rate_hz / 25.0 - 1.0).abs() < 0.02, "{rate_hz}");
+        assert!((share / 0.01 - 1.0).abs() < 0.02, "{share}");
+    }
+
+    proptest! {
+        #[test]
+        fn neither_rate_nor_budget_is_exceeded(
+            rate_hz in 1.0..1e4,
+            budget in 1e-3..1.0,
+            costs_s in prop::collection::vec(1e-6..1e-2, 1..50),
+            seed: u64,
+        ) {
+            let (achieved_hz, share) = paced(Pace::new(rate_hz, budget, seed), &costs_s);
+            prop_assert!(achieved_hz <= 1.03 * rate_hz, "{achieved_hz}");
+            prop_assert!(share <= 1.03 * budget, "{share}");
+        }
+
+        #[test]
+        fn intervals_are_random(rate_hz in 1.0..1e4, seed: u64) {
+            let mut pace = Pace::new(rate_hz, 0.01, seed);
+            let intervals: Vec<f64> = (0..100)
+                .map(|_| pace.interval().as_secs_f64() * rate_hz)
+                .collect();
+            prop_assert!(intervals.iter().all(|one| (0.49..1.51).contains(one)));
+            prop_assert!(intervals.iter().any(|one| *one < 0.8));
+            prop_assert!(intervals.iter().any(|one| *one > 1.2));
+        }
+    }
+}

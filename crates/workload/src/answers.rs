@@ -1,0 +1,103 @@
+//! Numbers that a transaction takes from answers, and steps that depend on them.
+
+use protocol::script::{Answer, Observe, RowFormat};
+
+use super::draw::{AnswerPart, Draw, Maker};
+use super::drawn::Drawn;
+use super::making::{Making, Sources};
+use super::statement::Statement;
+
+/// A number to take from each answer to a statement.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Index into [`Sources::answers`].
+    pub answer: usize,
+    pub part: AnswerPart,
+    /// The value where the answer has none.
+    pub default: i64,
+}
+
+/// A condition of a step.
+#[derive(Debug)]
+pub struct Condition {
+    /// Draws made from answers alone.
+    pub makings: Vec<Making>,
+    pub slot: u16,
+    /// The step is done where the value is not 0, or where it is.
+    pub wants_non_zero: bool,
+}
+
+impl Condition {
+    pub fn holds(&self, draws: &[Draw], sources: &mut Sources, made: &mut Drawn) -> bool {
+        made.clear();
+        sources.make(&self.makings, draws, made);
+        (made.integer(self.slot) != 0) == self.wants_non_zero
+    }
+}
+
+/// Have each statement give the numbers that the draws `answers` are made from.
+pub fn assign(statements: &mut [Statement], draws: &[Draw], answers: &[u16]) {
+    for (answer, &draw) in answers.iter().enumerate() {
+        let draw = &draws[usize::from(draw)];
+        let Maker::Answer {
+            from,
+            part,
+            default,
+        } = &draw.maker
+        else {
+            unreachable!("{} is not made from an answer", draw.name);
+        };
+        let asked = statements.iter_mut().find(|other| other.name == *from);
+        asked.expect("the steps are checked").takes.push(Taken {
+            answer,
+            part: *part,
+            default: *default,
+        });
+    }
+    for statement in statements {
+        let is_column = |taken: &Taken| matches!(taken.part, AnswerPart::Column(_));
+        statement.observe = if statement.takes.is_empty() {
+            Observe::Nothing
+        } else if !statement.takes.iter().any(is_column) {
+            Observe::Counts
+        } else if statement.is_prepared() {
+            Observe::FirstRow(RowFormat::Binary)
+        } else {
+            Observe::FirstRow(RowFormat::Text)
+        };
+    }
+}
+
+/// Take the numbers of an answer to `statement` into `answers`.
+pub fn take(statement: &Statement, answer: &Answer, answers: &mut [i64]) -> Result<(), String> {
+    for taken in &statement.takes {
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        answers[taken.answer] = match taken.part {
+            AnswerPart::Rows => count(answer.rows),
+            AnswerPart::AffectedRows => count(answer.affected_rows),
+            AnswerPart::LastInsertId => count(answer.last_insert_id),
+            AnswerPart::Column(column) => {
+                let value = match &answer.first_row {
+                    None => None,
+                    Some(row) => row
+                        .get(column)
+                        .ok_or_else(|| {
+                            let (name, columns) = (&statement.name, row.len());
+                            format!(
+                                "statement {name} gave {columns} columns, and not {}",
+                                column + 1
+                            )
+                        })?
+                        .as_deref(),
+                };
+                value.map_or(Ok(taken.default), |text| {
+                    text.parse().map_err(|_| {
+                        let name = &statement.name;
+                        format!("column {} of statement {name} gave {text:?}, and no whole number of 64 bits", column + 1)
+                    })
+                })?
+            }
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Statements from a definition: choices made, placeholders filled, texts cut at their parameters.
+
+use super::definition::{Definition, Statement as Written, Value};
+use super::draw::MAX_PARAMETERS;
+use super::making::{Draws, Scope};
+use super::program::Protocol;
+use super::statement::{Parameter, Pieces, Statement, Terms};
+use super::table_names::Tables;
+use super::values::{Values, mentions};
+use crate::mistake::Mistake;
+
+/// Longest command, so that each fits into one packet with room to spare.
+const MAX_LENGTH: usize = (1 << 24) - 1024;
+
+/// What statements are compiled with.
+pub struct Setting<'a> {
+    pub definition: &'a Definition,
+    pub values: &'a Values,
+    pub tables: &'a Tables,
+    pub protocol: Protocol,
+}
+
+/// The names of a statement's draws that its step makes, each with its key.
+pub type Needs = Vec<(String, String)>;
+
+impl Setting<'_> {
+    /// The statement `name`, which is named at `key`.
+    pub fn statement(
+        &self,
+        name: &str,
+        key: &str,
+        draws: &mut Draws<'_>,
+    ) -> Result<(Statement, Needs), Mistake> {
+        let written = self.definition.statements.get(name).ok_or_else(|| {
+            let known = self.definition.statements.keys();
+            Mistake::unknown(key, "statement", name, known.map(String::as_str))
+        })?;
+        let key = format!("statements.{name}");
+        let sql_key = format!("{key}.sql");
+        let sql = self.values.choose(&written.sql, &sql_key)?;
+        let (head, tail) = match (&written.terms, sql.split_once("{terms}")) {
+            (Some(_), Some((head, tail))) => (head, tail),
+            (None, None) => (sql.as_str(), ""),
+            (Some(_), None) => {
+                return Err(Mistake::new(
+                    sql_key,
+                    "has no {terms}, where the terms would go",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Mistake::new(sql_key, "has {terms}, but there are none"));
+            }
+        };
+        let term = written.terms.as_ref().map_or("", |terms| &terms.sql);
+        let per_table = [head, tail, term]
+            .iter()
+            .any(|text| mentions(text, "table") || mentions(text, "n"));
+
+        let head = self.cut(head, per_table, &sql_key)?;
+        let tail = self.cut(tail, per_table, &sql_key)?;
+        let marks = head.marks() + tail.marks();
+        let needs = named(&written.parameters, marks, &key, "sql")?;
+        let mut scope = Scope::default();
+        let mut parameters = Vec::new();
+        for (draw, key) in &needs {
+            let slot = draws.slot(draw, key, &mut scope)?;
+            parameters.push(Parameter::of(draws.draw_of(slot, &scope), slot));
+        }
+        let of_tail = parameters.split_off(head.marks());
+        let head = head.with(parameters);
+        let tail = tail.with(of_tail);
+        let terms = match &written.terms {
+            None => None,
+            Some(_) => Some(self.terms(written, per_table, &key, tail, draws)?),
+        };
+        let mut statement = Statement::text(name, head);
+        statement.terms = terms;
+        check_length(&statement, &key)?;
+        if self.is_prepared(written, &key)? {
+            statement.prepare();
+            check_count(&statement, &key)?;
+        }
+        Ok((statement, needs))
+    }
+
+    fn terms(
+        &self,
+        written: &Written,
+        per_table: bool,
+        key: &str,
+        tail: Pieces,
+        draws: &mut Draws<'_>,
+    ) -> Result<Terms, Mistake> {
+        let terms = written.terms.as_ref().expect("the caller has looked");
+        let key = format!("{key}.terms");
+        let times =
+            self.values
+                .integer_in(&terms.times, 1..=MAX_PARAMETERS, &format!("{key}.times"))?;
+        let cut = self.cut(&terms.sql, per_table, &format!("{key}.sql"))?;
+        let mut scope = Scope::of_term();
+        let mut parameters = Vec::new();
+        for (draw, key) in named(&terms.parameters, cut.marks(), &key, "sql")? {
+            let slot = draws.slot(&draw, &key, &mut scope)?;
+            parameters.push(Parameter::of(draws.draw_of(slot, &scope), slot));
+        }
+        Ok(Terms {
+            times: u32::try_from(times).expect("the range is checked"),
+            join: self
+                .values
+                .fill(&terms.join, &format!("{key}.join"))?
+                .into_bytes()
+                .into(),
+            makings: scope.makings,
+            pieces: cut.with(parameters),
+            tail,
+        })
+    }
+
+    /// The text for each table, cut at its question marks.
+    fn cut(&self, sql: &str, per_table: bool, key: &str) -> Result<Cut, Mistake> {
+        let mut fixed = Vec::new();
+        let mut marks = 0;
+        let names: &[String] = if per_table { &self.tables.names } else { &[] };
+        for (n, name) in (1..).zip(names) {
+            let values = self.values.with("n", Value::Integer(n));
+            let values = values.with("table", Value::Text(name.clone()));
+            let pieces = split_at_marks(&values.fill(sql, key)?);
+            marks = pieces.len() - 1;
+            fixed.extend(pieces);
+        }
+        if names.is_empty() {
+            // Where there are no tables, a mention of one is told as an unknown name.
+            fixed = split_at_marks(&self.values.fill(sql, key)?);
+            marks = fixed.len() - 1;
+        }
+        Ok(Cut { fixed, marks })
+    }
+
+    fn is_prepared(&self, written: &Written, key: &str) -> Result<bool, Mistake> {
+        match written.protocol.as_deref() {
+            None => Ok(self.protocol == Protocol::Prepared),
+            Some("text") => Ok(false),
+            Some(other) => {
+                let message = format!("{other:?} is not known, expected \"text\"");
+                Err(Mistake::new(format!("{key}.protocol"), message))
+            }
+        }
+    }
+}
+
+/// Texts cut at their question marks.
+struct Cut {
+    fixed: Vec<Box<[u8]>>,
+    marks: usize,
+}
+
+impl Cut {
+    fn marks(&self) -> usize {
+        self.marks
+    }
+
+    fn with(self, parameters: Vec<Parameter>) -> Pieces {
+        Pieces {
+            fixed: self.fixed,
+            parameters,
+        }
+    }
+}
+
+/// The draws that fill `marks` question marks, each with its key.
+fn named(parameters: &[String], marks: usize, key: &str, text: &str) -> Result<Needs, Mistake> {
+    if parameters.len() != marks {
+        let given = parameters.len();
+        let message = format!("names {given} draws, but {text} has {marks} question marks");
+        return Err(Mistake::new(format!("{key}.parameters"), message));
+    }
+    Ok(parameters
+        .iter()
+        .enumerate()
+        .map(|(position, name)| (name.clone(), format!("{key}.parameters[{position}]")))
+        .collect())
+}
+
+/// A statement's text between its question marks; those in quotes are text.
+fn split_at_marks(sql: &str) -> Vec<Box<[u8]>> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    let mut quote = None;
+    let mut bytes = sql.bytes();
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (None, b'?') => {
+                pieces.push(std::mem::take(&mut piece).into());
+                continue;
+            }
+            (None, b'\'' | b'"' | b'`') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            (Some(b'\'' | b'"'), b'\\') => {
+                piece.push(byte);
+                piece.extend(bytes.next());
+                continue;
+            }
+            _ => {}
+        }
+        piece.push(byte);
+    }
+    pieces.push(piece.into());
+    pieces
+}
+
+fn check_count(statement: &Statement, key: &str) -> Result<(), Mistake> {
+    let count = statement.kinds.len();
+    if i64::try_from(count).is_ok_and(|count| count <= MAX_PARAMETERS) {
+        return Ok(());
+    }
+    let message = format!(
+        "has {count} parameters, a prepared statement at most {MAX_PARAMETERS}; \
+         protocol = \"text\" knows no limit"
+    );
+    Err(Mistake::new(key, message))
+}
+
+fn check_length(statement: &Statement, key: &str) -> Result<(), Mistake> {
+    let length = statement.longest();
+    if length <= MAX_LENGTH {
+        return Ok(());
+    }
+    let message = format!("may be {length} bytes long, and a command at most {MAX_LENGTH}");
+    Err(Mistake::new(key, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(sql: &str) -> Vec<String> {
+        let text = |piece: Box<[u8]>| String::from_utf8(piece.into()).unwrap();
+        split_at_marks(sql).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn question_marks_in_quotes_are_text() {
+        assert_eq!(pieces("a = ? AND b = ?"), ["a = ", " AND b = ", ""]);
+        assert_eq!(
+            pieces(r#"'?' "?" `?` 'it''s ?' 'a\'?' = ?"#),
+            [r#"'?' "?" `?` 'it''s ?' 'a\'?' = "#, ""]
+        );
+        assert_eq!(pieces(r"'a\\' = ?"), [r"'a\\' = ", ""]);
+        assert_eq!(pieces(r"`a\` = ?"), [r"`a\` = ", ""]);
+        assert_eq!(pieces(""), [""]);
+    }
+}

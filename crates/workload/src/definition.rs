@@ -1,0 +1,251 @@
+//! A workload's definition as it is written (TOML) or sent (JSON): the shape alone.
+//!
+//! `{name}` in a text stands for a value: a parameter, a level, or one of the built-in names
+//! `{table}`, `{n}` (number of the table in its set, from 1), `{clients}`, and, in `client_setup`
+//! alone, `{client}` (from 0).
+//! A number may be a text too, holding integer arithmetic over such values: `"{table_size}/2+1"`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A parameter's value or a factor's level.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Value {
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+}
+
+/// A number, or integer arithmetic over values.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Number {
+    Integer(i64),
+    Float(f64),
+    Expression(String),
+}
+
+/// One thing, or several of which a value chooses: `{ by = "method", HANDLER = "...", default = "..." }`.
+/// The case of levels does not matter.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Chosen<T> {
+    Always(T),
+    By {
+        by: String,
+        #[serde(flatten)]
+        levels: BTreeMap<String, T>,
+    },
+}
+
+/// What a workload asks and of which tables.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    #[serde(default)]
+    pub tables: BTreeMap<String, TableSet>,
+    /// Values that statements take as parameters, by name.
+    #[serde(default)]
+    pub draws: BTreeMap<String, Generator>,
+    #[serde(default)]
+    pub statements: BTreeMap<String, Statement>,
+    #[serde(default)]
+    pub tests: BTreeMap<String, Test>,
+}
+
+/// Tables of one shape.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct TableSet {
+    /// The tables' name; it holds `{n}` where there may be several.
+    pub name: String,
+    /// How many tables; 1 unless said.
+    pub count: Option<Number>,
+    /// Rows of each table.
+    pub rows: Number,
+    /// The statement that makes one table.
+    pub create: Chosen<String>,
+    /// Statements for each table once it is loaded (secondary indexes).
+    #[serde(default = "nothing")]
+    pub after_load: Chosen<Vec<String>>,
+    /// Statements that read all of a table and its indexes into memory.
+    #[serde(default = "nothing")]
+    pub warm: Chosen<Vec<String>>,
+    /// The columns that are loaded, in their order.
+    pub columns: Vec<Column>,
+}
+
+fn nothing() -> Chosen<Vec<String>> {
+    Chosen::Always(Vec::new())
+}
+
+/// A loaded column.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    pub name: String,
+    /// Compared byte for byte, whatever the character set.
+    #[serde(default)]
+    pub binary: bool,
+    #[serde(flatten)]
+    pub generator: Generator,
+}
+
+/// How a value is made. Which of the fields have a meaning depends on `kind`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Generator {
+    pub kind: GeneratorKind,
+    /// integer, decimal, permutation: the least and the greatest value.
+    pub low: Option<Number>,
+    pub high: Option<Number>,
+    /// integer: uniform unless said; the name may be a value (`"{distribution}"`).
+    pub distribution: Option<String>,
+    /// zipf, zipf-scrambled, latest: P(rank) is proportional to rank^-exponent; 0.8 unless said.
+    /// Popular values lie at the low end, anywhere, or at the high end.
+    pub exponent: Option<Number>,
+    /// pareto: sysbench's h; 0.2 unless said.
+    pub h: Option<Number>,
+    /// normal: mean and standard deviation as fractions of the range; 0.5 and 0.125 unless said.
+    pub mean: Option<Number>,
+    pub deviation: Option<Number>,
+    /// special: the share of draws (percent) that fall into the central part (percent of the range);
+    /// 75 and 1 unless said.
+    pub share: Option<Number>,
+    pub central: Option<Number>,
+    /// "client": each client draws from its own part of the range.
+    pub segment: Option<String>,
+    /// digits: so many groups of so many digits, joined by `-`.
+    pub groups: Option<Number>,
+    /// digits, text: characters (of a group).
+    pub length: Option<Number>,
+    /// text: at most so many characters, where the length is drawn too.
+    pub max_length: Option<Number>,
+    /// decimal: digits after the point.
+    pub scale: Option<Number>,
+    /// constant. answer: `rows`, `affected_rows` or `last_insert_id`, unless `column` is given.
+    pub value: Option<Value>,
+    /// answer: a column of the first row, from 1.
+    pub column: Option<Number>,
+    /// answer: the value where there is no row or it holds NULL, and where the statement was skipped;
+    /// 0 unless said.
+    pub default: Option<Number>,
+    /// derived: the draw it is made from; its value times `times` plus `plus`. answer: the statement.
+    pub from: Option<String>,
+    pub plus: Option<Number>,
+    pub times: Option<Number>,
+    /// sequence, series: the first value and the step between values.
+    pub first: Option<Number>,
+    pub step: Option<Number>,
+    /// Makes a list of so many values, for `IN (?)`.
+    pub count: Option<Number>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum GeneratorKind {
+    /// first, first + step, ...: a column's row number; as a draw a running number that all clients
+    /// share (those of one table, where the client chooses the table), each number once.
+    Sequence,
+    #[default]
+    Integer,
+    Decimal,
+    /// Groups of decimal digits, as in sysbench's `c` and `pad`.
+    Digits,
+    /// Letters and digits.
+    Text,
+    Constant,
+    /// Made from another draw of the same repetition.
+    Derived,
+    /// Each value of a range once, over all clients and the whole run, and for each table: it
+    /// chooses the table too. A client ends when its share is used up.
+    Permutation,
+    /// The same list each time: `count` values from `first` on.
+    Series,
+    /// A whole number of the answer to a statement of an earlier step of the transaction.
+    Answer,
+}
+
+/// A statement with `?` where its parameters go. A parameter that is a list becomes `?, ?, ...`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Statement {
+    pub sql: Chosen<String>,
+    /// The draws that fill the question marks, in their order.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    /// What `{terms}` in the text stands for.
+    pub terms: Option<Terms>,
+    /// "text" where the statement cannot be prepared, or its peers never prepare it.
+    pub protocol: Option<String>,
+}
+
+/// A part of a statement that is repeated; each time its draws are made anew.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    pub sql: String,
+    pub join: String,
+    pub times: Number,
+    #[serde(default)]
+    pub parameters: Vec<String>,
+}
+
+/// What clients do, over and over. Either `steps`, or `mix` with several weighted transactions.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Test {
+    pub title: String,
+    /// How it differs from its published model, or that it does not.
+    #[serde(default)]
+    pub note: String,
+    /// Values for this test that differ from the workload's defaults.
+    #[serde(default)]
+    pub values: BTreeMap<String, Value>,
+    /// BEGIN and COMMIT around the steps. BEGIN is sent as text, for servers do not prepare it.
+    #[serde(default = "no")]
+    pub transaction: Chosen<bool>,
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    #[serde(default)]
+    pub mix: Vec<Transaction>,
+    /// Statements each client runs before it begins, as text; where they name the table, once for
+    /// each table that the client asks (`HANDLER {table} OPEN`).
+    #[serde(default)]
+    pub client_setup: Vec<String>,
+    /// The table set that steps draw their table from; needed where there are several.
+    pub tables: Option<String>,
+    /// "uniform" (one table is drawn for each step) or "client" (client number modulo tables).
+    pub table: Option<String>,
+}
+
+/// One kind of transaction of a mix.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Transaction {
+    pub name: String,
+    pub weight: Number,
+    #[serde(default = "no")]
+    pub transaction: Chosen<bool>,
+    pub steps: Vec<Step>,
+}
+
+fn no() -> Chosen<bool> {
+    Chosen::Always(false)
+}
+
+/// Statements that share their draws; each repetition draws anew, all on one table.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub statements: Vec<String>,
+    /// How often, 1 unless said.
+    pub times: Option<Number>,
+    /// A draw made from an answer: the step is skipped where it is 0.
+    pub only_if: Option<String>,
+    /// A draw made from an answer: the step is skipped where it is not 0.
+    pub unless: Option<String>,
+}

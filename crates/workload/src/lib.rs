@@ -1,0 +1,24 @@
+//! Workloads as data: tables, drawn values, statements and tests, and what is made of them.
+//!
+//! `definition` is the shape alone; `values` fills its placeholders. `program` compiles a test into
+//! what all its clients share, and a `script` is what one of them asks.
+
+mod answers;
+mod arithmetic;
+mod compile;
+pub mod definition;
+mod draw;
+mod drawn;
+mod making;
+pub mod mistake;
+mod plan;
+pub mod program;
+pub mod script;
+mod shape;
+mod statement;
+mod steps;
+mod table_names;
+pub mod tables;
+pub mod values;
+
+pub use mistake::Mistake;

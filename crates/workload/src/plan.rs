@@ -1,0 +1,135 @@
+//! What all clients of a test share, and what each is given of it.
+
+use super::answers::Condition;
+use super::definition::Value;
+use super::draw::Draw;
+use super::making::{Making, Sources};
+use super::statement::Statement;
+use super::values::{Values, mentions};
+use crate::mistake::Mistake;
+use datagen::Stream;
+use datagen::distribution::{Integers, Shape};
+use datagen::random::Random;
+use protocol::script::Names;
+
+/// What all clients of a program share.
+#[derive(Debug)]
+pub struct Plan {
+    pub statements: Vec<Statement>,
+    pub transactions: Vec<Transaction>,
+    pub draws: Vec<Draw>,
+    pub slots: u16,
+    /// Draws with a counter.
+    pub counted: Vec<u16>,
+    pub segments: Vec<(Shape, i64, i64)>,
+    /// The values of draws made from answers, before there is an answer.
+    pub answers: Vec<i64>,
+    /// The sum of the transactions' weights.
+    pub weights: u64,
+    pub tables: u32,
+    pub by_client: bool,
+    /// The ids each client has.
+    pub ids: usize,
+    pub names: Names,
+    pub clients: u32,
+    /// The tables' names, and what clients run for each before they begin.
+    pub table_names: Vec<String>,
+    pub setup: Vec<String>,
+    pub setup_key: String,
+    pub values: Values,
+    /// Each client's stream is a member of it.
+    pub stream: Stream,
+}
+
+/// One kind of transaction.
+#[derive(Debug)]
+pub struct Transaction {
+    /// Its weight and those of the transactions before it.
+    pub weights: u64,
+    pub begin: Option<u16>,
+    pub commit: Option<u16>,
+    pub steps: Vec<Step>,
+    /// How often it draws from each counter.
+    pub uses: Vec<u64>,
+}
+
+/// Statements that share their draws.
+#[derive(Debug)]
+pub struct Step {
+    pub statements: Vec<u16>,
+    pub times: u32,
+    pub makings: Vec<Making>,
+    /// Its table is drawn, and not by a permutation.
+    pub draws_table: bool,
+    /// None where it is always done.
+    pub condition: Option<Condition>,
+}
+
+impl Plan {
+    /// What the draws of a client are made from.
+    pub fn sources(&self, client: u32) -> Sources {
+        let parts = self.segments.iter();
+        let (turn, turns) = if self.by_client {
+            let sharing =
+                (self.clients.max(client + 1) - 1 - client % self.tables) / self.tables + 1;
+            (client / self.tables, sharing)
+        } else {
+            (client, self.clients)
+        };
+        Sources {
+            random: Random::member(self.stream, 0),
+            counters: vec![0; self.counted.len()],
+            parts: parts
+                .map(|part| part_of(part, client, self.clients))
+                .collect(),
+            turn: u64::from(turn),
+            turns: u64::from(turns),
+            answers: self.answers.clone(),
+            table: if self.by_client {
+                client % self.tables
+            } else {
+                0
+            },
+        }
+    }
+
+    /// The stream of a client's transactions.
+    pub fn stream_of(&self, client: u32) -> Stream {
+        Stream::keyed(self.stream.at(u64::from(client)))
+    }
+
+    /// The statements that a client runs, as text, before it begins.
+    pub fn setup_of(&self, client: u32) -> Result<Vec<String>, Mistake> {
+        let values = self
+            .values
+            .with("client", Value::Integer(i64::from(client)));
+        let own = (client % self.tables.max(1)) as usize;
+        let mut filled = Vec::new();
+        for (position, text) in self.setup.iter().enumerate() {
+            let key = format!("{}[{position}]", self.setup_key);
+            if !mentions(text, "table") && !mentions(text, "n") {
+                filled.push(values.fill(text, &key)?);
+                continue;
+            }
+            for (index, name) in self.table_names.iter().enumerate() {
+                if index == own || !self.by_client {
+                    let n = i64::try_from(index + 1).expect("tables are counted in i64");
+                    let values = values.with("n", Value::Integer(n));
+                    let values = values.with("table", Value::Text(name.clone()));
+                    filled.push(values.fill(text, &key)?);
+                }
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// The client's own part of a range; where there are more clients than numbers, some share one.
+fn part_of((shape, low, high): &(Shape, i64, i64), client: u32, clients: u32) -> Integers {
+    let span = i128::from(*high) - i128::from(*low) + 1;
+    let start = |client: u32| span * i128::from(client) / i128::from(clients.max(1));
+    let first = i128::from(*low) + start(client).min(span - 1);
+    let last = (i128::from(*low) + start(client + 1) - 1).clamp(first, i128::from(*high));
+    let within = |place: i128| i64::try_from(place).expect("it is between two of i64");
+    Integers::new(shape, within(first), within(last))
+}

@@ -1,0 +1,171 @@
+//! Programs: a test of a workload at given values, ready for its clients.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::answers;
+use super::compile::Setting;
+use super::definition::{Definition, Value};
+use super::making::Draws;
+use super::plan::Plan;
+use super::script::Script;
+use super::statement::Statement;
+use super::steps::Compiler;
+use super::table_names;
+use super::values::Values;
+use crate::mistake::Mistake;
+use datagen::Stream;
+use protocol::script::Names;
+
+/// How statements are sent, but those that say `protocol = "text"`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    #[default]
+    Prepared,
+    Text,
+}
+
+/// A test, compiled for all its clients.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub(super) plan: Arc<Plan>,
+}
+
+impl Program {
+    /// Compiles the test `test` of a workload. Explicit `values` win over the test's own, and these
+    /// over `defaults`.
+    #[allow(clippy::too_many_arguments)] // what a test depends on is so much
+    pub fn compile(
+        definition: &Definition,
+        defaults: &BTreeMap<String, Value>,
+        values: &BTreeMap<String, Value>,
+        test: &str,
+        clients: u32,
+        protocol: Protocol,
+        seed: u64,
+    ) -> Result<Self, Mistake> {
+        let (name, test) = definition.tests.get_key_value(test).ok_or_else(|| {
+            let known = definition.tests.keys();
+            Mistake::unknown("tests", "test", test, known.map(String::as_str))
+        })?;
+        let key = format!("tests.{name}");
+        let values = Values::new(defaults, &test.values, values)
+            .with("clients", Value::Integer(i64::from(clients)));
+        let tables = table_names::of_test(definition, test, &values, &key)?;
+        let by_client = tables.by_client;
+        let covered = if by_client { 1 } else { tables.count() };
+        let mut compiler = Compiler {
+            setting: Setting {
+                definition,
+                values: &values,
+                tables: &tables,
+                protocol,
+            },
+            draws: Draws::new(&definition.draws, &values, seed, covered),
+            statements: Vec::new(),
+            needs: Vec::new(),
+        };
+        let transactions = compiler.transactions(name, test, &key)?;
+        let Compiler {
+            draws,
+            mut statements,
+            ..
+        } = compiler;
+        answers::assign(&mut statements, &draws.compiled, &draws.answers);
+        let ids = number_ids(&mut statements, tables.reachable());
+        let plan = Plan {
+            ids,
+            names: Names {
+                statements: statements
+                    .iter()
+                    .map(|statement| statement.name.clone())
+                    .collect(),
+                transactions: transactions.iter().map(|(name, _)| name.clone()).collect(),
+            },
+            statements,
+            weights: transactions.last().map_or(0, |(_, last)| last.weights),
+            transactions: transactions
+                .into_iter()
+                .map(|(_, transaction)| transaction)
+                .collect(),
+            slots: draws.slots,
+            segments: draws
+                .segments
+                .iter()
+                .map(|&draw| draws.segment(draw))
+                .collect(),
+            answers: draws.answer_defaults(),
+            counted: draws.counted,
+            draws: draws.compiled,
+            tables: tables.count(),
+            by_client,
+            clients,
+            setup: test.client_setup.clone(),
+            setup_key: format!("{key}.client_setup"),
+            table_names: tables.names,
+            values,
+            // The rows that one test deletes must not be just those that the next one looks for.
+            stream: Stream::named(seed, &format!("clients/{name}")),
+        };
+        plan.setup_of(0)?;
+        Ok(Self {
+            plan: Arc::new(plan),
+        })
+    }
+
+    /// The names that [`protocol::script::Request::statement`] counts.
+    pub fn statement_names(&self) -> &[String] {
+        &self.plan.names.statements
+    }
+
+    /// The names that [`protocol::script::Request::transaction`] counts.
+    pub fn transaction_names(&self) -> &[String] {
+        &self.plan.names.transactions
+    }
+
+    /// The statements that a client prepares; their ids, in this order, go to [`Self::client`].
+    pub fn texts_to_prepare(&self, client: u32) -> Vec<&str> {
+        let texts = self.plan.statements.iter().flat_map(|statement| {
+            let texts = &statement.to_prepare;
+            if self.plan.by_client && texts.len() > 1 {
+                let table = (client % self.plan.tables) as usize;
+                &texts[table..=table]
+            } else {
+                &texts[..]
+            }
+        });
+        texts.map(String::as_str).collect()
+    }
+
+    /// The statements that a client runs, as text, before it begins.
+    pub fn client_setup(&self, client: u32) -> Vec<String> {
+        self.plan
+            .setup_of(client)
+            .expect("names do not depend on the client")
+    }
+
+    /// What the client `client`, counted from 0, asks: one request after the other.
+    ///
+    /// # Panics
+    /// When there is not one id for each of [`Self::texts_to_prepare`].
+    pub fn client(&self, client: u32, ids: Vec<u32>) -> Script {
+        assert_eq!(ids.len(), self.plan.ids, "an id for each statement");
+        Script::new(Arc::clone(&self.plan), client, ids)
+    }
+}
+
+/// Gives each prepared statement its place among the ids of a client; returns how many there are.
+fn number_ids(statements: &mut [Statement], reachable: usize) -> usize {
+    let mut ids = 0;
+    for statement in statements {
+        statement.first_id = ids;
+        ids += statement.to_prepare.len().min(reachable);
+    }
+    ids
+}
+
+#[cfg(test)]
+mod tests;

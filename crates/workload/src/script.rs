@@ -1,0 +1,301 @@
+//! Scripts: what one client asks, request after request.
+
+use std::sync::Arc;
+
+use super::answers;
+use super::drawn::Drawn;
+use super::making::{Sources, small};
+use super::plan::{Plan, Transaction};
+use datagen::Stream;
+use datagen::random::Random;
+use protocol::mysql::binary::{Execute, put_command_with};
+use protocol::script::{self, Answer, Observe, Request};
+
+const COM_QUERY: u8 = 3;
+
+/// What a client asks. Transaction number n of a client depends on the program, the client and n
+/// alone, so that a transaction that was given up does not change those that follow.
+#[derive(Debug)]
+pub struct Script {
+    plan: Arc<Plan>,
+    stream: Stream,
+    sources: Sources,
+    drawn: Drawn,
+    /// The ids of its prepared statements, and which of them the server knows the types of.
+    ids: Vec<u32>,
+    declared: Vec<bool>,
+    /// Transactions that were begun before the current one.
+    number: u64,
+    /// The counters at the begin of the current transaction.
+    counters: Vec<u64>,
+    transaction: u16,
+    /// The statement that was asked last, but for BEGIN and COMMIT.
+    position: Position,
+    next: Next,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// The first transaction, or the current one again.
+    Begin,
+    /// The transaction after the current one.
+    Another,
+    Statement(Position),
+    /// The statement after the current one, once its answer has come.
+    Answer,
+    Commit,
+}
+
+/// A place in a transaction: which statement of which repetition of which step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Position {
+    step: u16,
+    repetition: u32,
+    statement: u16,
+}
+
+const FIRST: Position = Position {
+    step: 0,
+    repetition: 0,
+    statement: 0,
+};
+
+impl script::Script for Script {
+    /// None where a permutation has not as many values left as the next transaction takes.
+    #[inline]
+    fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
+        match self.next {
+            Next::Statement(position) => Some(self.statement(position, false, out)),
+            Next::Answer => {
+                // Nobody answers: the conditions are those of the defaults.
+                self.next = self.after(self.position);
+                self.next(out)
+            }
+            Next::Commit => {
+                self.next = Next::Another;
+                let commit = self.current().commit.expect("a transaction that commits");
+                self.write(commit, out);
+                Some(Request {
+                    statement: commit,
+                    transaction: self.transaction,
+                    first: false,
+                    last: true,
+                    observe: Observe::Nothing,
+                })
+            }
+            Next::Another => {
+                self.finish();
+                self.begin(out)
+            }
+            Next::Begin => self.begin(out),
+        }
+    }
+
+    fn answered(&mut self, answer: &Answer) -> Result<bool, String> {
+        let transaction = &self.plan.transactions[usize::from(self.transaction)];
+        let step = &transaction.steps[usize::from(self.position.step)];
+        let index = step.statements[usize::from(self.position.statement)];
+        let statement = &self.plan.statements[usize::from(index)];
+        answers::take(statement, answer, &mut self.sources.answers)?;
+        self.next = self.after(self.position);
+        Ok(self.next == Next::Another)
+    }
+
+    fn again(&mut self) {
+        self.next = Next::Begin;
+    }
+
+    fn abandon(&mut self) {
+        self.next = Next::Another;
+    }
+
+    fn rollback_needed(&self) -> bool {
+        self.current().begin.is_some()
+    }
+}
+
+impl Script {
+    pub(super) fn new(plan: Arc<Plan>, client: u32, ids: Vec<u32>) -> Self {
+        Self {
+            stream: plan.stream_of(client),
+            sources: plan.sources(client),
+            drawn: Drawn::new(usize::from(plan.slots)),
+            declared: vec![false; ids.len()],
+            ids,
+            number: 0,
+            counters: vec![0; plan.counted.len()],
+            transaction: 0,
+            position: FIRST,
+            next: Next::Begin,
+            plan,
+        }
+    }
+
+    #[inline]
+    fn current(&self) -> &Transaction {
+        &self.plan.transactions[usize::from(self.transaction)]
+    }
+
+    /// Counts the current transaction as done, all of it, however far it came.
+    #[inline]
+    fn finish(&mut self) {
+        self.number += 1;
+        let transaction = &self.plan.transactions[usize::from(self.transaction)];
+        for (counter, uses) in self.counters.iter_mut().zip(&transaction.uses) {
+            *counter += uses;
+        }
+        self.next = Next::Begin;
+    }
+
+    #[inline]
+    fn begin(&mut self, out: &mut Vec<u8>) -> Option<Request> {
+        self.sources.random = Random::member(self.stream, self.number);
+        if self.plan.transactions.len() > 1 {
+            let weight = self.sources.random.below(self.plan.weights);
+            let chosen = self
+                .plan
+                .transactions
+                .partition_point(|kind| kind.weights <= weight);
+            self.transaction = u16::try_from(chosen).expect("a mix is small");
+        }
+        if self.is_used_up() {
+            return None;
+        }
+        self.sources.counters.copy_from_slice(&self.counters);
+        self.sources.answers.copy_from_slice(&self.plan.answers);
+        let Some(begin) = self.current().begin else {
+            return Some(self.statement(FIRST, true, out));
+        };
+        self.next = Next::Statement(FIRST);
+        self.write(begin, out);
+        Some(Request {
+            statement: begin,
+            transaction: self.transaction,
+            first: true,
+            last: false,
+            observe: Observe::Nothing,
+        })
+    }
+
+    /// Whether a permutation has not enough values left for the whole transaction.
+    #[inline]
+    fn is_used_up(&self) -> bool {
+        let uses = self.counters.iter().zip(&self.current().uses);
+        uses.zip(&self.plan.counted).any(|((begun, uses), &draw)| {
+            let Some(values) = self.plan.draws[usize::from(draw)].values() else {
+                return false;
+            };
+            let left = values
+                .saturating_sub(self.sources.turn)
+                .div_ceil(self.sources.turns);
+            begun + uses > left
+        })
+    }
+
+    #[inline]
+    fn statement(&mut self, position: Position, first: bool, out: &mut Vec<u8>) -> Request {
+        let plan = &*self.plan;
+        let transaction = &plan.transactions[usize::from(self.transaction)];
+        let step = &transaction.steps[usize::from(position.step)];
+        if position.statement == 0 {
+            if step.draws_table && position.repetition == 0 {
+                let table = self.sources.random.below(u64::from(plan.tables));
+                self.sources.table = u32::try_from(table).expect("it is below a u32");
+            }
+            self.drawn.clear();
+            self.sources
+                .make(&step.makings, &plan.draws, &mut self.drawn);
+        }
+        let index = step.statements[usize::from(position.statement)];
+        let observe = plan.statements[usize::from(index)].observe;
+        self.write(index, out);
+        self.position = position;
+        self.next = match observe {
+            Observe::Nothing => self.after(position),
+            Observe::Counts | Observe::FirstRow(_) => Next::Answer,
+        };
+        Request {
+            statement: index,
+            transaction: self.transaction,
+            first,
+            last: self.next == Next::Another,
+            observe,
+        }
+    }
+
+    /// Return what follows a statement, at the answers that have come so far.
+    #[inline]
+    fn after(&mut self, position: Position) -> Next {
+        let plan = &*self.plan;
+        let transaction = &plan.transactions[usize::from(self.transaction)];
+        let step = &transaction.steps[usize::from(position.step)];
+        if usize::from(position.statement) + 1 < step.statements.len() {
+            return Next::Statement(Position {
+                statement: position.statement + 1,
+                ..position
+            });
+        }
+        if position.repetition + 1 < step.times {
+            return Next::Statement(Position {
+                repetition: position.repetition + 1,
+                statement: 0,
+                ..position
+            });
+        }
+        for next in position.step + 1..small(transaction.steps.len()) {
+            let step = &transaction.steps[usize::from(next)];
+            let holds = step.condition.as_ref().is_none_or(|condition| {
+                condition.holds(&plan.draws, &mut self.sources, &mut self.drawn)
+            });
+            if holds {
+                return Next::Statement(Position {
+                    step: next,
+                    ..FIRST
+                });
+            }
+        }
+        if transaction.commit.is_some() {
+            Next::Commit
+        } else {
+            Next::Another
+        }
+    }
+
+    /// Appends the packet of a statement.
+    #[inline]
+    fn write(&mut self, index: u16, out: &mut Vec<u8>) {
+        let plan = &self.plan;
+        let statement = &plan.statements[usize::from(index)];
+        let table = self.sources.table;
+        if !statement.is_prepared() {
+            put_command_with(out, COM_QUERY, |out| {
+                statement.write_text(table, &plan.draws, &mut self.sources, &mut self.drawn, out);
+            });
+            return;
+        }
+        let reachable = if plan.by_client || !statement.per_table {
+            0
+        } else {
+            table as usize
+        };
+        let id = statement.first_id + reachable;
+        let is_declared = std::mem::replace(&mut self.declared[id], true);
+        let declared = if is_declared {
+            &[][..]
+        } else {
+            &statement.kinds
+        };
+        let mut execute = Execute::begin(out, self.ids[id], statement.parameter_count(), declared);
+        statement.write_values(
+            &plan.draws,
+            &mut self.sources,
+            &mut self.drawn,
+            &mut execute,
+        );
+        execute.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The distribution that a generator names, checked.
+
+use super::definition::{Generator, Number};
+use super::mistake::Mistake;
+use super::values::Values;
+use datagen::distribution::Shape;
+
+const NAMES: [&str; 7] = [
+    "uniform",
+    "zipf",
+    "zipf-scrambled",
+    "latest",
+    "pareto",
+    "special",
+    "normal",
+];
+
+/// Compile the distribution of the generator that lies at `key`.
+pub fn compile(generator: &Generator, values: &Values, key: &str) -> Result<Shape, Mistake> {
+    let name_key = format!("{key}.distribution");
+    let name = match &generator.distribution {
+        Some(name) => values.fill(name, &name_key)?,
+        None => "uniform".to_owned(),
+    };
+    let real = |number: &Option<Number>, part: &str, default: f64, range: Limits| {
+        let key = format!("{key}.{part}");
+        let value = match number {
+            Some(number) => values.real(number, &key)?,
+            None => default,
+        };
+        range.check(value, &key)
+    };
+    let exponent = || {
+        real(
+            &generator.exponent,
+            "exponent",
+            0.8,
+            Limits::closed(0.0, 100.0),
+        )
+    };
+    Ok(match name.as_str() {
+        "uniform" => Shape::Uniform,
+        "zipf" | "zipf-scrambled" => Shape::Zipf {
+            exponent: exponent()?,
+            scrambled: name == "zipf-scrambled",
+        },
+        "latest" => Shape::Latest {
+            exponent: exponent()?,
+        },
+        "pareto" => {
+            let h = real(&generator.h, "h", 0.2, Limits::open(0.0, 1.0))?;
+            Shape::Pareto {
+                power: h.ln() / (1.0 - h).ln(),
+            }
+        }
+        "special" => Shape::Special {
+            share: real(&generator.share, "share", 75.0, Limits::closed(0.0, 100.0))? / 100.0,
+            central: real(
+                &generator.central,
+                "central",
+                1.0,
+                Limits::closed(0.0, 100.0),
+            )? / 100.0,
+        },
+        "normal" => Shape::Normal {
+            mean: real(&generator.mean, "mean", 0.5, Limits::closed(0.0, 1.0))?,
+            // A wider bell is cut off so much that it would rather be uniform.
+            deviation: real(
+                &generator.deviation,
+                "deviation",
+                0.125,
+                Limits::open(0.0, 2.0),
+            )?,
+        },
+        other => return Err(Mistake::unknown(name_key, "distribution", other, NAMES)),
+    })
+}
+
+/// The limits of a parameter: from the least to the greatest, the ends themselves included or not.
+struct Limits {
+    least: f64,
+    greatest: f64,
+    ends: bool,
+}
+
+impl Limits {
+    fn closed(least: f64, greatest: f64) -> Self {
+        Self {
+            least,
+            greatest,
+            ends: true,
+        }
+    }
+
+    fn open(least: f64, greatest: f64) -> Self {
+        Self {
+            least,
+            greatest,
+            ends: false,
+        }
+    }
+
+    fn check(&self, value: f64, key: &str) -> Result<f64, Mistake> {
+        let is_end = value <= self.least || value >= self.greatest;
+        if value >= self.least && value <= self.greatest && (self.ends || !is_end) {
+            return Ok(value);
+        }
+        let (least, greatest) = (self.least, self.greatest);
+        let wanted = if self.ends {
+            format!("from {least} to {greatest}")
+        } else {
+            format!("between {least} and {greatest}")
+        };
+        Err(Mistake::new(key, format!("{value} is not {wanted}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiled(distribution: &str, change: impl FnOnce(&mut Generator)) -> Result<Shape, String> {
+        let mut generator = Generator {
+            distribution: Some(distribution.to_owned()),
+            ..Generator::default()
+        };
+        change(&mut generator);
+        compile(&generator, &Values::default(), "draws.id").map_err(|m| m.to_string())
+    }
+
+    #[test]
+    fn parameters_and_their_defaults() {
+        assert_eq!(
+            compiled("zipf", |_| ()),
+            Ok(Shape::Zipf {
+                exponent: 0.8,
+                scrambled: false
+            })
+        );
+        let scrambled = compiled("zipf-scrambled", |g| {
+            g.exponent = Some(Number::Integer(1));
+        });
+        assert_eq!(
+            scrambled,
+            Ok(Shape::Zipf {
+                exponent: 1.0,
+                scrambled: true
+            })
+        );
+        let Ok(Shape::Pareto { power }) = compiled("pareto", |_| ()) else {
+            panic!("no Pareto")
+        };
+        assert!((power - 7.2126).abs() < 1e-4);
+        assert_eq!(
+            compiled("special", |_| ()),
+            Ok(Shape::Special {
+                share: 0.75,
+                central: 0.01
+            })
+        );
+    }
+
+    #[test]
+    fn mistakes_name_their_key() {
+        assert_eq!(
+            compiled("zipfian", |_| ()).unwrap_err(),
+            r#"draws.id.distribution: there is no distribution "zipfian"; did you mean "zipf"?"#
+        );
+        assert_eq!(
+            compiled("zipf", |g| g.exponent = Some(Number::Integer(-1))).unwrap_err(),
+            "draws.id.exponent: -1 is not from 0 to 100"
+        );
+        assert_eq!(
+            compiled("pareto", |g| g.h = Some(Number::Integer(1))).unwrap_err(),
+            "draws.id.h: 1 is not between 0 and 1"
+        );
+        assert!(compiled("normal", |g| g.mean = Some(Number::Float(f64::NAN))).is_err());
+    }
+}

@@ -1,0 +1,324 @@
+//! Statements: texts cut at their parameters, and requests put together from the pieces.
+
+use super::answers::Taken;
+use super::draw::{Draw, Form};
+use super::drawn::Drawn;
+use super::making::{Making, Sources};
+use datagen::put_integer;
+use protocol::mysql::binary::{Execute, Kind};
+use protocol::script::Observe;
+
+/// What comes before the digits of a text that is not written in quotes.
+const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
+
+/// A statement of a program.
+#[derive(Debug)]
+pub struct Statement {
+    pub name: String,
+    pub head: Pieces,
+    pub terms: Option<Terms>,
+    /// The texts to prepare: for each table, or one where the table makes no difference. None where
+    /// it is sent as text.
+    pub to_prepare: Vec<String>,
+    /// The types of its parameters, where it is prepared.
+    pub kinds: Vec<Kind>,
+    /// Where its ids begin among those of a client.
+    pub first_id: usize,
+    /// The table makes a difference.
+    pub per_table: bool,
+    /// Numbers that later steps take from its answers.
+    pub takes: Vec<Taken>,
+    pub observe: Observe,
+}
+
+/// The repeated part of a statement, and what comes after it.
+#[derive(Debug)]
+pub struct Terms {
+    pub times: u32,
+    pub join: Box<[u8]>,
+    pub makings: Vec<Making>,
+    pub pieces: Pieces,
+    pub tail: Pieces,
+}
+
+/// A text cut at its question marks: fixed texts, and what goes between them.
+#[derive(Debug)]
+pub struct Pieces {
+    /// For each table as many as there are parameters, and one more.
+    pub fixed: Vec<Box<[u8]>>,
+    pub parameters: Vec<Parameter>,
+}
+
+/// What fills a question mark.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    pub slot: u16,
+    pub form: Form,
+    pub count: u32,
+    /// The longest literal of one value.
+    longest: usize,
+}
+
+impl Parameter {
+    pub fn of(draw: &Draw, slot: u16) -> Self {
+        let longest = match draw.form() {
+            Form::Integer | Form::Decimal => draw.longest(),
+            Form::Plain => draw.longest() + 2,
+            Form::Text => 2 * draw.longest() + HEXADECIMAL.len() + 1,
+        };
+        Self {
+            slot,
+            form: draw.form(),
+            count: draw.count,
+            longest,
+        }
+    }
+
+    pub fn kind(self) -> Kind {
+        match self.form {
+            Form::Integer => Kind::Integer,
+            Form::Decimal => Kind::Decimal,
+            Form::Plain | Form::Text => Kind::Text,
+        }
+    }
+
+    /// Appends its values as literals.
+    #[inline]
+    fn write_literals(self, made: &Drawn, out: &mut Vec<u8>) {
+        if self.form == Form::Integer {
+            for (position, &value) in made.integers(self.slot).iter().enumerate() {
+                separate(position, out);
+                // All of the buffer is copied: a length known beforehand makes that cheap.
+                let mut digits = [0; 32];
+                let end = out.len() + put_integer(&mut digits, value);
+                out.extend_from_slice(&digits);
+                out.truncate(end);
+            }
+            return;
+        }
+        for (position, text) in made.texts(self.slot).enumerate() {
+            separate(position, out);
+            match self.form {
+                Form::Integer | Form::Decimal => out.extend_from_slice(text),
+                Form::Plain => {
+                    out.push(b'\'');
+                    out.extend_from_slice(text);
+                    out.push(b'\'');
+                }
+                Form::Text => write_hexadecimal(text, out),
+            }
+        }
+    }
+
+    /// Appends its values as those of a prepared statement.
+    #[inline]
+    fn write_values(self, made: &Drawn, execute: &mut Execute<'_>) {
+        if self.form == Form::Integer {
+            for &value in made.integers(self.slot) {
+                execute.integer(value);
+            }
+        } else {
+            for text in made.texts(self.slot) {
+                execute.text(text);
+            }
+        }
+    }
+}
+
+#[inline]
+fn separate(position: usize, out: &mut Vec<u8>) {
+    if position > 0 {
+        out.extend_from_slice(b", ");
+    }
+}
+
+/// A text of any characters. What quotes and backslashes mean depends on the `sql_mode`; this does
+/// not, and the introducer makes it text of the connection's character set, not bytes.
+fn write_hexadecimal(text: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend_from_slice(HEXADECIMAL);
+    for byte in text {
+        out.push(DIGITS[usize::from(byte >> 4)]);
+        out.push(DIGITS[usize::from(byte & 15)]);
+    }
+    out.push(b'\'');
+}
+
+impl Pieces {
+    #[inline]
+    fn write_text(&self, table: usize, made: &Drawn, out: &mut Vec<u8>) {
+        let fixed = &self.fixed[table * (self.parameters.len() + 1)..];
+        out.extend_from_slice(&fixed[0]);
+        for (parameter, after) in self.parameters.iter().zip(&fixed[1..]) {
+            parameter.write_literals(made, out);
+            out.extend_from_slice(after);
+        }
+    }
+
+    #[inline]
+    fn write_values(&self, made: &Drawn, execute: &mut Execute<'_>) {
+        for parameter in &self.parameters {
+            parameter.write_values(made, execute);
+        }
+    }
+}
+
+impl Pieces {
+    /// A text without parameters, whatever the table.
+    pub fn plain(text: &str) -> Self {
+        Self {
+            fixed: vec![text.as_bytes().into()],
+            parameters: Vec::new(),
+        }
+    }
+
+    fn texts(&self) -> usize {
+        self.fixed.len() / (self.parameters.len() + 1)
+    }
+
+    fn longest(&self) -> usize {
+        let fixed = self.fixed.chunks(self.parameters.len() + 1);
+        let fixed = fixed
+            .map(|pieces| pieces.iter().map(|piece| piece.len()).sum())
+            .max();
+        let values = self.parameters.iter().map(|parameter| {
+            let separator = 2;
+            parameter.count as usize * (parameter.longest + separator)
+        });
+        fixed.unwrap_or(0) + values.sum::<usize>()
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = Kind> + Clone {
+        self.parameters
+            .iter()
+            .flat_map(|parameter| std::iter::repeat_n(parameter.kind(), parameter.count as usize))
+    }
+
+    fn write_marks(&self, table: usize, out: &mut Vec<u8>) {
+        let fixed = &self.fixed[table * (self.parameters.len() + 1)..];
+        out.extend_from_slice(&fixed[0]);
+        for (parameter, after) in self.parameters.iter().zip(&fixed[1..]) {
+            for position in 0..parameter.count as usize {
+                separate(position, out);
+                out.push(b'?');
+            }
+            out.extend_from_slice(after);
+        }
+    }
+}
+
+impl Statement {
+    /// A statement that is sent as text.
+    pub fn text(name: &str, head: Pieces) -> Self {
+        Self {
+            name: name.to_owned(),
+            per_table: head.texts() > 1,
+            head,
+            terms: None,
+            to_prepare: Vec::new(),
+            kinds: Vec::new(),
+            first_id: 0,
+            takes: Vec::new(),
+            observe: Observe::Nothing,
+        }
+    }
+
+    /// Makes it a prepared one.
+    pub fn prepare(&mut self) {
+        self.to_prepare = (0..self.head.texts())
+            .map(|table| self.text_to_prepare(table))
+            .collect();
+        self.kinds = self.head.kinds().collect();
+        if let Some(terms) = &self.terms {
+            let all = (0..terms.times).flat_map(|_| terms.pieces.kinds());
+            self.kinds.extend(all.chain(terms.tail.kinds()));
+        }
+    }
+
+    #[inline]
+    pub fn is_prepared(&self) -> bool {
+        !self.to_prepare.is_empty()
+    }
+
+    #[inline]
+    pub fn parameter_count(&self) -> u16 {
+        u16::try_from(self.kinds.len()).expect("their number is checked")
+    }
+
+    fn text_to_prepare(&self, table: usize) -> String {
+        let mut out = Vec::new();
+        self.head.write_marks(table, &mut out);
+        if let Some(terms) = &self.terms {
+            for term in 0..terms.times {
+                if term > 0 {
+                    out.extend_from_slice(&terms.join);
+                }
+                terms.pieces.write_marks(table, &mut out);
+            }
+            terms.tail.write_marks(table, &mut out);
+        }
+        String::from_utf8(out).expect("it is made of texts cut at question marks")
+    }
+
+    /// The longest that its text can be.
+    pub fn longest(&self) -> usize {
+        let terms = self.terms.as_ref().map_or(0, |terms| {
+            let one = terms.pieces.longest() + terms.join.len();
+            terms.times as usize * one + terms.tail.longest()
+        });
+        self.head.longest() + terms
+    }
+
+    /// The index of the text for a table.
+    #[inline]
+    fn of_table(&self, table: u32) -> usize {
+        if self.per_table { table as usize } else { 0 }
+    }
+
+    /// Appends the statement's text for a table.
+    #[inline]
+    pub fn write_text(
+        &self,
+        table: u32,
+        draws: &[Draw],
+        sources: &mut Sources,
+        made: &mut Drawn,
+        out: &mut Vec<u8>,
+    ) {
+        let table = self.of_table(table);
+        self.head.write_text(table, made, out);
+        if let Some(terms) = &self.terms {
+            for term in 0..terms.times {
+                if term > 0 {
+                    out.extend_from_slice(&terms.join);
+                }
+                let mark = made.mark();
+                sources.make(&terms.makings, draws, made);
+                terms.pieces.write_text(table, made, out);
+                made.back_to(mark);
+            }
+            terms.tail.write_text(table, made, out);
+        }
+    }
+
+    /// Appends the values of an execution.
+    #[inline]
+    pub fn write_values(
+        &self,
+        draws: &[Draw],
+        sources: &mut Sources,
+        made: &mut Drawn,
+        execute: &mut Execute<'_>,
+    ) {
+        self.head.write_values(made, execute);
+        if let Some(terms) = &self.terms {
+            for _ in 0..terms.times {
+                let mark = made.mark();
+                sources.make(&terms.makings, draws, made);
+                terms.pieces.write_values(made, execute);
+                made.back_to(mark);
+            }
+            terms.tail.write_values(made, execute);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Tables made of a workload's definition: placeholders filled, columns checked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::definition::{Column, Definition, TableSet, Value as Given};
+use crate::draw::{Form, Maker};
+use crate::mistake::Mistake;
+use crate::table_names;
+use crate::values::Values;
+use datagen::TableRows;
+use datagen::column::{Draw, Integer, Source, Value};
+use datagen::{MAX_ROWS, Stream};
+
+/// Names how rows are made: raise it whenever a byte of any definition's rows changes.
+pub const VERSION: &str = "tables-1";
+
+/// One table, every placeholder filled.
+pub struct Table {
+    pub name: String,
+    pub create: String,
+    /// Statements for the loaded table: secondary indexes.
+    pub after_load: Vec<String>,
+    /// Statements that read the table and its indexes into memory.
+    pub warm: Vec<String>,
+    pub columns: Vec<ColumnName>,
+    pub rows: Arc<TableRows>,
+}
+
+/// A loaded column.
+pub struct ColumnName {
+    pub name: String,
+    /// Compared byte for byte, whatever its character set.
+    pub binary: bool,
+}
+
+/// The tables of a workload, each of its sets in turn. `seed` is what their values are drawn from.
+pub fn plan(definition: &Definition, values: &Values, seed: u64) -> Result<Vec<Table>, Mistake> {
+    let mut tables = Vec::new();
+    let mut names = HashSet::new();
+    for (set_name, set) in &definition.tables {
+        let key = format!("tables.{set_name}");
+        for n in 1..=table_names::count(set, values, &key)? {
+            let table = table(set, &values.with("n", Given::Integer(n)), seed, &key)?;
+            if !names.insert(table.name.clone()) {
+                return Err(Mistake::new(
+                    format!("{key}.name"),
+                    format!(
+                        "two tables are called {:?}: put {{n}} into the name",
+                        table.name
+                    ),
+                ));
+            }
+            tables.push(table);
+        }
+    }
+    Ok(tables)
+}
+
+fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table, Mistake> {
+    let name = values.fill(&set.name, &format!("{key}.name"))?;
+    let values = &values.with("table", Given::Text(name.clone()));
+    let fill = |texts: &[String], key: &str| {
+        texts
+            .iter()
+            .map(|text| values.fill(text, key))
+            .collect::<Result<Vec<String>, Mistake>>()
+    };
+    let (create, after_load) = (format!("{key}.create"), format!("{key}.after_load"));
+    let warm = format!("{key}.warm");
+    Ok(Table {
+        create: values.fill(values.choose(&set.create, &create)?, &create)?,
+        after_load: fill(values.choose(&set.after_load, &after_load)?, &after_load)?,
+        warm: fill(values.choose(&set.warm, &warm)?, &warm)?,
+        rows: Arc::new(
+            Columns {
+                set,
+                values,
+                seed,
+                table: &name,
+                key,
+            }
+            .rows()?,
+        ),
+        columns: set
+            .columns
+            .iter()
+            .map(|column| ColumnName {
+                name: column.name.clone(),
+                binary: column.binary,
+            })
+            .collect(),
+        name,
+    })
+}
+
+/// The columns of one table on their way to what makes their values.
+struct Columns<'a> {
+    set: &'a TableSet,
+    values: &'a Values,
+    seed: u64,
+    table: &'a str,
+    /// Where the set is in the definition.
+    key: &'a str,
+}
+
+impl Columns<'_> {
+    fn rows(&self) -> Result<TableRows, Mistake> {
+        let key = format!("{}.rows", self.key);
+        let count = self
+            .values
+            .integer_in(&self.set.rows, 0..=MAX_ROWS.cast_signed(), &key)?;
+        let columns = &self.set.columns;
+        if columns.is_empty() {
+            return Err(Mistake::new(
+                format!("{}.columns", self.key),
+                "there are none",
+            ));
+        }
+        for (position, column) in columns.iter().enumerate() {
+            if columns[..position]
+                .iter()
+                .any(|other| other.name == column.name)
+            {
+                return Err(Mistake::new(
+                    self.key_of(column),
+                    "there are two of this name",
+                ));
+            }
+        }
+        let values = columns
+            .iter()
+            .map(|column| self.value(column))
+            .collect::<Result<_, _>>()?;
+        Ok(TableRows::new(count.cast_unsigned(), values))
+    }
+
+    fn key_of(&self, column: &Column) -> String {
+        format!("{}.columns.{}", self.key, column.name)
+    }
+
+    fn value(&self, column: &Column) -> Result<Value, Mistake> {
+        let key = self.key_of(column);
+        if column.generator.count.is_some() {
+            return Err(Mistake::new(
+                format!("{key}.count"),
+                "a column holds one value a row",
+            ));
+        }
+        let stream = self.stream_of(column);
+        Ok(
+            match Maker::of_column(&column.generator, self.values, &key)? {
+                Maker::Decimal { units, scale } => Value::Decimal {
+                    units: Draw {
+                        integers: units,
+                        stream,
+                    },
+                    scale,
+                },
+                Maker::Digits { groups, length } => Value::Digits {
+                    stream,
+                    groups,
+                    length,
+                },
+                Maker::Letters { shortest, longest } => Value::Letters {
+                    stream,
+                    shortest,
+                    longest,
+                },
+                Maker::ConstantInteger(value) => Value::Constant {
+                    text: value.to_string().into_bytes(),
+                    is_number: true,
+                },
+                Maker::ConstantText { text, form } => constant(&text, form, &key)?,
+                maker => Value::Integer(self.whole(column, maker, self.set.columns.len())?),
+            },
+        )
+    }
+
+    /// A whole number; `depth` columns may still be gone through to where it comes from.
+    fn whole(&self, column: &Column, maker: Maker, depth: usize) -> Result<Integer, Mistake> {
+        let key = self.key_of(column);
+        match maker {
+            Maker::Sequence { first, step } => Ok(Integer {
+                source: Source::Row,
+                times: step,
+                plus: first,
+            }),
+            Maker::Integer(integers) => Ok(Integer {
+                source: Source::Drawn(Draw {
+                    integers,
+                    stream: self.stream_of(column),
+                }),
+                times: 1,
+                plus: 0,
+            }),
+            Maker::Derived { from, times, plus } => {
+                let from = self.column(&from, &format!("{key}.from"))?;
+                if depth == 0 {
+                    return Err(Mistake::new(format!("{key}.from"), "it comes from itself"));
+                }
+                let maker = Maker::of_column(&from.generator, self.values, &self.key_of(from))?;
+                self.whole(from, maker, depth - 1)?
+                    .then(times, plus)
+                    .ok_or_else(|| Mistake::new(key, "its values are beyond 64 bits"))
+            }
+            _ => {
+                let kind = format!("{:?}", column.generator.kind).to_lowercase();
+                Err(Mistake::new(
+                    format!("{key}.kind"),
+                    format!("{kind} is no kind of a column that holds or gives whole numbers"),
+                ))
+            }
+        }
+    }
+
+    fn column(&self, name: &str, key: &str) -> Result<&Column, Mistake> {
+        let columns = &self.set.columns;
+        columns
+            .iter()
+            .find(|column| column.name == name)
+            .ok_or_else(|| {
+                let names = columns.iter().map(|column| column.name.as_str());
+                Mistake::unknown(key, "column", name, names)
+            })
+    }
+
+    fn stream_of(&self, column: &Column) -> Stream {
+        Stream::named(self.seed, &format!("tables/{}/{}", self.table, column.name))
+    }
+}
+
+/// Text that needs no escapes, neither in a file nor in a statement, and that no server changes.
+fn constant(text: &[u8], form: Form, key: &str) -> Result<Value, Mistake> {
+    if form == Form::Text || text.ends_with(b" ") {
+        return Err(Mistake::new(
+            format!("{key}.value"),
+            "a column's constant is made of printable ASCII characters, without quotes (') and \
+             backslashes, and without a space at its end",
+        ));
+    }
+    Ok(Value::Constant {
+        text: text.to_vec(),
+        is_number: form == Form::Decimal,
+    })
+}
+
+#[cfg(test)]
+mod tests;

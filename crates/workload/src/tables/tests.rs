@@ -1,0 +1,241 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::*;
+use datagen::{self, Checksum, Producer, Rows};
+
+fn sbtest() -> Json {
+    json!({
+        "name": "sbtest{n}",
+        "count": "{tables}",
+        "rows": "{table_size}",
+        "create": "CREATE TABLE {table} (id INT) ENGINE={engine}",
+        "after_load": ["CREATE INDEX k_{n} ON {table} (k)"],
+        "warm": ["SELECT count(k) FROM {table} FORCE INDEX (k_{n})"],
+        "columns": [
+            {"name": "id", "kind": "sequence", "first": 1},
+            {"name": "k", "kind": "integer", "low": 1, "high": "{table_size}", "distribution": "zipf"},
+            {"name": "c", "kind": "digits", "groups": 10, "length": 11},
+            {"name": "pad", "kind": "digits", "groups": 5, "length": 11},
+        ],
+    })
+}
+
+fn with_columns(columns: Json) -> Json {
+    let mut set = sbtest();
+    set["columns"] = columns;
+    set
+}
+
+fn planned(set: &Json, size: i64, seed: u64) -> Result<Vec<Table>, String> {
+    let definition = serde_json::from_value(json!({"tables": {"set": set}})).unwrap();
+    let values: BTreeMap<String, Given> = serde_json::from_value(json!({
+        "tables": 2, "table_size": size, "engine": "InnoDB",
+    }))
+    .unwrap();
+    let values = Values::new(&BTreeMap::new(), &BTreeMap::new(), &values);
+    plan(&definition, &values, seed).map_err(|mistake| mistake.to_string())
+}
+
+fn text(table: &Table) -> String {
+    let rows = &table.rows;
+    let mut out = vec![0; rows.room_for(usize::try_from(rows.count()).unwrap())];
+    let length = rows.write(0, rows.count(), &mut out);
+    String::from_utf8(out[..length].to_vec()).unwrap()
+}
+
+/// The values of the rows of a table with these columns.
+fn made(columns: Json) -> Vec<Vec<String>> {
+    text(&planned(&with_columns(columns), 1_000, 1).unwrap()[0])
+        .lines()
+        .map(|row| row.split('\t').map(str::to_owned).collect())
+        .collect()
+}
+
+fn mistake(columns: Json) -> String {
+    planned(&with_columns(columns), 10, 1).err().unwrap()
+}
+
+#[test]
+fn tables_have_their_numbers_and_names() {
+    let tables = planned(&sbtest(), 10, 1).unwrap();
+    assert_eq!(tables.len(), 2);
+    let second = &tables[1];
+    assert_eq!(second.name, "sbtest2");
+    assert_eq!(second.create, "CREATE TABLE sbtest2 (id INT) ENGINE=InnoDB");
+    assert_eq!(second.after_load, ["CREATE INDEX k_2 ON sbtest2 (k)"]);
+    assert_eq!(
+        second.warm,
+        ["SELECT count(k) FROM sbtest2 FORCE INDEX (k_2)"]
+    );
+    assert_ne!(text(&tables[0]), text(second));
+}
+
+#[test]
+fn rows_follow_the_rules_of_sysbench() {
+    let table = &planned(&sbtest(), 2_000, 1).unwrap()[0];
+    let digits = |text: &str, groups| {
+        let found: Vec<&str> = text.split('-').collect();
+        assert_eq!(found.len(), groups);
+        assert!(found.iter().all(|group| group.len() == 11), "{text}");
+        assert!(
+            found.concat().bytes().all(|byte| byte.is_ascii_digit()),
+            "{text}"
+        );
+    };
+    for (number, row) in text(table).lines().enumerate() {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let [id, k, c, pad] = columns[..] else {
+            panic!("{row:?} has {} columns", columns.len());
+        };
+        assert_eq!(id, (number + 1).to_string());
+        assert!((1..=2_000).contains(&k.parse::<u32>().unwrap()), "{k}");
+        digits(c, 10);
+        digits(pad, 5);
+    }
+}
+
+/// If this fails, the content has changed: raise `VERSION`, or every stored result of the old
+/// content would be compared with results of the new.
+#[test]
+fn the_content_is_the_one_its_version_names() {
+    assert_eq!(VERSION, "tables-1");
+    let one = &planned(&sbtest(), 1, 1).unwrap()[0];
+    assert_eq!(
+        text(one),
+        "1\t1\t57590210121-75288532139-45832316810-01749877150-90448608150-01332348848-57630503461-\
+         93969383428-92925746273-66966772007\t46904897516-70731286290-17748898748-83659473274-\
+         61824724855\n"
+    );
+    let many = &planned(&sbtest(), 10_000, 1).unwrap()[0].rows;
+    let expected = Checksum {
+        rows: 10_000,
+        bytes: 1_888_879,
+        sum: 21_383_773_194_767,
+    };
+    assert_eq!(datagen::checksum(many.as_ref(), &(0..10_000), 2), expected);
+}
+
+#[test]
+fn values_of_every_kind() {
+    let rows = made(json!([
+        {"name": "down", "kind": "sequence", "first": -5, "step": -3},
+        {"name": "drawn", "kind": "integer", "low": -2, "high": 2},
+        {"name": "twice", "kind": "derived", "from": "more", "times": 2},
+        {"name": "more", "kind": "derived", "from": "drawn", "plus": 100},
+        {"name": "price", "kind": "decimal", "low": -0.05, "high": 0.05, "scale": 2},
+        {"name": "word", "kind": "text", "length": 3, "max_length": 12},
+        {"name": "fixed", "kind": "constant", "value": "{engine} is it"},
+        {"name": "seven", "kind": "constant", "value": 7},
+    ]));
+    for (number, row) in (0..).zip(&rows) {
+        let drawn: i64 = row[1].parse().unwrap();
+        assert_eq!(row[0], (-5 - 3 * number).to_string());
+        assert!((-2..=2).contains(&drawn));
+        assert_eq!(row[3], (drawn + 100).to_string());
+        assert_eq!(row[2], (2 * (drawn + 100)).to_string());
+        assert!(
+            (3..=12).contains(&row[5].len()) && row[5].bytes().all(|b| b.is_ascii_alphanumeric())
+        );
+        assert_eq!(row[6..], ["InnoDB is it", "7"]);
+    }
+    let seen = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].clone())
+            .collect::<HashSet<_>>()
+    };
+    assert_eq!(seen(1).len(), 5);
+    assert!(seen(4).contains("-0.05") && seen(4).contains("0.00") && seen(4).contains("0.05"));
+    assert_eq!(seen(4).len(), 11);
+    assert_eq!(
+        seen(5)
+            .iter()
+            .map(String::len)
+            .collect::<HashSet<_>>()
+            .len(),
+        10
+    );
+    assert_eq!(
+        planned(&with_columns(json!([{"name": "a", "kind": "sequence"}, {"name": "b", "kind": "text", "length": 1}])), 1, 1)
+            .unwrap()[0].rows.numbers(),
+        [true, false]
+    );
+}
+
+#[test]
+fn mistakes_name_their_key() {
+    let id = json!({"name": "id", "kind": "sequence"});
+    for (columns, expected) in [
+        (json!([]), "tables.set.columns: there are none"),
+        (
+            json!([id, id]),
+            "tables.set.columns.id: there are two of this name",
+        ),
+        (
+            json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "derived", "from": "a"}]),
+            "tables.set.columns.a.from: it comes from itself",
+        ),
+        (
+            json!([id, {"name": "b", "kind": "derived", "from": "ident"}]),
+            "tables.set.columns.b.from: there is no column \"ident\"; did you mean \"id\"?",
+        ),
+        (
+            json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "text", "length": 1}]),
+            "tables.set.columns.b.kind: text is no kind of a column that holds or gives whole numbers",
+        ),
+        (
+            json!([{"name": "a", "kind": "permutation", "low": 1, "high": 9}]),
+            "tables.set.columns.a.kind: permutation is no kind",
+        ),
+        (
+            json!([{"name": "a", "kind": "integer", "low": 1, "high": 9, "count": 3}]),
+            "tables.set.columns.a.count: a column holds one value a row",
+        ),
+        (
+            json!([{"name": "a", "kind": "constant", "value": "it's"}]),
+            "tables.set.columns.a.value: a column's constant is made of printable ASCII",
+        ),
+        (
+            json!([{"name": "a", "kind": "constant", "value": "space "}]),
+            "tables.set.columns.a.value: a column's constant is made of printable ASCII",
+        ),
+        (
+            json!([{"name": "a", "kind": "integer", "low": 1, "high": "{table_sise}"}]),
+            "tables.set.columns.a.high: ",
+        ),
+    ] {
+        let found = mistake(columns);
+        assert!(found.starts_with(expected), "{found}");
+    }
+    let mut same = sbtest();
+    same["name"] = json!("t");
+    let found = planned(&same, 1, 1).err().unwrap();
+    assert_eq!(
+        found,
+        "tables.set.name: two tables are called \"t\": put {n} into the name"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn threads_and_slices_do_not_change_a_byte(
+        seed: u64, size in 1i64..3_000, cut in 0.0..1.0, chunk_rows in 1usize..500, threads in 1usize..5,
+    ) {
+        let table = planned(&sbtest(), size, seed).unwrap().remove(0);
+        #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+        let middle = (size as f64 * cut) as u64;
+        let mut joined = Vec::new();
+        for slice in [0..middle, middle..table.rows.count()] {
+            let mut producer = Producer::start(&Arc::clone(&table.rows), &slice, chunk_rows, threads);
+            while let Some(chunk) = producer.next_chunk() {
+                joined.extend_from_slice(chunk.bytes());
+                producer.recycle(chunk);
+            }
+        }
+        prop_assert_eq!(String::from_utf8(joined).unwrap(), text(&table));
+    }
+}

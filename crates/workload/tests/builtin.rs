@@ -1,0 +1,274 @@
+//! The workload files that ship with millrace: every test of each compiles, and does what its
+//! model does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use protocol::script::{Request, Script as _};
+use serde::Deserialize;
+use workload::definition::{Definition, Value};
+use workload::program::{Program, Protocol};
+use workload::tables;
+use workload::values::Values;
+
+/// A workload file, as far as this program reads it.
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    factors: BTreeMap<String, Offer>,
+    #[serde(default)]
+    parameters: BTreeMap<String, Offer>,
+    #[serde(default)]
+    default_test: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Offer {
+    default: Option<Value>,
+    #[serde(default)]
+    choices: Vec<Value>,
+}
+
+struct Workload {
+    file: File,
+    definition: Definition,
+}
+
+impl Workload {
+    fn defaults(&self) -> BTreeMap<String, Value> {
+        let offers = self.file.factors.iter().chain(&self.file.parameters);
+        offers
+            .filter_map(|(name, offer)| Some((name.clone(), offer.default.clone()?)))
+            .collect()
+    }
+
+    fn program(&self, test: &str, protocol: Protocol, values: &[(&str, Value)]) -> Program {
+        let values = values
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let values = values.collect();
+        Program::compile(
+            &self.definition,
+            &self.defaults(),
+            &values,
+            test,
+            2,
+            protocol,
+            1,
+        )
+        .unwrap_or_else(|mistake| panic!("{mistake}"))
+    }
+}
+
+/// The workloads that have tables, by name.
+fn workloads() -> BTreeMap<String, Workload> {
+    let directory =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src/millrace/workloads/builtin");
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let mut file: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
+        if !file.contains_key("tables") {
+            continue;
+        }
+        let parts = ["tables", "draws", "statements", "tests"];
+        let definition: toml::Table = parts
+            .into_iter()
+            .filter_map(|part| Some((part.to_owned(), file.remove(part)?)))
+            .collect();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let workload = Workload {
+            definition: definition
+                .try_into()
+                .unwrap_or_else(|error| panic!("{name}: {error}")),
+            file: file
+                .try_into()
+                .unwrap_or_else(|error| panic!("{name}: {error}")),
+        };
+        found.insert(name, workload);
+    }
+    found
+}
+
+/// The names of the statements of a client's first transaction, and the first that are drawn.
+fn first_transaction(program: &Program) -> Vec<String> {
+    let texts = u32::try_from(program.texts_to_prepare(1).len()).unwrap();
+    let mut script = program.client(1, (0..texts).collect());
+    let mut names = Vec::new();
+    let mut out = Vec::new();
+    loop {
+        let Request {
+            statement, last, ..
+        } = script.next(&mut out).unwrap();
+        names.push(program.statement_names()[usize::from(statement)].clone());
+        if last {
+            return names;
+        }
+    }
+}
+
+#[test]
+fn every_test_of_every_workload_compiles_at_its_defaults() {
+    let workloads = workloads();
+    let names: Vec<&str> = workloads.keys().map(String::as_str).collect();
+    let expected = [
+        "bulk-insert",
+        "insert-methods",
+        "mysqlslap",
+        "one-row",
+        "sysbench",
+        "updates",
+    ];
+    assert_eq!(names, expected);
+    for workload in workloads.values() {
+        for test in workload.definition.tests.keys() {
+            for protocol in [Protocol::Prepared, Protocol::Text] {
+                first_transaction(&workload.program(test, protocol, &[]));
+            }
+        }
+        if let Some(default) = &workload.file.default_test {
+            assert!(workload.definition.tests.contains_key(default));
+        }
+    }
+}
+
+#[test]
+fn every_choice_of_every_workload_compiles() {
+    for workload in workloads().values() {
+        let offers = workload
+            .file
+            .factors
+            .iter()
+            .chain(&workload.file.parameters);
+        for (name, offer) in offers {
+            for choice in &offer.choices {
+                let values = BTreeMap::from([(name.clone(), choice.clone())]);
+                for test in workload.definition.tests.keys() {
+                    workload.program(test, Protocol::Prepared, &[(name, choice.clone())]);
+                }
+                let values = Values::new(&workload.defaults(), &BTreeMap::new(), &values)
+                    .with("clients", Value::Integer(2));
+                tables::plan(&workload.definition, &values, 1).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_that_is_defined_is_left_unused() {
+    for (name, workload) in workloads() {
+        let Definition {
+            draws,
+            statements,
+            tests,
+            ..
+        } = &workload.definition;
+        let steps = tests.values().flat_map(|test| {
+            test.steps
+                .iter()
+                .chain(test.mix.iter().flat_map(|kind| &kind.steps))
+        });
+        let used: BTreeSet<&String> = steps.flat_map(|step| &step.statements).collect();
+        assert_eq!(used, statements.keys().collect(), "statements of {name}");
+        let parameters = statements.values().flat_map(|statement| {
+            let terms = statement.terms.iter().flat_map(|terms| &terms.parameters);
+            statement.parameters.iter().chain(terms)
+        });
+        let sources = draws.values().filter_map(|draw| draw.from.as_ref());
+        let used: BTreeSet<&String> = parameters.chain(sources).collect();
+        assert_eq!(used, draws.keys().collect(), "draws of {name}");
+    }
+}
+
+#[test]
+fn transactions_are_sysbenchs() {
+    let workloads = workloads();
+    let sysbench = &workloads["sysbench"];
+    let of = |test: &str| first_transaction(&sysbench.program(test, Protocol::Prepared, &[]));
+    let ranges = ["simple_range", "sum_range", "order_range", "distinct_range"];
+    let writes = ["index_update", "non_index_update", "delete", "insert"];
+    let points = ["point_select"; 10];
+    assert_eq!(
+        of("oltp_read_only"),
+        [&["BEGIN"], &points[..], &ranges, &["COMMIT"]].concat()
+    );
+    assert_eq!(
+        of("oltp_read_write"),
+        [&["BEGIN"], &points[..], &ranges, &writes, &["COMMIT"]].concat()
+    );
+    assert_eq!(
+        of("oltp_write_only"),
+        [&["BEGIN"], &writes[..], &["COMMIT"]].concat()
+    );
+    assert_eq!(of("read-only-sum").len(), 13);
+    assert_eq!(of("read-only-count"), ["count_range"]);
+    let off = [("skip_trx", Value::Text("on".to_owned()))];
+    let without = first_transaction(&sysbench.program("oltp_write_only", Protocol::Prepared, &off));
+    assert_eq!(without, writes);
+}
+
+#[test]
+fn the_microbenchmarks_are_33_and_have_their_names() {
+    let workloads = workloads();
+    let (dashes, stock): (Vec<&str>, Vec<&str>) = workloads["sysbench"]
+        .definition
+        .tests
+        .keys()
+        .map(String::as_str)
+        .partition(|name| !name.contains('_'));
+    assert_eq!(stock.len(), 10);
+    let expected = "delete hot-points insert point-query points-covered-pk points-covered-si \
+        points-notcovered-pk points-notcovered-si random-points-10 random-points-100 \
+        random-points-1000 range-covered-pk range-covered-si range-notcovered-pk \
+        range-notcovered-si read-only-10 read-only-100 read-only-10000 read-only-count \
+        read-only-distinct read-only-order read-only-simple read-only-sum read-write-10 \
+        read-write-100 scan update-index update-inlist update-nonindex update-one update-rate \
+        update-zipf write-only";
+    assert_eq!(dashes, expected.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(dashes.len(), 33);
+}
+
+/// The first request of client 1, as text.
+fn first_text(workload: &str, test: &str, values: &[(&str, Value)]) -> String {
+    let workloads = workloads();
+    let program = workloads[workload].program(test, Protocol::Text, values);
+    let mut out = Vec::new();
+    program.client(1, Vec::new()).next(&mut out).unwrap();
+    String::from_utf8(out[5..].to_vec()).unwrap()
+}
+
+#[test]
+fn lists_and_terms_have_their_lengths() {
+    let count = |test: &str, what: &str| first_text("sysbench", test, &[]).matches(what).count();
+    assert_eq!(count("random-points-1000", ", "), 999);
+    assert_eq!(count("points-covered-si", ", "), 99);
+    assert_eq!(count("select_random_ranges", "BETWEEN"), 10);
+    assert!(first_text("sysbench", "hot-points", &[]).contains("IN (5001, 5002, "));
+    assert!(first_text("sysbench", "hot-points", &[]).ends_with(", 5100)"));
+    let bulk = first_text("bulk-insert", "bulk_insert", &[]);
+    assert!(
+        bulk.starts_with("INSERT INTO sbtest2 VALUES (1,1),(2,2),(3,3),"),
+        "{}",
+        &bulk[..60]
+    );
+    assert!((300_000..600_000).contains(&bulk.len()), "{}", bulk.len());
+}
+
+#[test]
+fn statements_of_the_studies() {
+    let limit = [("limit", Value::Integer(1000))];
+    assert_eq!(
+        first_text("one-row", "range-si", &limit),
+        "select k from foo force index(xj) where j >= 100 order by j limit 1000"
+    );
+    let handler = first_text("updates", "read-handler", &[]);
+    assert!(
+        handler.starts_with("HANDLER sbtest2 READ `PRIMARY` = ("),
+        "{handler}"
+    );
+    let workloads = workloads();
+    let program = workloads["updates"].program("read-handler", Protocol::Prepared, &[]);
+    assert_eq!(program.client_setup(1), ["HANDLER sbtest2 OPEN"]);
+    assert!(program.texts_to_prepare(1).is_empty());
+}

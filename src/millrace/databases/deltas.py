@@ -1,0 +1,94 @@
+"""What counted between two looks at the same counters. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import translate
+from typing import Any
+
+from millrace.databases.client import Row
+
+Number = int | float
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+_LARGEST = 2**64 - 1  # of a server's counter
+
+
+def number(text: object) -> Number | None:
+    """A value as a number; None where it is none that a server counts to (ON, a date, a position
+    in a file, infinity)."""
+    value = text if isinstance(text, int | float) else _parsed(str(text))
+    return value if value is not None and abs(value) <= _LARGEST else None
+
+
+def _parsed(text: str) -> Number | None:
+    matched = _NUMBER.fullmatch(text)
+    if matched is None:
+        return None
+    return float(matched[0]) if matched[1] else int(matched[0])
+
+
+def split(
+    values: Mapping[str, Number], gauges: Iterable[str]
+) -> tuple[dict[str, Number], dict[str, Number]]:
+    """What counts, and what is one of the gauges: names or shell patterns, in any case."""
+    known = re.compile("|".join(map(translate, gauges)) or r"(?!)", re.IGNORECASE)
+    counted = {name: value for name, value in values.items() if not known.match(name)}
+    return counted, {name: value for name, value in values.items() if name not in counted}
+
+
+def grown(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str, Number]:
+    """What each counter grew by, in the order of ``after``.
+
+    One that did not change is left out, and so is one that went back (it wrapped, or somebody reset
+    it) or that was not there before: what it counted is not known.
+    """
+    return {
+        name: value - before[name]
+        for name, value in after.items()
+        if name in before and value > before[name]
+    }
+
+
+def by_key(rows: Iterable[Row], counters: Sequence[str]) -> dict[Any, Row]:
+    """A summary's rows by their key, those of one key as one: MySQL 5.6 begins several rows for a
+    statement that is new to several sessions at once, and counts in more than one of them.
+
+    What is no counter is the first row's. A counter that one of them does not have, or that is no
+    number, is None.
+    """
+    found: dict[Any, Row] = {}
+    for read in rows:
+        row = {**read, **{name: number(read[name]) for name in counters if name in read}}
+        first = found.setdefault(row["key"], row)
+        if first is not row:
+            sums = {name: _sum(first.get(name), row.get(name)) for name in counters}
+            found[row["key"]] = {**first, **sums}
+    return found
+
+
+def _sum(one: Number | None, other: Number | None) -> Number | None:
+    return None if one is None or other is None else one + other
+
+
+def grown_rows(
+    before: Mapping[Any, Row], after: Mapping[Any, Row], counters: Sequence[str]
+) -> dict[Any, Row]:
+    """The rows of a summary whose first counter grew, each counter as what it grew by.
+
+    A row that was not there before began at 0. A row of which any counter went back is left out:
+    the summary was emptied. A counter that either row does not have is None.
+    """
+    found: dict[Any, Row] = {}
+    for key, row in after.items():
+        earlier = before.get(key, dict.fromkeys(counters, 0))
+        deltas = {
+            name: None
+            if row.get(name) is None or earlier.get(name) is None
+            else row[name] - earlier[name]
+            for name in counters
+        }
+        if deltas[counters[0]] and all(delta is None or delta >= 0 for delta in deltas.values()):
+            found[key] = {**row, **deltas}
+    return found

@@ -1,0 +1,11 @@
+"""MySQL and MariaDB: what differs between the two and between their versions is data (TOML)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millrace.databases.mysql.family import read_family
+
+_HERE = Path(__file__).parent
+
+FAMILIES = tuple(read_family(_HERE / f"{name}.toml") for name in ("mysql", "mariadb"))

@@ -1,0 +1,378 @@
+"""Sessions with MySQL and MariaDB, by PyMySQL, whose errors end here.
+
+PyMySQL is trusted with nothing: see ``_Session``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pymysql
+from pymysql.connections import Connection, MySQLResult
+from pymysql.constants import CR
+
+from millrace.databases.client import Address, Row
+from millrace.errors import DatabaseError, DatabaseErrorKind, MillraceError
+from millrace.host import listener
+from millrace.shown_text import shown_line
+
+CONNECT_LIMIT_S = 10
+MOST_ANSWER_BYTES = 64 << 20
+MOST_ROWS = 100_000  # of any answer: no server has as many variables, digests or threads
+MOST_ANSWER_MEMORY_BYTES = 256 << 20  # a row of a few bytes takes twenty times as many in memory
+_LONGEST_WORDS = 2000  # of an error that a server sends, in characters
+_MOST_COLUMNS = 4096  # of a server's tables and results
+
+# Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
+# with (sha256_password, caching_sha2_password).
+_ED25519 = "client_ed25519"
+_PROVING = ("mysql_native_password", "caching_sha2_password", _ED25519)
+_KEY_REQUESTS = (b"\x01", b"\x02")
+
+# OpenSSL's numbers for a certificate of another host, by name and by IP address.
+_OTHER_NAME = (62, 64)
+
+# Numbers of errors: no server at the address, or gone in the first moment; of the client, which
+# lost its session or did not understand; of missing rights; of missing objects.
+_NOT_THERE = frozenset({2002, 2003, 2006, 2013})
+_OF_THE_CLIENT = range(2000, 3000)
+_MAY_NOT = frozenset({1044, 1142, 1143, 1227, 1370})
+_HAS_NOT = frozenset({1049, 1054, 1109, 1146, 1193, 1286})
+
+
+def connect(
+    address: Address,
+    database: str | None = None,
+    limit_s: float | None = None,
+    *,
+    as_text: bool = False,
+) -> MysqlSession:
+    """Open a session with autocommit and UTC; the caller closes it.
+
+    With ``as_text`` every value comes as text. ``limit_s`` bounds each wait for an answer. No
+    server gets a file of this host, whatever it asks for, and none that nothing verifies gets the
+    password. Raises DatabaseError, and UserError for authorities that cannot be read.
+    """
+    context = address.tls.context()
+    with _errors_as_ours():
+        return MysqlSession(
+            _Session(
+                address=address,
+                host=address.host,
+                port=address.port,
+                unix_socket=None if address.socket is None else str(address.socket),
+                user=address.user,
+                password=address.password.encode(),  # as text it would have to be Latin-1
+                database=database,
+                charset="utf8mb4",
+                autocommit=True,
+                local_infile=False,
+                init_command="SET time_zone = '+00:00'",
+                connect_timeout=CONNECT_LIMIT_S,
+                read_timeout=limit_s,
+                write_timeout=limit_s,
+                conv={} if as_text else None,
+                ssl=context,
+                ssl_disabled=context is None,  # PyMySQL would take what is offered, unverified
+            )
+        )
+
+
+class MysqlSession:
+    """A session of PyMySQL's; its errors are DatabaseErrors."""
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._connection.open)
+
+    @property
+    def id(self) -> int:
+        number: int = self._connection.thread_id()  # type: ignore[no-untyped-call]
+        return number
+
+    @property
+    def peer_pid(self) -> int:
+        connection: Any = self._connection  # its socket has no public name
+        return listener.peer_pid(connection._sock)
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with _errors_as_ours(), self._connection.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return list(cursor.fetchall())
+
+    def rows(self, sql: str) -> list[Row]:
+        with _errors_as_ours(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            if cursor.rowcount > MOST_ROWS:
+                raise DatabaseError(
+                    f"the server's answer has more than {MOST_ROWS:,} rows", kind="odd"
+                )
+            names = [column[0].lower() for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def columns(self, sql: str) -> tuple[str, ...]:
+        with _errors_as_ours(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return tuple(column[0] for column in cursor.description or ())
+
+    def literal(self, text: str) -> str:
+        return str(self._connection.literal(text))
+
+    def close(self) -> None:
+        if self.is_open:
+            with contextlib.suppress(pymysql.MySQLError, OSError):
+                self._connection.close()
+
+
+@contextlib.contextmanager
+def _errors_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else None
+        raise DatabaseError(words_of(error), kind=_kind(code), code=code) from error
+
+
+def _kind(code: int | None) -> DatabaseErrorKind:
+    if code in _NOT_THERE:
+        return "unreachable"
+    if code in _OF_THE_CLIENT:
+        return "lost"
+    if code in _MAY_NOT:
+        return "forbidden"
+    return "absent" if code in _HAS_NOT else "refused"
+
+
+if TYPE_CHECKING:  # only its type is generic
+    _Connection = Connection[Any]
+else:
+    _Connection = Connection
+
+
+class _InTime:
+    """What a server sends, read as it comes: it may send a byte a second without end."""
+
+    def __init__(self, file: BufferedReader, check: Callable[[], None]) -> None:
+        self._file = file
+        self._check = check
+        self.close = file.close
+
+    def read(self, n_bytes: int) -> bytes:
+        """Return as many bytes, or fewer where the server has closed the connection."""
+        content = bytearray()
+        while len(content) < n_bytes:
+            self._check()
+            part = self._file.read1(n_bytes - len(content))
+            if not part:
+                break
+            content += part
+        return bytes(content)
+
+
+class _Session(_Connection):
+    """A session that a server cannot misuse.
+
+    PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to,
+    and one without end takes all memory; here both are errors of the server. And it gives a server
+    the password itself when that asks for it; here only one that the address does not doubt.
+    """
+
+    _n_bytes_read = 0
+    _ends_s = math.inf
+    _answers: _InTime | None = None
+    _is_logging_in = False
+    _doubt: str | None = None
+
+    def __init__(self, *, address: Address, **settings: Any) -> None:
+        self._address = address
+        super().__init__(**settings)
+
+    @property
+    def _rfile(self) -> _InTime | None:
+        return self._answers
+
+    @_rfile.setter
+    def _rfile(self, file: BufferedReader | None) -> None:
+        self._answers = None if file is None else _InTime(file, self._refuse_late)
+
+    def write_packet(self, payload: bytes) -> None:
+        if self._is_logging_in and self._doubt is not None:
+            password: bytes = self.password
+            if payload in _KEY_REQUESTS or (password and payload == password + b"\0"):
+                raise _unverified("the password itself", self._doubt)
+        super().write_packet(payload)
+
+    def _request_authentication(self) -> None:
+        self._doubt = self._address.doubt(self._sock)  # type: ignore[attr-defined]
+        # The server's default plugin: some begin with the password itself.
+        if self._doubt is not None and self._auth_plugin_name not in _PROVING:  # type: ignore[has-type]
+            self._auth_plugin_name = _PROVING[0]
+        self._is_logging_in = True
+        try:
+            super()._request_authentication()  # type: ignore[misc]
+        finally:
+            self._is_logging_in = False
+
+    def _process_auth(self, plugin_name: bytes, *arguments: Any) -> Any:
+        name = plugin_name.decode("ascii", errors="replace")
+        if self._doubt is not None and name not in _PROVING:
+            raise _unverified(f"a login by {name}", self._doubt)
+        try:
+            return super()._process_auth(plugin_name, *arguments)  # type: ignore[misc]
+        except RuntimeError as error:
+            if name != _ED25519 or "pynacl" not in str(error):
+                raise
+            raise pymysql.OperationalError(
+                f"the account logs in by {_ED25519}, which needs the Python package PyNaCl: "
+                "install it beside millrace (python -m pip install pynacl), or give the account "
+                f"another plugin ({', '.join(_PROVING[:2])})"
+            ) from error
+
+    def connect(self, sock: Any = None) -> None:
+        limit_s = self._read_timeout  # type: ignore[has-type]
+        login_s = CONNECT_LIMIT_S if limit_s is None else limit_s
+        self._read_timeout, self._ends_s = login_s, time.monotonic() + 2 * login_s
+        with oddities_as_errors():
+            try:
+                super().connect(sock)
+            except pymysql.OperationalError as error:
+                if (failure := _tls_failure(error)) is not None:
+                    raise failure from error
+                raise
+            finally:
+                self._read_timeout, self._ends_s = limit_s, math.inf
+
+    def _read_query_result(self, unbuffered: bool = False) -> int | None:
+        self._n_bytes_read = 0
+        limit_s = self._read_timeout
+        # The first packet may take the whole limit; it bounds each wait, and then all together.
+        self._ends_s = math.inf if limit_s is None else time.monotonic() + 2 * limit_s
+        try:
+            with oddities_as_errors():
+                self._result = None
+                result = _Result(self)
+                result.read()
+        finally:
+            self._ends_s = math.inf
+        self._result = result
+        if result.server_status is not None:
+            self.server_status = result.server_status
+        if result.has_next:
+            self.refuse_answer("the server sends further results, which nobody wants")
+        return result.affected_rows
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        self._n_bytes_read += num_bytes
+        if self._n_bytes_read > MOST_ANSWER_BYTES:
+            self.refuse_answer(f"the server's answer has more than {MOST_ANSWER_BYTES:,} bytes")
+        content: bytes = super()._read_bytes(num_bytes)  # type: ignore[misc]
+        return content
+
+    def _refuse_late(self) -> None:
+        if time.monotonic() > self._ends_s:
+            self.refuse_answer("the server's answer does not end in time")
+
+    def refuse_answer(self, why: str) -> NoReturn:
+        """End the session, and raise OperationalError with ``why``."""
+        self._force_close()  # type: ignore[attr-defined]
+        raise pymysql.OperationalError(why)
+
+
+class _Result(MySQLResult):
+    """The answer to a statement, bounded by what it takes in memory."""
+
+    connection: _Session
+    _memory_bytes = 0
+
+    def _get_descriptions(self) -> None:
+        if self.field_count > _MOST_COLUMNS:
+            self.connection.refuse_answer(
+                f"the server's answer has {self.field_count:,} columns, more than {_MOST_COLUMNS:,}"
+            )
+        super()._get_descriptions()  # type: ignore[misc]
+
+    def _read_row_from_packet(self, packet: Any) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = super()._read_row_from_packet(packet)  # type: ignore[misc]
+        self._memory_bytes += sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        if self._memory_bytes > MOST_ANSWER_MEMORY_BYTES:
+            self.connection.refuse_answer(
+                f"the server's answer takes more than {MOST_ANSWER_MEMORY_BYTES:,} bytes of memory"
+            )
+        return row
+
+
+def _unverified(wish: str, doubt: str) -> pymysql.OperationalError:
+    return pymysql.OperationalError(f"the server wants {wish}, and {doubt}")
+
+
+def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | None:
+    """Return what a failure to begin TLS means and what to do about it, None for another failure.
+
+    The words are those of the load generator.
+    """
+    cause = getattr(error, "original_exception", None)
+    if error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
+        meaning = (
+            "the server offers none: give it a certificate (ssl_cert, ssl_key), or use tls=disabled"
+        )
+    elif isinstance(cause, ssl.SSLCertVerificationError):
+        meaning = (
+            "the certificate is made out to another name: connect by that name, or use "
+            "tls=verify-ca with the authority's file"
+            if cause.verify_code in _OTHER_NAME
+            else "the certificate cannot be trusted: name the file of the authority that signed it "
+            "(ca=FILE), or use tls=required"
+        )
+        meaning += f" ({cause.verify_message})"
+    elif isinstance(cause, ssl.SSLError):
+        meaning = f"the handshake failed: {cause.reason or cause}"
+    else:
+        return None
+    return pymysql.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"TLS: {meaning}")
+
+
+@contextlib.contextmanager
+def oddities_as_errors() -> Iterator[None]:
+    """Turn what an odd answer leads to into a DatabaseError that says so.
+
+    That may be anything: a short greeting leads to a variable that was never set. RuntimeError is
+    its answer to a server that asks for a local file.
+    """
+    try:
+        yield
+    except (pymysql.MySQLError, OSError, MillraceError):  # the last: the user interrupted, too
+        raise
+    except Exception as error:
+        raise DatabaseError(
+            "the server asked for a file of this host, and did not get it"
+            if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error)
+            else _not_understood(error),
+            kind="odd",
+        ) from error
+
+
+def _not_understood(error: Exception) -> str:
+    return f"the server's answer cannot be understood ({type(error).__name__}: {error})"
+
+
+def words_of(error: pymysql.MySQLError) -> str:
+    """The server's (or the client's) own words for an error, with its number, on one line."""
+    if len(error.args) >= 2 and isinstance(error.args[0], int):
+        number, text = error.args[0], str(error.args[1])
+        return f"{_shortened(text)} (error {number})"
+    return _shortened(str(error))
+
+
+def _shortened(text: str) -> str:
+    line = shown_line(text[:_LONGEST_WORDS])
+    return line if len(text) <= _LONGEST_WORDS else f"{line}…"

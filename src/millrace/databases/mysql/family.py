@@ -1,0 +1,65 @@
+"""The families of the mysqld line: a TOML file each, read into a Family."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from millrace.databases.base import Family, Replacement, version_key
+from millrace.databases.mysql import server_log
+from millrace.databases.mysql.administration import MysqlAdministration, MysqlSelfTest
+from millrace.databases.mysql.client import connect
+from millrace.databases.mysql.data_directory import MysqlSnapshotRules
+from millrace.databases.mysql.lifecycle import MysqlLifecycle
+from millrace.databases.mysql.monitoring import MysqlMonitoring
+from millrace.databases.mysql.observable import read_observable
+from millrace.databases.mysql.options import MysqlOptions
+from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
+
+Data = Mapping[str, Any]
+
+
+def read_family(source: Path) -> Family:
+    """Return the family that a TOML file describes."""
+    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    return Family(
+        name=data["name"],
+        title=data["title"],
+        says=re.compile(data["says"]),
+        host_variables=tuple(data["host_variables"]),
+        scheme="mysql",
+        port=3306,
+        account="root",
+        programs=("mariadbd", "mysqld"),
+        connect=connect,
+        lifecycle=MysqlLifecycle(data["initialisation"], data["start"]),
+        log=server_log.PATTERNS,
+        options=MysqlOptions(
+            administrative=frozenset(data["administrative_options"]),
+            shaping=frozenset(data["shaping_options"]),
+            runtime_only=tuple(data["runtime_only_options"]),
+            replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
+            has_one_log_file_since=_version(data.get("has_one_log_file_since")),
+            keeps_binary_log_since=_version(data.get("keeps_binary_log_since")),
+        ),
+        administration=MysqlAdministration(),
+        self_test=MysqlSelfTest(),
+        storage=_storage(data["storage"]),
+        snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
+        monitoring=MysqlMonitoring(read_observable(data["observable"])),
+    )
+
+
+def _storage(data: Data) -> InnodbStorage:
+    return InnodbStorage(
+        query=data["query"],
+        figures={name: re.compile(pattern) for name, pattern in data["figures"].items()},
+        overrides=tuple(FlushOverride(**each) for each in data["flush_override"]),
+    )
+
+
+def _version(text: str | None) -> tuple[int, ...] | None:
+    return None if text is None else version_key(text)

@@ -1,0 +1,74 @@
+"""What records that are stored as JSON documents have in common.
+
+A document's class names the keys that millrace reads, with their types and limits. Reading one from
+a store or a file checks it once (pydantic's ValidationError, a ValueError, says what is wrong);
+from then on it is read by attribute. Keys that an older or newer millrace wrote are ignored, or
+kept where the class says so.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+T = TypeVar("T")
+
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
+
+
+def instant(text: str) -> str:
+    """Return a text that is an instant in UTC; raise ValueError for any other."""
+    if _INSTANT.fullmatch(text) is None:  # other forms of ISO 8601 do not sort as text
+        raise ValueError("not an instant in UTC such as 2026-01-31T23:59:59Z")
+    datetime.fromisoformat(text)
+    return text
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number is expected")
+    return value
+
+
+def _items(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Instant = Annotated[str, Field(min_length=20, max_length=32), AfterValidator(instant)]
+Number = Annotated[int | float, BeforeValidator(_number)]
+Count = Annotated[int | float, BeforeValidator(_number), Field(ge=0)]
+Positive = Annotated[int | float, BeforeValidator(_number), Field(gt=0)]
+Items = Annotated[tuple[T, ...], BeforeValidator(_items)]
+"""A list of the document, as a tuple."""
+
+
+class Document(BaseModel):
+    """Keys that are read; strings are no numbers here, and there is no other leniency."""
+
+    model_config = ConfigDict(
+        strict=True, extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document as it was read or made: no key that it did not have."""
+        return self.model_dump(exclude_unset=True)
+
+    def replace(self, **changes: object) -> Self:
+        """Return a document with other values for some keys, checked."""
+        kept = {name: value for name, value in self if name in self.model_fields_set}
+        return type(self).model_validate({**kept, **changes})
+
+
+class ExactDocument(Document):
+    """A document that has no other keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class OpenDocument(Document):
+    """A document that keeps the keys which are not named here, for those who know them."""
+
+    model_config = ConfigDict(extra="allow")

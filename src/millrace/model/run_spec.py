@@ -1,0 +1,279 @@
+"""The expanded experiment of a run: what was measured, compared and asked of each trial.
+
+It is written when a run begins and stored as one JSON document (``runs.spec``). The keys of that
+document are the attributes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from millrace.levels import Level
+from millrace.model.documents import (
+    Count,
+    Document,
+    ExactDocument,
+    Instant,
+    Items,
+    Number,
+    OpenDocument,
+)
+from millrace.model.phases import MeasuredPhases, measured_phases
+
+MOST_BLOCKS = 1_000_000
+MOST_BLOCKS_OF_A_VERDICT = 10_000
+_MOST_CLIENTS = 1_000_000
+
+Of = Literal["transaction", "statement"]
+Time = Literal["service", "response"]
+Direction = Literal["higher", "lower"]
+
+
+class MetricDefinition(Document):
+    """A figure that a workload's trials are compared by: the sum of the measurements ``numerator``
+    over that of ``denominator``, or a ``percentile`` of latencies."""
+
+    title: str
+    unit: str
+    direction: Direction
+    numerator: Items[str] = ()
+    denominator: Items[str] = ()
+    primary: bool = False
+    percentile: Annotated[Number, Field(gt=0, le=100)] | None = None
+    of: Of | None = None
+    time: Time | None = None
+
+    @model_validator(mode="after")
+    def _of_something(self) -> MetricDefinition:
+        if self.percentile is not None and (self.of is None or self.time is None):
+            raise ValueError("a percentile needs the keys of and time")
+        return self
+
+
+class TableDefinition(OpenDocument):
+    """A set of tables: ``count`` is their number, or ``{parameter}``."""
+
+    name: str | None = None
+    count: int | Annotated[str, Field(pattern=r"^(\d{1,9}|\{\w{1,64}\})$")] | None = None
+
+
+class PhaseDefinition(OpenDocument):
+    """A timed step of the workload."""
+
+    name: str
+    kind: str
+
+
+class WorkloadDefinition(OpenDocument):
+    """A workload's definition. What is not named here is for millrace.workloads alone."""
+
+    name: str
+    phases: Items[PhaseDefinition] = ()
+    metrics: Annotated[Mapping[str, MetricDefinition], Field(min_length=1)]
+    tables: Mapping[str, TableDefinition] | None = None
+
+    @property
+    def measured(self) -> MeasuredPhases:
+        """The phases that figures are about."""
+        primary = [metric for metric in self.metrics.values() if metric.primary]
+        names = [name for each in primary for name in (*each.numerator, *each.denominator)]
+        return measured_phases([(phase.name, phase.kind) for phase in self.phases], names)
+
+
+class ConfigurationDefinition(OpenDocument):
+    """A configuration's definition; its options are for millrace.servers alone."""
+
+    extends: str | None = None
+
+
+class FactorSpec(Document):
+    """A factor with its levels, and what levels stand for that are aliases."""
+
+    name: str
+    levels: Annotated[Items[Level], Field(min_length=1)]
+    aliases: Mapping[str, Level] = {}
+
+
+class CompareSpec(Document):
+    """The compared factor, and the level that is the base."""
+
+    factor: str
+    base: Level
+
+
+class Design(ExactDocument):
+    """How many blocks a run has: exactly ``blocks`` (fixed), or as many as it takes to decide each
+    comparison (sequential), but no more than ``blocks`` and than fit into ``max_time_s`` of trials.
+    Trials take turns, or the two of a pair are measured ``side_by_side``, each on half of the CPUs.
+    """
+
+    kind: Literal["fixed", "sequential"]
+    blocks: Annotated[int, Field(ge=0, le=MOST_BLOCKS)]
+    max_time_s: Count | None = None
+    side_by_side: bool = False
+
+    @property
+    def abreast(self) -> int:
+        """The number of trials that are measured at a time."""
+        return 2 if self.side_by_side else 1
+
+
+class Extension(Document):
+    """More blocks for a run: ``blocks`` is the number from then on."""
+
+    blocks: Annotated[int, Field(ge=0, le=MOST_BLOCKS)]
+    utc: Instant
+    command: str = ""
+    design: Design | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_design_or_no_key(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "design" in value and value["design"] is None:
+            raise ValueError("design is null")
+        return value
+
+
+class Aligned(Document):
+    """The treatment that is the candidate with the settings ``name`` as in the base."""
+
+    name: str
+    treatment: str
+
+
+class Ablates(Document):
+    """What a run takes away: likely causes of the difference between the treatments ``base`` and
+    ``candidate`` of ``run``. Treatments are by their ids in the run that ablates; of ``aligned``
+    the one of all settings is the last. ``left_out`` are likely causes that are not taken away and
+    why, a clause each."""
+
+    run: str
+    base: str
+    candidate: str
+    aligned: Items[Aligned]
+    left_out: Items[str]
+
+    @property
+    def treatments(self) -> dict[str, str]:
+        """The ids of aligned treatments, by the names of the settings."""
+        return {each.name: each.treatment for each in self.aligned}
+
+
+class Calibrates(ExactDocument):
+    """What a run calibrates this host for: the experiment by ``digest`` and ``name``, whose
+    ``factor`` was held at ``base``. A verdict has at most ``blocks`` blocks; ``margin`` is a
+    fraction."""
+
+    digest: str
+    name: str
+    factor: str
+    base: Level
+    blocks: Annotated[int, Field(ge=2, le=MOST_BLOCKS_OF_A_VERDICT)]
+    margin: Annotated[Number, Field(gt=0, lt=1)]
+
+
+class Bisects(ExactDocument):
+    """What a run searches: which of ``members`` (servers, the good one first, the bad one last) is
+    the first of a new level of ``workload``, a difference of more than ``margin`` (a fraction)."""
+
+    members: Annotated[Items[str], Field(min_length=2, max_length=10_000)]
+    workload: str
+    confidence: Annotated[Number, Field(gt=0, lt=1)]
+    margin: Annotated[Number, Field(gt=0, lt=1)]
+
+
+class CampaignPart(Document):
+    """What a campaign made a run for: at most one of these is set."""
+
+    tested: Ablates | None = None
+    """The likely causes of a difference in another run that it takes away."""
+    confirms: str | None = None
+    """The change point of a history that it measures again, by its id."""
+    calibrates: Calibrates | None = None
+    bisects: Bisects | None = None
+
+
+class RunSpec(CampaignPart):
+    """The expanded experiment of a run.
+
+    ``design`` is None for runs of a millrace that did not record it. ``extensions`` are what was
+    added later, the oldest first; None where nothing was. ``source`` is the experiment's file or
+    run, ``observers`` the names of its collectors, ``published`` the study whose figures a report
+    sets beside the user's own.
+    """
+
+    workload: WorkloadDefinition
+    factors: Annotated[Items[FactorSpec], Field(min_length=1)]
+    compare: CompareSpec
+    configurations: Mapping[str, ConfigurationDefinition] = {}
+    parameters: Mapping[str, Level] = {}
+    # It names a file of the package.
+    published: Annotated[str, Field(pattern=r"^\w[\w-]{0,63}$")] | None = None
+    source: str = ""
+    observers: Items[str] | None = None
+    design: Design | None = None
+    extensions: Items[Extension] | None = None
+
+    @model_validator(mode="after")
+    def _refers_to_what_is_there(self) -> RunSpec:
+        names = self.factor_names
+        if self.compare.factor not in names:
+            raise ValueError(f"compare.factor {self.compare.factor!r} is no factor")
+        if len(set(names)) < len(names):
+            raise ValueError("a factor is there twice")
+        for name in self.configurations:
+            for below in self._below(name):
+                if below is None:
+                    raise ValueError(f"configuration {name!r} extends none that it can extend")
+        return self
+
+    def _below(self, name: str) -> Iterator[str | None]:
+        """Yield the names of a configuration's layers, then None where they do not end."""
+        met: set[str] = set()
+        below: str | None = name
+        while below is not None:
+            if below not in self.configurations or below in met:
+                yield None
+                return
+            met.add(below)
+            yield below
+            below = self.configurations[below].extends
+
+    def configuration_documents(self) -> dict[str, Mapping[str, Any]]:
+        """Return the configurations' definitions, by name, as they were written."""
+        return {name: each.to_json() for name, each in self.configurations.items()}
+
+    def layers(self, name: str) -> tuple[ConfigurationDefinition, ...]:
+        """Return a configuration and those that it extends, the lowest last."""
+        return tuple(self.configurations[below] for below in self._below(name) if below is not None)
+
+    @property
+    def factor_names(self) -> list[str]:
+        """The factors' names, in the experiment's order."""
+        return [factor.name for factor in self.factors]
+
+    @property
+    def levels(self) -> dict[str, tuple[Level, ...]]:
+        """The factors' levels, by name, in the experiment's order."""
+        return {factor.name: factor.levels for factor in self.factors}
+
+    def chosen(self, levels: Mapping[str, Level]) -> dict[str, Level]:
+        """Return the parameters with a treatment's levels over them."""
+        return {**self.parameters, **levels}
+
+    @property
+    def operations(self) -> int:
+        """The number of transactions of each trial; 0 where trials ended by time."""
+        return int(self.parameters.get("operations") or 0)
+
+    def whole_numbers(self) -> dict[str, int]:
+        """Return parameters and levels that are whole numbers, each with its largest."""
+        counts = [table.count for table in (self.workload.tables or {}).values()]
+        named = {count[1:-1]: _MOST_CLIENTS for count in counts if isinstance(count, str)}
+        return {
+            **named, "clients": _MOST_CLIENTS, "load_threads": _MOST_CLIENTS,
+            "operations": 2**63, "rows": 2**63,
+        }  # fmt: skip

@@ -1,0 +1,159 @@
+"""What the rest of millrace knows about a server: plain values, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file that was downloaded or read: its coordinate, size and SHA-256 (hex)."""
+
+    coordinate: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a build comes from and how it was made; what cannot be told is None.
+
+    ``source`` is the coordinate that was really used; ``note`` says where it is not the one asked
+    for. ``async_io`` is ``libaio``, ``io_uring`` or ``none``; ``symbols`` is ``DWARF``,
+    ``symbol table`` or ``dynsym``.
+    """
+
+    source: str
+    artefacts: tuple[Artefact, ...]
+    program_sha256: str | None = None
+    build_id: str | None = None
+    compiler: str | None = None
+    allocator: str | None = None
+    libc: str | None = None
+    async_io: str | None = None
+    symbols: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class InstalledServer:
+    """A build on this machine, ready to boot.
+
+    ``argv`` starts the server program (with its own loader first where it needs one), ``env`` is
+    what its environment must have in addition, ``program`` is the ELF file of mysqld or mariadbd,
+    ``share_dir`` holds the error messages and the bootstrap SQL, ``library_dirs`` the libraries
+    that are searched before the host's. ``files`` are the files that make the build, each with its
+    SHA-256 when it was installed. ``build_sha256`` is the digest of all of them as they are now,
+    and ``changed`` names those that are not what was installed; see ``builds``.
+    """
+
+    name: str
+    family: str
+    version: str
+    base_dir: Path
+    program: Path
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    share_dir: Path
+    provenance: Provenance
+    library_dirs: tuple[Path, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    build_sha256: str | None = None
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AttachedServer:
+    """A running server that is not ours: measured, never started, stopped or reconfigured.
+
+    ``dsn`` is ``mysql://user:password@host:port/`` or ``mysql://user:password@/?socket=PATH``; the
+    password is never shown.
+    """
+
+    name: str
+    family: str
+    dsn: str
+
+
+Server = InstalledServer | AttachedServer
+
+
+@dataclass(frozen=True)
+class Option:
+    """One server option a configuration asks for.
+
+    ``name`` uses underscores (``innodb_buffer_pool_size``, ``skip_log_bin``); ``value`` is None for
+    a bare flag. ``optional`` options are left out where the server does not know them, others are
+    then refused. ``layer`` is the configuration it was written in.
+    """
+
+    name: str
+    value: str | None
+    optional: bool
+    layer: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An option that was not applied: optional and unknown to the server, or taken out."""
+
+    option: Option
+    reason: str
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A named option set with its layers applied, sizes already scaled to data and host.
+
+    ``left_out`` are options its layers take out for this server's version, each with its reason;
+    fitting passes them on.
+    """
+
+    name: str
+    options: tuple[Option, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True)
+class FittedOptions:
+    """A configuration fitted to one server: what it is started with, and what was left out."""
+
+    configuration: str
+    applied: tuple[Option, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def as_data(server: Server) -> dict[str, Any]:
+    """The build as plain data for the store (no password, no path that only this run has)."""
+    if isinstance(server, AttachedServer):
+        return {"attached": True}
+    provenance = server.provenance
+    return {
+        "attached": False,
+        "source": provenance.source,
+        "artefacts": [
+            {"coordinate": a.coordinate, "sha256": a.sha256, "size_bytes": a.size_bytes}
+            for a in provenance.artefacts
+        ],
+        "program_sha256": provenance.program_sha256,
+        "build_sha256": server.build_sha256,
+        "changed_files": list(server.changed),
+        "build_id": provenance.build_id,
+        "compiler": provenance.compiler,
+        "allocator": provenance.allocator,
+        "libc": provenance.libc,
+        "async_io": provenance.async_io,
+        "symbols": provenance.symbols,
+        "note": provenance.note,
+    }
+
+
+@dataclass(frozen=True)
+class KnownOptions:
+    """The options a server program says it has, with underscores, and the defaults it prints."""
+
+    names: frozenset[str]
+    defaults: Mapping[str, str] = field(default_factory=dict)

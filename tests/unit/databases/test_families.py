@@ -1,0 +1,168 @@
+"""What a family says is to be run, without running it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace import databases
+from millrace.databases.base import Site, version_key
+from millrace.errors import TrialFailed, UserError
+from millrace.model.servers import Option
+from tests.unit.servers.installed import installed
+
+SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
+
+
+def site(tmp_path: Path, name: str, scripts: tuple[str, ...] = SCRIPTS) -> Site:
+    share = tmp_path / "share"
+    share.mkdir(exist_ok=True)
+    for script in scripts:
+        (share / script).write_text(f"-- {script}\n", encoding="utf-8")
+    server = installed(tmp_path, name, share_dir=share)
+    return Site(
+        server=server,
+        directory=tmp_path / "i",
+        data_dir=tmp_path / "i/data",
+        tmp_dir=tmp_path / "i/tmp",
+        load_dir=tmp_path / "i/load",
+        run_dir=tmp_path / "i/run",
+        socket=tmp_path / "i/s",
+        port=4321,
+        user_argument=None,
+        password="secret",
+    )
+
+
+def test_every_folder_is_a_family_of_that_name() -> None:
+    assert databases.names() == ("mariadb", "mysql")
+    assert [databases.get(name).name for name in databases.names()] == list(databases.names())
+
+
+@pytest.mark.parametrize(
+    ("says", "family"),
+    [
+        ("8.0.33 MySQL Community Server - GPL", "mysql"),
+        ("5.5.34-log Source distribution", "mysql"),
+        ("8.0.35-27 Percona Server (GPL), Release 27", "mysql"),
+        ("10.11.19-MariaDB-0+deb12u1 Debian 12", "mariadb"),
+        ("5.5.5-10.1.23-MariaDB Source distribution", "mariadb"),
+        ("11.8.9 mariadb.org binary distribution", "mariadb"),
+    ],
+)
+def test_a_server_is_recognised_by_what_it_says(says: str, family: str) -> None:
+    assert [name for name in databases.names() if databases.get(name).recognises(says)] == [family]
+
+
+def test_an_unknown_family_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="no family 'mariabd'") as caught:
+        databases.get("mariabd")
+    assert caught.value.remedy == "did you mean 'mariadb'?"
+
+
+@pytest.mark.parametrize(
+    "name", ["mysql-5.5.9", "mysql-5.6.24", "mariadb-10.1.8", "mariadb-10.2.11", "mariadb-10.11.19"]
+)
+def test_bootstrap_feeds_the_scripts_and_ends_with_the_accounts(tmp_path: Path, name: str) -> None:
+    where = site(tmp_path, name)
+    todo = databases.get(where.server.family).lifecycle.initialisation(where, ())
+    assert "--bootstrap" in todo.arguments
+    assert todo.init_file is None
+    text = todo.stdin.decode()
+    assert text.startswith("use mysql;\n")
+    places = [text.index(script) for script in SCRIPTS]
+    assert places == sorted(places)
+    assert text.rindex("secret") > places[-1]
+
+
+@pytest.mark.parametrize("name", ["mysql-5.7.19", "mysql-8.0.12", "mysql-9.7.4"])
+def test_initialize_needs_an_init_file(tmp_path: Path, name: str) -> None:
+    todo = databases.get("mysql").lifecycle.initialisation(site(tmp_path, name, ()), ())
+    assert {"--initialize-insecure", "--init-file={init_file}"} <= set(todo.arguments)
+    assert todo.init_file is not None
+    assert b"IDENTIFIED BY 'secret'" in todo.init_file
+
+
+def test_the_password_is_in_no_argument(tmp_path: Path) -> None:
+    for name in ("mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"):
+        where = site(tmp_path, name)
+        family = databases.get(where.server.family)
+        arguments = [
+            *family.lifecycle.initialisation(where, ()).arguments,
+            *family.lifecycle.start_arguments(where),
+        ]
+        assert not [argument for argument in arguments if "secret" in argument]
+        assert "secret" not in repr(where)
+
+
+def test_a_missing_script_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TrialFailed, match=r"has no mysql_system_tables_data\.sql"):
+        databases.get("mysql").lifecycle.initialisation(
+            site(tmp_path, "mysql-5.6.24", SCRIPTS[:1]), ()
+        )
+
+
+def test_later_mariadb_names_its_scripts_after_itself(tmp_path: Path) -> None:
+    own = ("mariadb_system_tables.sql", "mariadb_system_tables_data.sql")
+    todo = databases.get("mariadb").lifecycle.initialisation(
+        site(tmp_path, "mariadb-11.4.5", own), ()
+    )
+    assert all(script in todo.stdin.decode() for script in own)
+
+
+def test_options_that_shape_the_data_directory_are_passed_on(tmp_path: Path) -> None:
+    where = site(tmp_path, "mysql-8.0.12")
+    options = (Option("innodb_page_size", "4096", False, "x"), Option("flag", None, False, "x"))
+    arguments = databases.get("mysql").lifecycle.initialisation(where, options).arguments
+    assert arguments[-2:] == ("--innodb_page_size=4096", "--flag")
+
+
+def test_every_start_is_on_loopback_and_reads_no_file_of_the_host(tmp_path: Path) -> None:
+    for name in ("mysql-5.5.9", "mysql-9.7.4", "mariadb-10.1.8", "mariadb-11.8.9"):
+        where = site(tmp_path, name)
+        arguments = databases.get(where.server.family).lifecycle.start_arguments(where)
+        assert arguments[0] == "--no-defaults"
+        assert "--bind-address=127.0.0.1" in arguments
+        assert f"--secure-file-priv={where.load_dir}" in arguments
+        assert "--skip-networking" not in arguments
+        by_socket = databases.get(where.server.family).lifecycle.start_arguments(
+            replace(where, by_tcp=False)
+        )
+        assert "--skip-networking" in by_socket
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "expected"),
+    [
+        ("mysql-5.6.24", "--loose-mysqlx=OFF", False),
+        ("mysql-8.0.12", "--loose-mysqlx=OFF", True),
+        ("mariadb-10.11.19", "--skip-ssl", False),
+        ("mariadb-11.4.5", "--skip-ssl", True),
+    ],
+)
+def test_arguments_that_depend_on_the_version(
+    tmp_path: Path, name: str, argument: str, expected: bool
+) -> None:
+    where = site(tmp_path, name)
+    assert (
+        argument in databases.get(where.server.family).lifecycle.start_arguments(where)
+    ) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "key"),
+    [("5.6.24", (5, 6, 24)), ("8.0.0-dmr", (8, 0, 0)), ("10.2", (10, 2)), ("", ()), ("x", ())],
+)
+def test_version_key(version: str, key: tuple[int, ...]) -> None:
+    assert version_key(version) == key
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.text(max_size=8))
+def test_version_key_reads_what_was_written(numbers: list[int], suffix: str) -> None:
+    version = ".".join(map(str, numbers))
+    assert version_key(version) == tuple(numbers)
+    assert version_key(f"{version}-{suffix}") == tuple(numbers)
