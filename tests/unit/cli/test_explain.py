@@ -365,7 +365,7 @@ def test_a_report_explains_what_was_observed(store: Path, tmp_path: Path) -> Non
     done(result)
     page = Page(path.read_text("utf-8"))
     assert page.open == []
-    assert "explanation-2-account" in page.sections
+    assert "explanation-2-breakdown" in page.sections
     assert page.sections.index("explanation-1-answer") < page.sections.index("options")
 
 
@@ -381,7 +381,7 @@ def test_a_report_of_many_comparisons_explains_each(tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     page = Page(text)
     assert page.open == []
-    assert "explanation-10-account" in page.sections
+    assert "explanation-10-breakdown" in page.sections
     assert 'class="flame-graph"' not in text
     assert "--where clients=10" in text
 

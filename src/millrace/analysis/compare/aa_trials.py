@@ -20,7 +20,7 @@ _Pairs = list[tuple[float, float]]
 def compare_aa_trials(
     stored: StoredRun, groups: Sequence[Group], metric: Metric, *, confidence: float, looks: Looks
 ) -> AaTrials | None:
-    """The controls of a run, one a group that has any; None where there is none."""
+    """Return the controls of a run, one a group that has any; None where there is none."""
     last = stored.last_attempts()
     controls = [trial for trial in stored.trials if trial.purpose == "control"]
     measured = {
@@ -56,7 +56,7 @@ def _pairs(
     last: Mapping[str, StoredAttempt],
     metric: Metric,
 ) -> _Pairs:
-    """Per block the value of the trial that measures, and of the one that was made once more."""
+    """Return per block the value of the trial that measures and that of the A/A trial."""
     pairs: _Pairs = []
     for control in sorted(controls, key=lambda trial: trial.block):
         beside = measured.get((control.treatment_id, control.block))

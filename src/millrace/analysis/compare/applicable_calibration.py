@@ -21,16 +21,16 @@ MOST_DAYS = 14
 
 
 def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those that calibrate the host, the newest first, in the order in which a report of ``run``
-    would quote them: those of its experiment and its base go before all others. What was measured
-    in turns says nothing of pairs side by side, nor the other way round."""
+    """Return the runs that calibrate the host in the order in which a report of ``run`` would quote
+    them: the newest first, and those of its experiment and base before all others. Calibrations of
+    interleaved pairs say nothing of concurrent ones, nor the other way round."""
     alike = [each for each in calibrations if _is_like(run, each)]
     first = of_experiment(run, alike)
     return [*first, *(each for each in alike if each not in first)]
 
 
 def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those for the experiment of ``run`` and its base, measured as it is."""
+    """Return those for the experiment of ``run`` and its base, measured as it is."""
     return [
         each for each in calibrations if _is_like(run, each) and _is_of(run, each.spec.calibrates)
     ]
@@ -52,7 +52,7 @@ def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
 def applicable_calibration(
     run: RunRecord, found: Calibration, now: datetime
 ) -> ApplicableCalibration:
-    """A calibration as the report of ``run`` quotes it, ``now``."""
+    """Return a calibration as the report of ``run`` quotes it, ``now``."""
     limits = found.limits(found.false)
     ended = datetime.fromisoformat(found.ended_utc)
     created = datetime.fromisoformat(run.created_utc)
@@ -76,7 +76,8 @@ def applicable_calibration(
 def stale(
     found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
 ) -> tuple[str, ...]:
-    """Why a calibration tells little of what was ``begun`` then, on ``host``, a clause each."""
+    """Name the reasons, a clause each, why a calibration tells little of what was ``begun`` then on
+    ``host``."""
     apart = abs(begun - datetime.fromisoformat(found.ended_utc))
     old = (f"it and this run are {apart.days} days apart",)
     return (

@@ -57,7 +57,7 @@ Judged = Callable[[Sequence[int]], Comparability]
 
 
 def calibration(stored: StoredRun) -> Calibration:
-    """What a run that calibrates shows so far. Raises ValueError for another run."""
+    """Analyze a calibration run as far as it has come. Raises ValueError for another run."""
     asked = stored.run.spec.calibrates
     if asked is None:
         raise ValueError(f"run {stored.run.id} calibrates nothing")
@@ -84,10 +84,10 @@ def sequential_verdicts(
     most: int,
     judged: Judged = _none_refused,
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
-    """The verdicts that consecutive blocks give, one after another, and the blocks of the one that
-    is not decided yet. Each is looked at after every block, as a run is, and has ``most`` blocks at
-    most; what is refused for good ends as well. Raises ValueError for a budget in which nothing can
-    be decided."""
+    """Return the verdicts that consecutive blocks give, one after another, and the blocks of the
+    one that is not decided yet. Each is looked at after every block, as a run is, and has ``most``
+    blocks at most; what is refused for good ends as well. Raises ValueError for a budget in which
+    nothing can be decided."""
     if most < FEWEST_BLOCKS:
         raise ValueError(f"a verdict wants {FEWEST_BLOCKS} blocks")
     found: list[SequentialVerdict] = []
@@ -109,7 +109,8 @@ def sequential_verdicts(
 
 
 def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
-    """The ratio other / base of some blocks, with an interval that any number of looks may have."""
+    """Return the ratio other / base of some blocks, with an interval that any number of looks may
+    have."""
     return paired_ratio([each.base for each in pairs], [each.other for each in pairs], looks="any")
 
 
@@ -163,7 +164,8 @@ class _Trials:
             self.stopped.setdefault(of, []).append(share)
 
     def groups(self) -> Iterator[tuple[dict[str, Level], dict[Level, str]]]:
-        """The levels of the held factors, and the treatments' ids by the level of the slowdown."""
+        """Yield the levels of the held factors, and the treatments' ids by the level of the
+        slowdown."""
         found: dict[tuple[tuple[str, Level], ...], dict[Level, str]] = {}
         for treatment in sorted(self._stored.treatments, key=lambda each: each.position):
             held = {name: of for name, of in treatment.levels.items() if name != self.factor}
@@ -172,7 +174,7 @@ class _Trials:
         yield from ((dict(held), of) for held, of in found.items())
 
     def again(self, of: Mapping[Level, str]) -> str:
-        """The treatment of a group that is the base under another name."""
+        """Return the treatment of a group that is the base under another name."""
         resolved = {each.id: each.resolved[self.factor] for each in self._stored.treatments}
         return next(
             treatment
@@ -181,12 +183,12 @@ class _Trials:
         )
 
     def pairs(self, base: str, other: str) -> list[Pair]:
-        """The blocks in which both finished, in their order."""
+        """Return the blocks in which both finished, in their order."""
         ours, theirs = self.values.get(base, {}), self.values.get(other, {})
         return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
 
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
-        """Whether a run would compare these two treatments by such blocks alone."""
+        """Return whether a run would compare these two treatments by such blocks alone."""
 
         def of(blocks: Sequence[int]) -> Comparability:
             sides = [
@@ -212,7 +214,7 @@ class _Trials:
         return of
 
     def label(self, held: Mapping[str, Level]) -> str:
-        """The levels that tell a group from the others."""
+        """Return the levels that tell a group from the others."""
         return " · ".join(level_text(name, held[name]) for name in self._varied)
 
 
@@ -244,7 +246,7 @@ def _group(
 def _verdicts(
     trials: _Trials, base: str, other: str, level: str
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
-    """Those on a treatment that differs from the base in its ``level`` of the slowdown."""
+    """Return those on a treatment that differs from the base in its ``level`` of the slowdown."""
     name = level_text(trials.asked.factor, trials.asked.base)
     return sequential_verdicts(
         trials.pairs(base, other),
@@ -270,7 +272,7 @@ def _planted(trials: _Trials, level: str, base: str, slowed: str) -> InjectedSlo
 
 
 def noise_of(pairs: Sequence[Pair]) -> Noise | None:
-    """The noise of A/A blocks; None of fewer than have an interval."""
+    """Return the noise of A/A blocks; None of fewer than have an interval."""
     if len(pairs) < FEWEST_BLOCKS:
         return None
     estimate = ratio_of(pairs)
@@ -282,8 +284,8 @@ def noise_of(pairs: Sequence[Pair]) -> Noise | None:
 
 
 def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
-    """The smallest relative change that each number of blocks sees with power 0.8, at the last of
-    all looks; a fraction."""
+    """Return the smallest relative change that each number of blocks sees with power 0.8, at the
+    last of all looks; a fraction."""
     return {n: minimum_detectable_ratio(log_sd, n, looks="any") - 1 for n in sorted(set(numbers))}
 
 

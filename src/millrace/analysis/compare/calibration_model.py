@@ -74,8 +74,8 @@ class InjectedSlowdown:
     failed: int = 0
 
     def found(self, direction: Direction) -> int:
-        """How many of its verdicts saw the server to be slower: the interval excludes 1 on that
-        side, and nothing refuses it."""
+        """Count the verdicts that call the server slower: the interval excludes 1 on that side, and
+        nothing refuses it."""
         return sum(
             each.excludes_1
             and not each.refused
@@ -108,12 +108,12 @@ class GroupCalibration:
 
     @property
     def false(self) -> int:
-        """A/A verdicts that call a difference."""
+        """Return A/A verdicts that call a difference."""
         return sum(each.verdict in FALSE for each in self.verdicts)
 
     @property
     def refused(self) -> int:
-        """A/A verdicts that were refused."""
+        """Return A/A verdicts that were refused."""
         return sum(bool(each.refused) for each in self.verdicts)
 
 
@@ -129,7 +129,7 @@ class Calibration:
 
     @property
     def verdicts(self) -> tuple[SequentialVerdict, ...]:
-        """The A/A verdicts of all groups."""
+        """Return the A/A verdicts of all groups."""
         return tuple(each for group in self.groups for each in group.verdicts)
 
     @property
@@ -142,22 +142,23 @@ class Calibration:
 
     @property
     def excluding(self) -> int:
-        """A/A verdicts whose interval excludes 1, whether or not they call a difference."""
+        """Return A/A verdicts whose interval excludes 1, whether or not they call a difference."""
         return sum(each.excludes_1 for each in self.verdicts)
 
     def limits(self, events: int) -> tuple[float, float] | None:
-        """The 95 % interval of the rate of so many of the verdicts; None without one."""
+        """Return the 95 % interval of the rate of so many of the verdicts; None without one."""
         return proportion_limits(events, len(self.verdicts)) if self.verdicts else None
 
     @property
     def signs(self) -> tuple[int, int, float]:
-        """How many A/A estimates are above and below 1, and how probable a balance as uneven is."""
+        """Count the A/A estimates above and below 1, and return the probability of a balance as
+        uneven."""
         above = sum(each.estimate.ratio > 1 for each in self.verdicts)
         below = sum(each.estimate.ratio < 1 for each in self.verdicts)
         return above, below, sign_test(above, above + below)
 
     def smallest(self, n_blocks: int) -> tuple[float, float] | None:
-        """The smallest change seen in so many blocks: that of the quietest group and that of the
-        noisiest; None where no group can tell."""
+        """Return the smallest change seen in so many blocks: that of the quietest group and that of
+        the noisiest; None where no group can tell."""
         seen = [group.detectable[n_blocks] for group in self.groups if group.detectable]
         return (min(seen), max(seen)) if seen else None

@@ -53,7 +53,7 @@ def assess_comparability(
     margin: float,
     looks: Looks = "once",
 ) -> Comparability:
-    """Whether ``candidate`` is compared with ``base``, by the trials of blocks that both have.
+    """Assess whether ``candidate`` can be compared with ``base``, by the blocks that both have.
 
     ``operations`` is how many transactions each trial was to carry out, 0 if it ended by time;
     ``same_statements`` says whether both were asked the same, ``looks`` which looks the answer is
@@ -83,8 +83,8 @@ def assess_comparability(
 def _of_the_same_blocks(
     base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]
 ) -> tuple[list[TrialSteadiness], list[TrialSteadiness]]:
-    """What is known of the trials of both; those of blocks that one has dropped out of say nothing
-    of the other."""
+    """Return the steadiness of the blocks that both have: blocks from which one has dropped out say
+    nothing of the other."""
     sides = (base, candidate)
     blocks = set.intersection(*({trial.block for trial in side} for side in sides))
     first, second = ([trial for trial in side if trial.block in blocks] for side in sides)

@@ -114,8 +114,8 @@ def compare_run(
 
 
 def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
-    """The run with trials of these purposes alone: a profile costs what it shows, and a control is
-    no trial of its treatment."""
+    """Return the run with trials of these purposes alone: a profile costs what it shows, and a
+    control is no trial of its treatment."""
     trials = tuple(trial for trial in stored.trials if trial.purpose in purposes)
     kept = {trial.id for trial in trials}
     attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
@@ -158,7 +158,7 @@ def _groups(
     same_statements: bool,
     looks: Looks,
 ) -> tuple[Group, ...]:
-    """Treatments by the levels of their held factors, each group against its base."""
+    """Return treatments by the levels of their held factors, each group against its base."""
     # A trial that was left out for the sake of the one beside it did not fail itself.
     own = [failure for failure in failures if failure.step != BESIDE]
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
@@ -210,7 +210,7 @@ def _adjusted(
 
 
 def _compare_variables(group: Group) -> list[VariablesComparison]:
-    """The base's effective variables against each candidate's, role by role."""
+    """Return the base's effective variables against each candidate's, role by role."""
     found = []
     for base in (t for t in group.treatments if t.is_base):
         of_base = {instance.role: instance for instance in base.instances}
@@ -230,7 +230,7 @@ def _compare_variables(group: Group) -> list[VariablesComparison]:
 
 
 def _servers(treatments: Sequence[TreatmentAnalysis]) -> tuple[ServerRecord, ...]:
-    """Each server that was measured, once, in the order of the treatments."""
+    """Return each server that was measured, once, in the order of the treatments."""
     servers: dict[str, ServerRecord] = {}
     for treatment in treatments:
         for instance in treatment.instances:

@@ -37,7 +37,7 @@ def objection(
     calibrations: Iterable[Calibration],
     now: datetime,
 ) -> str | None:
-    """Why ``run`` may not measure side by side, ``now``; None where it may.
+    """Explain why ``run`` may not measure pairs concurrently, ``now``; None where it may.
 
     ``groups`` are the held levels of its pairs, ``calibrations`` those of its experiment, its host
     and this way of measuring, the newest first. The newest that has enough verdicts on all groups
@@ -59,7 +59,8 @@ def objection(
 
 
 def _covers(found: Calibration, groups: Sequence[Mapping[str, Level]]) -> bool:
-    """Whether it has a verdict on each group; what it held that was compared later is the base."""
+    """Return whether it has a verdict on each group; what it held that was compared later is the
+    base."""
     factor = found.target.factor
     known = [
         {name: level for name, level in group.fixed_factors.items() if name != factor}

@@ -52,7 +52,7 @@ class Latency:
 
 
 def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogram | None:
-    """The histogram of all transactions (or statements) of ``attempts``; None without any.
+    """Return the histogram of all transactions (or statements) of ``attempts``; None without any.
 
     Raises DamagedResult for one that cannot be read.
     """
@@ -64,8 +64,8 @@ def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogra
 
 
 def by_name(attempts: Sequence[StoredAttempt]) -> tuple[Latency, ...]:
-    """Each transaction's and statement's latencies over ``attempts``, those that have any, in the
-    order in which they were recorded, transactions first.
+    """Return each transaction's and statement's latencies over ``attempts``, those that have any,
+    in the order in which they were recorded, transactions first.
 
     Raises DamagedResult for a histogram that cannot be read.
     """

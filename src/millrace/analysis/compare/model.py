@@ -63,8 +63,8 @@ class Comparison:
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether a regression or improvement is one by itself alone: among so many comparisons it
-        may be one of those that differ by chance."""
+        """Return whether a regression or improvement does not survive the correction for the number
+        of comparisons."""
         if self.estimate is None or self.adjusted_p is None:
             return False
         is_difference = self.verdict in ("regression", "improvement")
@@ -233,7 +233,7 @@ class RunStatus:
 
     @property
     def more_blocks(self) -> int | None:
-        """About how many more blocks the open comparisons take; None where any cannot tell."""
+        """Estimate how many more blocks the open comparisons take; None where any cannot tell."""
         wanted = [each.more_blocks for each in self.open]
         known = [number for number in wanted if number is not None]
         return max(known) if known and len(known) == len(wanted) else None
@@ -282,7 +282,7 @@ class RunAnalysis:
 
     @property
     def base_text(self) -> str:
-        """The base as it stands in sentences."""
+        """Return the base as it stands in sentences."""
         return level_text(self.factor, self.base)
 
     @property
@@ -291,7 +291,7 @@ class RunAnalysis:
 
     @property
     def limits(self) -> Mapping[str, tuple[str, ...]]:
-        """What cannot be controlled or observed, by the name of each server that has such."""
+        """Name the limits of control and observation of each server that has any, by its name."""
         return {
             instance.server.name: instance.limits
             for treatment in self.treatments
@@ -300,7 +300,7 @@ class RunAnalysis:
         }
 
     def comparisons(self, metric: Metric | None = None) -> tuple[Comparison, ...]:
-        """The comparisons in one metric (the headline unless named), group by group."""
+        """Return the comparisons in one metric (the headline unless named), group by group."""
         wanted = metric or self.headline
         return tuple(
             comparison

@@ -43,7 +43,7 @@ def compare_paired(
     margin: float,
     alpha: float,
 ) -> tuple[PairedComparison, ...]:
-    """Every other treatment against ``base``, in the order of ``values``.
+    """Compare every other treatment with ``base``, in the order of ``values``.
 
     ``values`` holds for each treatment its positive values by block, in any one unit; ``margin`` is
     a fraction. A block that lacks one of the two is dropped from their comparison. The verdict goes

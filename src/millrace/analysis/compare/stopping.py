@@ -44,8 +44,9 @@ _DECIDED = ("regression", "improvement", "equivalent")
 
 
 def run_status(analysis: RunAnalysis, design: Design) -> RunStatus:
-    """Return how the comparisons of the headline metric stand, by all blocks that a run has, and
-    why it has no further one; ``design`` says how many it may have."""
+    """Return how far the run has come: the state of each comparison of the headline metric, the
+    treatments that need more blocks, and why there is no further block. ``design`` says how many
+    blocks the run may have."""
     blocks = 1 + max((t.block for t in analysis.trials if t.purpose == "measure"), default=-1)
     comparisons = tuple(_statuses(analysis))
     needed = _needed(analysis, comparisons, blocks, max(design.blocks - blocks, 1))
@@ -113,7 +114,7 @@ def _state(
 
 
 def _last_block(analysis: RunAnalysis, candidate: TreatmentAnalysis) -> int:
-    """The last block that has a trial of the candidate: it dropped out right after."""
+    """Return the last block that has a trial of the candidate: it dropped out right after."""
     mine = (trial.block for trial in analysis.trials if trial.treatment_id == candidate.id)
     return max(mine, default=-1)
 

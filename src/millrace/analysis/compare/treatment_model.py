@@ -105,7 +105,7 @@ class TreatmentAnalysis:
 
     @property
     def open(self) -> int:
-        """Trials that have not ended yet."""
+        """Return trials that have not ended yet."""
         return self.planned - self.finished - self.failed
 
 
@@ -123,5 +123,5 @@ class InstanceAnalysis:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What cannot be controlled or observed there, a clause each (an attached server)."""
+        """Name the limits of control and observation there, a clause each (an attached server)."""
         return tuple(self.facts.get("limits") or ())

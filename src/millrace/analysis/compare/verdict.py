@@ -39,7 +39,8 @@ class Power:
 
 
 def margin_text(margin: float) -> str:
-    """``2 %``, as the user wrote it; above 10 % with its bounds: ``60 % (−37.5 % to +60 %)``."""
+    """Return text such as ``2 %``, as the user wrote it; above 10 % with its bounds: ``60 % (−37.5
+    % to +60 %)``."""
     text = f"{margin * 100:g} %"
     if margin <= NEARLY_EVEN:
         return text
@@ -49,7 +50,7 @@ def margin_text(margin: float) -> str:
 def decide(
     estimate: RatioEstimate, direction: Direction, margin: float
 ) -> tuple[Verdict | None, str]:
-    """The verdict on candidate / base, and the reason in words; None for too few blocks."""
+    """Return the verdict on candidate / base, and the reason in words; None for too few blocks."""
     low, high = estimate.low, estimate.high
     if estimate.n_pairs < FEWEST_BLOCKS or low is None or high is None:
         blocks = "1 block" if estimate.n_pairs == 1 else f"{estimate.n_pairs} blocks"
@@ -60,7 +61,8 @@ def decide(
 def decide_interval(
     ratio: float, low: float, high: float, direction: Direction, margin: float
 ) -> tuple[Verdict, str]:
-    """The verdict on a ratio of two levels that lies between ``low`` and ``high``, and why."""
+    """Return the verdict on a ratio of two levels that lies between ``low`` and ``high``, and
+    why."""
     least, most = 1 / (1 + margin), 1 + margin
     limit = margin_text(margin)
     excludes_1 = low > 1 or high < 1
@@ -81,7 +83,8 @@ def decide_interval(
 
 
 def power(estimate: RatioEstimate, margin: float) -> Power | None:
-    """What the blocks of ``estimate`` can see; None where they are too few to tell."""
+    """Compute the smallest difference that the blocks of ``estimate`` can show, and how many more
+    would decide; None where they are too few to tell."""
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
     detectable = minimum_detectable_ratio(

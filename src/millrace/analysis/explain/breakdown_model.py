@@ -72,8 +72,8 @@ class TrialBreakdown:
     samples: int = 0
 
     def left(self, parts: Sequence[PartKey]) -> Value:
-        """What ``parts`` do not tell of the latency; a sample is in one part or in none of them, so
-        that the error is one of the share of all in sum."""
+        """Return the part of the latency that ``parts`` do not account for. A sample is in one part
+        or in none, so that the error is one of the share of all in sum."""
         told_us = math.fsum(self.parts[key].us for key in parts)
         left = self.latency_us - told_us
         if not self.samples:
@@ -118,12 +118,12 @@ class TimeBreakdown:
     notes: tuple[str, ...] = ()
 
     def part(self, key: PartKey) -> Part | None:
-        """The part of that key; None where it was not measured."""
+        """Return the part of that key; None where it was not measured."""
         return next((part for part in self.parts if part.key == key), None)
 
     def blocked_us(self) -> float | None:
-        """How long threads were blocked by anything but their clients; None where any of it is not
-        known."""
+        """Return the time for which threads were blocked by anything but their clients, in µs; None
+        where any of it is not known."""
         blocked = [part.us.mean for part in self.parts if part.key in _BLOCKED]
         return math.fsum(blocked) if len(blocked) == len(_BLOCKED) else None
 
@@ -168,13 +168,13 @@ class BreakdownDifference:
 
     @property
     def latencies_us(self) -> tuple[float, float]:
-        """The latencies of A and B over the blocks that have both: the sums of all parts."""
+        """Return the latencies of A and B over the blocks that have both: the sums of all parts."""
         lines = (*self.lines, self.unaccounted)
         return sum(line.a_us for line in lines), sum(line.b_us for line in lines)
 
     @property
     def left_shares(self) -> tuple[float, float]:
-        """What is unaccounted of the latency of A and of B, as a fraction with its sign."""
+        """Return the unaccounted share of the latency of A and of B, a fraction with its sign."""
         left = (self.unaccounted.a_us, self.unaccounted.b_us)
         pairs = zip(left, self.latencies_us, strict=True)
         of_a, of_b = (us / whole if whole else 0.0 for us, whole in pairs)

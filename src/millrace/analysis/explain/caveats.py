@@ -79,7 +79,7 @@ class Caveats:
 
 
 def caveats(explanation: Explanation) -> Caveats:
-    """Return why the answer of an explanation may be wrong."""
+    """Collect the reasons why the answer of an explanation may be wrong."""
     measured = [each for each in explanation.disturbances if not each.profiled]
     disturbed = []
     for name, side in _sides(explanation):
@@ -150,8 +150,8 @@ def _open_statements(explanation: Explanation) -> Iterator[UnclosedStatements]:
 def _open_share(
     each: StatementBreakdownDifference, side: SideExplanation, *, is_a: bool
 ) -> float | None:
-    """Return what is unaccounted of a statement; None where its account closes, or may but for
-    chance."""
+    """Return the unaccounted share of a statement; None where its time breakdown closes, or may but
+    for chance."""
     left = each.breakdown.unaccounted
     us = left.a_us if is_a else left.b_us
     share = each.breakdown.left_shares[0 if is_a else 1]

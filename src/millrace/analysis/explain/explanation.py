@@ -62,7 +62,7 @@ from millrace.store.records import (
 
 
 def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
-    """The explanation with what an experiment found; suspects that it showed are marked."""
+    """Add the result of an ablation to the explanation; likely causes that it showed are marked."""
     suspects = tuple(
         replace(each, shown=each.shown or found.shows(each.about))
         for each in explanation.likely_causes
@@ -71,8 +71,7 @@ def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
 
 
 def with_ablations(explanation: Explanation, tests: Sequence[StoredRun]) -> Explanation:
-    """The explanation with the answer of the first of ``tests`` that is of its two treatments and
-    has one; as it is where there is none."""
+    """Add the first result that ``tests`` have of the two treatments to the explanation, if any."""
     a, b = explanation.a.levels, explanation.b.levels
     answers = (ablation(stored) for stored in tests if is_ablation_of(stored, a, b))
     found = next((each for each in answers if each is not None), None)
@@ -125,7 +124,7 @@ def _held(stored: StoredRun, factor: str, held: Mapping[str, Level]) -> dict[str
 def _pairs(
     stored: StoredRun, factor: str, base: str, candidate: str
 ) -> Iterator[tuple[TreatmentRecord, TreatmentRecord]]:
-    """Treatments that differ in that factor alone, in the experiment's order."""
+    """Yield treatments that differ in that factor alone, in the experiment's order."""
     ordered = sorted(stored.treatments, key=lambda treatment: treatment.position)
     for one in ordered:
         if str(one.levels[factor]) != base:
@@ -185,7 +184,7 @@ def _explain(
 def _suspecting(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> Explanation:
-    """The explanation with what may have made the difference; nobody is suspected without an
+    """Return the explanation with what may have made the difference; nobody is suspected without an
     account of both."""
     if found.differences is None:
         return found
@@ -302,7 +301,7 @@ def _disturbances(side: Side, explained: SideExplanation) -> Iterator[Disturbanc
 def _lacks(
     stored: StoredRun, side: Side, explained: SideExplanation, treatment: TreatmentRecord
 ) -> Iterator[MissingObservation]:
-    """What observers could not see, each once, and profiled trials that came to nothing."""
+    """Yield what collectors could not see, each once, and profiled trials that came to nothing."""
     trials = (*explained.trials, *explained.profiled)
     counts: dict[tuple[str, str, str], int] = {}
     for trial in trials:

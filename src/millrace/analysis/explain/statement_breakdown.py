@@ -96,8 +96,9 @@ class _Executions:
 def statement_breakdowns(
     trials: Sequence[ObservedTrial], *, confidence: float = 0.95
 ) -> tuple[StatementBreakdown, ...]:
-    """The account of each statement, in the order in which they were recorded; none where nobody
-    looked at statements, or where there is one alone, of which the operation's account is."""
+    """Return the account of each statement, in the order in which they were recorded; none where
+    nobody looked at statements, or where there is one alone, of which the operation's account
+    is."""
     found: dict[str, list[_Executions]] = {}
     for trial in trials:
         for name, told in _of_trial(trial).items():
@@ -108,8 +109,8 @@ def statement_breakdowns(
 def statement_breakdown_differences(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, confidence: float = 0.95
 ) -> tuple[StatementBreakdownDifference, ...]:
-    """What differs in each statement that both sides carry out in some block, that first which
-    makes most of the operation's difference."""
+    """Compare each statement that both sides execute in some block, the largest difference of an
+    operation first."""
     sides = [{trial.block: _of_trial(trial) for trial in trials} for trials in (a, b)]
     blocks = sorted(sides[0].keys() & sides[1].keys())
     names = dict.fromkeys(name for block in blocks for name in sides[0][block])
@@ -148,7 +149,7 @@ def _account(name: str, told: Sequence[_Executions], confidence: float) -> State
 def _difference(
     name: str, a: Sequence[_Executions], b: Sequence[_Executions], confidence: float
 ) -> StatementBreakdownDifference | None:
-    """B less A, of the same blocks; None where there are none."""
+    """Return B less A, of the same blocks; None where there are none."""
     both = _accounts([*a, *b])
     of_a, of_b = both[: len(a)], both[len(a) :]
     accounts = (
@@ -171,7 +172,7 @@ def _difference(
 
 
 def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
-    """Of each statement, what was seen of its executions."""
+    """Return the observed executions of each statement."""
     looks, work = trial.observed.statements, trial.observed.work
     records = [
         record
@@ -200,7 +201,7 @@ def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
 
 
 def _accounts(told: Sequence[_Executions]) -> list[TrialBreakdown]:
-    """The accounts, all of the same parts."""
+    """Return the accounts, all of the same parts."""
     if min((sum(each.scheduled) for each in told), default=0) < _FEWEST:
         return [each.breakdown for each in told]
     return [
@@ -216,7 +217,7 @@ def _titles(trials: Sequence[TrialBreakdown]) -> Mapping[PartKey, str]:
 def _shared_out(
     parts: Mapping[PartKey, Value], on_cpu: float, ready: float
 ) -> dict[PartKey, Value]:
-    """The parts with the running one shared out, by so many looks."""
+    """Return the parts with the running one shared out, by so many looks."""
     running, looks = parts["running"], on_cpu + ready
     # With one look more of each: a few that are all alike do not make it certain.
     share = (on_cpu + 1) / (looks + 2)

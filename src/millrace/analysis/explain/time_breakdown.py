@@ -48,7 +48,7 @@ _IDLE_OF_POOLS: frozenset[PartKey] = frozenset(("lock", "sleep", "other", "clien
 def time_breakdown(
     trials: Sequence[ObservedTrial], *, confidence: float = 0.95
 ) -> TimeBreakdown | None:
-    """The account of a treatment's trials; None where none measured a latency.
+    """Break down the time of a treatment's operations; None where no trial measured a latency.
 
     All trials of an account have the same parts: those of which most were measured count, and where
     several sets are as large, the one that most trials have.
@@ -89,7 +89,7 @@ def time_breakdown(
 def with_breakdowns(
     trials: Sequence[ObservedTrial],
 ) -> list[tuple[ObservedTrial, TrialBreakdown]]:
-    """The trials that count, each with its account: all of the same parts."""
+    """Return the trials that count, each with its account: all of the same parts."""
     found = [(t, told) for t in trials if (told := trial_breakdown(t)) is not None]
     if not found:
         return []
@@ -99,7 +99,7 @@ def with_breakdowns(
 
 
 def trial_breakdown(trial: ObservedTrial) -> TrialBreakdown | None:
-    """The account of one trial, of what was measured; None without a latency."""
+    """Break down the time of one trial's operations; None without a latency."""
     observed = trial.observed
     latency_us = _us(observed.work.latency_s)
     if latency_us is None:
@@ -112,14 +112,16 @@ def trial_breakdown(trial: ObservedTrial) -> TrialBreakdown | None:
 
 
 def part_of_state(state_class: str) -> PartKey | None:
-    """The part that a class of the sampled states is in; None for those that clocks tell of."""
+    """Return the part that a class of the sampled states is in; None for those that clocks tell
+    of."""
     return next((key for key, classes in STATES_OF.items() if state_class in classes), None)
 
 
 def summed(
     trials: Sequence[TrialBreakdown], titles: Mapping[PartKey, str], confidence: float
 ) -> tuple[MeanEstimate, tuple[Part, ...], Part]:
-    """Means over trials: the latency, the parts that have ``titles``, and what these leave."""
+    """Return means over trials: the latency, the parts that have ``titles``, and what these
+    leave."""
 
     def mean(values: Sequence[Value]) -> MeanEstimate:
         return _mean(values, confidence)
@@ -134,7 +136,7 @@ def summed(
 def breakdown_difference(
     a: TimeBreakdown, b: TimeBreakdown, *, confidence: float = 0.95, alpha: float = ALPHA
 ) -> BreakdownDifference | None:
-    """What is different, B less A; None where no block has both."""
+    """Compare two time breakdowns, B less A; None where no block has both."""
     found = breakdown_difference_of(a.trials, b.trials, PARTS, confidence=confidence)
     return None if found is None else replace(found, lines=marked(found.lines, alpha))
 
@@ -146,8 +148,8 @@ def breakdown_difference_of(
     *,
     confidence: float = 0.95,
 ) -> BreakdownDifference | None:
-    """The differences of the parts that have ``titles``, of which no line is marked yet; None where
-    no block has both."""
+    """Return the differences of the parts that have ``titles``, of which no line is marked yet;
+    None where no block has both."""
     pairs = _pairs(a, b)
     if not pairs:
         return None
@@ -184,7 +186,7 @@ def breakdown_difference_of(
 
 
 def _clocked(observed: Observed) -> dict[PartKey, Value]:
-    """What the kernel's clocks tell of the threads that serve clients."""
+    """Return the parts that the kernel's clocks measure, of the threads that serve clients."""
     used = observed.foreground
     if used is None:
         return {}
@@ -197,7 +199,8 @@ def _clocked(observed: Observed) -> dict[PartKey, Value]:
 
 
 def _sampled(observed: Observed) -> dict[PartKey, Value]:
-    """What samples tell, and of the threads' waits for their clients what was not the gap."""
+    """Return the parts that samples measure, and the threads' waits for their clients beyond the
+    gap."""
     if observed.states is None:
         return {}
     parts = {key: _state(observed, *classes) for key, classes in STATES_OF.items()}
@@ -210,7 +213,7 @@ def _sampled(observed: Observed) -> dict[PartKey, Value]:
 
 
 def _state(observed: Observed, *classes: str) -> Value:
-    """The share of the samples in ``classes``, as time of an operation."""
+    """Return the share of the samples in ``classes``, as time of an operation."""
     states = observed.states
     assert states is not None
     count = sum(states.counts.get(name, 0) for name in classes)
@@ -218,7 +221,7 @@ def _state(observed: Observed, *classes: str) -> Value:
 
 
 def sampled_value(count: float, samples: int, all_us: float) -> Value:
-    """So many of the samples, as time of the ``all_us`` that all of them stand for."""
+    """Return so many of the samples, as time of the ``all_us`` that all of them stand for."""
     share = count / samples
     return Value(share * all_us, all_us * _share_error(share, samples), share)
 
@@ -234,8 +237,8 @@ def _us(seconds: float | None) -> float | None:
 
 
 def _background(seen: Sequence[Observed], confidence: float) -> dict[str, MeanEstimate]:
-    """CPU time by kind of thread, those that used most first; a kind that a trial has no thread of
-    used none in it, and one whose time is not known in some trial is left out."""
+    """Return CPU time by kind of thread, those that used most first; a kind that a trial has no
+    thread of used none in it, and one whose time is not known in some trial is left out."""
     by_kind: dict[str, list[float | None]] = {}
     told = [observed for observed in seen if observed.background]
     for number, observed in enumerate(told):
@@ -296,7 +299,7 @@ def _mean(values: Sequence[Value], confidence: float) -> MeanEstimate:
 
 
 def marked(lines: Sequence[DifferenceLine], alpha: float = ALPHA) -> tuple[DifferenceLine, ...]:
-    """The lines with Holm's p-values. A part that neither side ever saw asks no question."""
+    """Return the lines with Holm's p-values. A part that neither side ever saw asks no question."""
     marks = holm_marks(
         [line.difference.p_value if line.a_us or line.b_us else None for line in lines], alpha
     )

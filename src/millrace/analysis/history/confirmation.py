@@ -37,7 +37,8 @@ class Outcome:
 def outcome(
     stored: StoredRun, change: ChangeRecord, series: SeriesRecord, ends: Ends, now_utc: str
 ) -> Outcome | None:
-    """What the run says about a change of ``series``; None where no block has both builds.
+    """Return the outcome of a run that measures a change of ``series`` again; None where no block
+    has both builds.
 
     A change into the same direction is confirmed where the verdict is that one; an equivalence, or
     a change into the other direction, withdraws it; all else leaves it a candidate.
@@ -84,7 +85,7 @@ def _settled(change: ChangeRecord, series: SeriesRecord) -> ChangeRecord:
 
 
 def _estimate(analysis: RunAnalysis, comparison: Comparison) -> RatioEstimate | None:
-    """The ratio of the blocks that have both, with an interval for any number of looks."""
+    """Return the ratio of the blocks that have both, with an interval for any number of looks."""
     base, candidate = (
         {trial.block: trial.value for trial in treatment.metrics[comparison.metric.name].trials}
         if comparison.metric.name in treatment.metrics

@@ -48,12 +48,12 @@ class ChangeView:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is one that somebody has to look at."""
+        """Return whether it is one that somebody has to look at."""
         return self.change.state != "withdrawn" and self.verdict in ("regression", "improvement")
 
     @property
     def gain(self) -> float:
-        """The change as a fraction, positive where it is for the better."""
+        """Return the change as a fraction, positive where it is for the better."""
         return (self.ratio if self.series.direction == "higher" else 1 / self.ratio) - 1
 
 
@@ -71,7 +71,7 @@ class SeriesView:
 
     @property
     def too_few_points(self) -> bool:
-        """Whether it has too few points of any one state to tell whether a level moved."""
+        """Return whether it has too few points of any one state to tell whether a level moved."""
         return too_few_points(self.points)
 
 
@@ -93,7 +93,7 @@ def series_view(
     states: Mapping[str, StateRecord],
     name: str,
 ) -> SeriesView:
-    """A series with its ``changes`` in the order of their points, those without one last."""
+    """View a series with its ``changes`` in the order of their points, those without one last."""
     shown = [_seen_change(change, history, name) for change in changes]
     shown.sort(key=lambda each: (each.index is None, each.index or 0, each.change.id))
     return SeriesView(
@@ -121,7 +121,8 @@ def _seen_change(change: ChangeRecord, history: History, name: str) -> ChangeVie
 def _where(
     change: ChangeRecord, points: Sequence[PointRecord]
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Its index in the series, and the labels that may be its first, of points of its state."""
+    """Return its index in the series, and the labels that may be its first, of points of its
+    state."""
     for strand in segments(points):
         labels = [points[index].label for index in strand]
         if change.label in labels:
@@ -134,8 +135,9 @@ def _where(
 def group_changes(
     changes: Sequence[ChangeView], series_with: Mapping[str, int]
 ) -> tuple[ChangeGroup, ...]:
-    """The open changes by the label that most of them have; a change goes with a group at any label
-    that may be its first. ``series_with`` counts the series that have a point of each label.
+    """Return the open changes by the label that most of them have; a change goes with a group at
+    any label that may be its first. ``series_with`` counts the series that have a point of each
+    label.
 
     Facts come before candidates, the largest group first; those that somebody knows of come last.
     """
@@ -156,8 +158,9 @@ def _rank(group: ChangeGroup) -> tuple[bool, bool, int]:
 
 
 def _by_label(changes: Sequence[ChangeView]) -> Iterator[tuple[str, list[int]]]:
-    """Labels with the numbers of their changes, each change once: the label that most may have is
-    first, of several the one that is taken for the first point most often; then of what is left."""
+    """Yield labels with the numbers of their changes, each change once: the label that most may
+    have is first, of several the one that is taken for the first point most often; then of what is
+    left."""
     possible: dict[str, set[int]] = {}
     for number, each in enumerate(changes):
         for label in each.within:

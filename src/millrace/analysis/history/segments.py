@@ -29,7 +29,7 @@ class EnvironmentChange:
 
 
 def segments(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
-    """The indices of the points of each state, in their order."""
+    """Return the indices of the points of each state, in their order."""
     found: dict[str, list[int]] = {}
     for index, point in enumerate(points):
         found.setdefault(point.state, []).append(index)
@@ -44,7 +44,7 @@ def too_few_points(points: Sequence[PointRecord]) -> bool:
 def environment_changes(
     points: Sequence[PointRecord], states: Mapping[str, StateRecord]
 ) -> tuple[EnvironmentChange, ...]:
-    """Where the state changes from one point to the next."""
+    """Return the points at which the environment changes."""
     return tuple(
         EnvironmentChange(
             index, after.label, tuple(_changes(states[before.state], states[after.state]))
@@ -72,8 +72,8 @@ def _known(value: object) -> object:
 
 
 def series_names(series: Iterable[SeriesRecord]) -> dict[str, str]:
-    """What each series is called among these, by its id: experiment, metric, and between them the
-    levels of the factors that tell it from others of the experiment."""
+    """Name each series by what tells it from the others: experiment, metric, and between them the
+    levels of the factors that differ."""
     by_experiment: dict[str, list[SeriesRecord]] = {}
     for each in series:
         by_experiment.setdefault(each.experiment, []).append(each)

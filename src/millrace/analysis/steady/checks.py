@@ -70,7 +70,7 @@ class Recorded:
         return None
 
     def variable(self, name: str) -> float | None:
-        """An effective variable that is a number."""
+        """Return an effective variable that is a number."""
         try:
             return float(self.effective[name])
         except (KeyError, ValueError):
@@ -84,8 +84,8 @@ def steady_checks(
     transactions: float,
     rows_changed: float,
 ) -> tuple[SteadyCheck, ...]:
-    """Every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty where
-    nothing was; ``effective`` are the server's variables; the rest is what clients did in the
+    """Return every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty
+    where nothing was; ``effective`` are the server's variables; the rest is what clients did in the
     measured part."""
     trial = Recorded(
         _numbers(state.get("begin")),
@@ -105,8 +105,8 @@ def steady_checks(
 
 
 def buffer_pool(trial: Recorded) -> SteadyCheck:
-    """Whether the share of reads that the buffer pool serves could stay as it was: not while pages
-    are still fetched into free ones."""
+    """Return whether the share of reads that the buffer pool serves could stay as it was: not while
+    pages are still fetched into free ones."""
     name, clause = "buffer pool", "the buffer pool still filled"
     found = [
         trial.both(figure)
@@ -130,7 +130,7 @@ def buffer_pool(trial: Recorded) -> SteadyCheck:
 
 
 def dirty_pages(trial: Recorded) -> SteadyCheck:
-    """Whether changed pages were written back as fast as they were made."""
+    """Return whether changed pages were written back as fast as they were made."""
     name, clause = "dirty pages", "dirty pages still grew"
     dirty, pool = trial.both("dirty_pages"), trial.end.get("pool_pages")
     if dirty is None or not pool:
@@ -148,7 +148,7 @@ def dirty_pages(trial: Recorded) -> SteadyCheck:
 
 
 def checkpoint_age(trial: Recorded) -> SteadyCheck:
-    """Whether the redo log was freed as fast as it was written."""
+    """Return whether the redo log was freed as fast as it was written."""
     name, clause = "checkpoint age", "the age of the checkpoint still grew"
     position, checkpoint = trial.both("log_position"), trial.both("checkpoint")
     capacity = log_capacity(trial.state, trial.effective)
@@ -171,7 +171,7 @@ def checkpoint_age(trial: Recorded) -> SteadyCheck:
 
 
 def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> float | None:
-    """Bytes of the redo log: what the server says it has now, or its files' size."""
+    """Return bytes of the redo log: what the server says it has now, or its files' size."""
     told = state.get("log_capacity_bytes")
     if isinstance(told, int | float):
         return float(told)
@@ -183,7 +183,7 @@ def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> floa
 
 
 def purge_lag(trial: Recorded) -> SteadyCheck:
-    """Whether old versions of rows were purged as fast as they were made."""
+    """Return whether old versions of rows were purged as fast as they were made."""
     name, clause = "purge lag", "the history of old row versions still grew"
     history = trial.both("history")
     if history is None:
@@ -202,8 +202,8 @@ def purge_lag(trial: Recorded) -> SteadyCheck:
 
 
 def settled_statistics(trial: Recorded) -> SteadyCheck:
-    """Whether statistics were left alone while clients were measured, or calculated anew only as
-    changes of the load itself ask for again and again."""
+    """Return whether statistics were left alone while clients were measured, or calculated anew
+    only as changes of the load itself ask for again and again."""
     name, clause = "statistics", "statistics of tables were calculated anew"
     tables, measured_s = trial.state.get("statistics"), trial.state.get("since_begin_s")
     if not isinstance(tables, Mapping) or not tables or not isinstance(measured_s, int | float):
@@ -226,7 +226,7 @@ def settled_statistics(trial: Recorded) -> SteadyCheck:
 
 
 def _heads_for(limit: float, begin: float, end: float) -> bool:
-    """Whether a share grows, and as much again would take it to its limit."""
+    """Return whether a share grows, and as much again would take it to its limit."""
     growth = end - begin
     return growth > NOISE and end + growth >= limit
 

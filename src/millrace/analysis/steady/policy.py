@@ -34,8 +34,8 @@ _OWN_REMEDY = HOST_CHECKS | {PLANS}
 
 
 def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
-    """Why trials are not steady, a clause a kind, the most frequent first; amounts are the median
-    of those that share it."""
+    """Explain why trials are not steady, a clause a kind, the most frequent first; amounts are the
+    median of those that share it."""
     said: dict[tuple[str, bool], list[TrialSteadiness]] = {}
     for trial in trials:
         if trial.trend.kind not in ("steady", "too short to tell"):
@@ -48,7 +48,7 @@ def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
 
 
 def _clause(alike: Sequence[TrialSteadiness]) -> str:
-    """What trials of one kind of course did."""
+    """Describe the trend that trials share."""
     first = alike[0]
     changes = [trial.trend.change for trial in alike if trial.trend.change is not None]
     amount = _percent(abs(median(changes))) if changes else "much"
@@ -77,8 +77,8 @@ def unsteady_sides(
     *,
     names: tuple[str, str],
 ) -> str:
-    """Why two treatments are not compared for the sake of their steady states, in words with
-    numbers and what to do; empty where nothing speaks against it."""
+    """Explain why two treatments are not compared because trials were not steady, with numbers and
+    what to do; empty where nothing speaks against it."""
     sides = [[trial for trial in side if trial.is_judged] for side in (base, candidate)]
     unsteady = [[trial for trial in side if trial.state == "unsteady"] for side in sides]
     base_count, candidate_count = counts = [
@@ -95,13 +95,13 @@ def unsteady_sides(
 
 
 def counted_text(unsteady: int, judged: int) -> str:
-    """``3 of 10 trials``."""
+    """Return text such as ``3 of 10 trials``."""
     return f"{unsteady} of {judged} {'trial' if judged == 1 else 'trials'}"
 
 
 def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
-    """Whether sides with so many unsteady of so many judged trials are not compared: they are
-    frequent on one, or more frequent than on the other beyond chance."""
+    """Return whether sides with so many unsteady of so many judged trials are not compared: they
+    are frequent on one, or more frequent than on the other beyond chance."""
     if any(
         unsteady >= _FEWEST and unsteady > FREQUENT * judged
         for unsteady, judged in (base, candidate)
@@ -111,9 +111,9 @@ def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
 
 
 def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]) -> bool:
-    """Whether two treatments, by trials of the same blocks, will not be compared however many
-    blocks there are: unsteady trials are more frequent on one side, or than a half. Said of others
-    at any look with a probability of 5 % at most."""
+    """Return whether two treatments, by trials of the same blocks, will not be compared however
+    many blocks there are: unsteady trials are more frequent on one side, or than a half. Said of
+    others at any look with a probability of 5 % at most."""
     sides = [
         {trial.block: trial.state == "unsteady" for trial in side if trial.is_judged}
         for side in (base, candidate)
@@ -129,7 +129,7 @@ def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness])
 
 
 def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
-    """What to change in the experiment so that such trials are steady, or need not be."""
+    """Say what to change in the experiment so that such trials are steady, or need not be."""
     own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name in _OWN_REMEDY}
     if own and all(_only_own_remedies(trial) for trial in unsteady):
         return "; ".join(sorted(own))
@@ -151,7 +151,7 @@ def _only_own_remedies(trial: TrialSteadiness) -> bool:
 
 
 def _rounded(seconds: float) -> int:
-    """Up to the next 5 s."""
+    """Round up to the next 5 s."""
     return max(5 * math.ceil(seconds / 5), 5)
 
 

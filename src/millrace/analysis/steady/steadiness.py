@@ -68,17 +68,17 @@ class TrialSteadiness:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it was long enough to be told steady or not."""
+        """Return whether it was long enough to be told steady or not."""
         return self.state in ("steady", "unsteady")
 
     @property
     def is_asked(self) -> bool:
-        """Whether it was to be steady, and its seconds are known."""
+        """Return whether it was to be steady, and its seconds are known."""
         return self.state not in ("not recorded", "does not apply")
 
     @property
     def failed(self) -> tuple[SteadyCheck, ...]:
-        """The gates that it did not pass."""
+        """Return the gates that it did not pass."""
         return tuple(gate for gate in self.checks if gate.result == "failed")
 
 
@@ -89,7 +89,7 @@ def steadiness(
     operations: int,
     looks: Looks = "once",
 ) -> tuple[TrialSteadiness, ...]:
-    """The finished trials of one treatment.
+    """Return the finished trials of one treatment.
 
     ``operations`` is how many transactions each was to carry out, 0 if it ended by time;
     ``looks`` which looks the answer is to hold for.
@@ -104,7 +104,7 @@ def steadiness(
 def assess_trial(
     trial: TrialRecord, attempt: StoredAttempt, *, margin: float, operations: int
 ) -> TrialSteadiness:
-    """What a finished trial shows by itself; the arguments are those of ``steadiness``."""
+    """Assess the steady state of one finished trial; the arguments are those of ``steadiness``."""
     found = _judged(_bare(trial, attempt, operations), attempt, margin)
     found = replace(found, checks=(*found.checks, *host_checks(_fact(attempt, "host_time"))))
     return _with_state(found) if _is_disturbed(found) else found
@@ -113,8 +113,8 @@ def assess_trial(
 def assess_trials(
     trials: Sequence[TrialSteadiness], *, margin: float, looks: Looks = "once"
 ) -> tuple[TrialSteadiness, ...]:
-    """Trials of one treatment, which ``assess_trial`` has told of, with what only several of them
-    show: which rise or fall alike, and which carried statements out otherwise than most."""
+    """Add to the assessments of a treatment's trials what only several of them show: shared drifts,
+    and other plans than most have."""
     courses = detect_shared_drift(
         [trial.trend for trial in trials], margin=margin, alpha=ALIKE_ALPHA, looks=looks
     )
@@ -128,8 +128,8 @@ def assess_trials(
 
 
 def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
-    """The finished trials of a run that measure, by the id of their treatment, as verdicts on it
-    look at them."""
+    """Return the finished trials of a run that measure, by the id of their treatment, as verdicts
+    on it look at them."""
     last = stored.last_attempts()
     finished: dict[str, list[tuple[TrialRecord, StoredAttempt]]] = {}
     for trial in stored.trials:
@@ -144,7 +144,7 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
 
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
-    """What is known of a trial before its seconds are looked at."""
+    """Return the assessment of a trial before its seconds are read."""
     measured = _measured(attempt)
     phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
     drives = "transactions" in measured
@@ -168,8 +168,8 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
 
 
 def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> TrialSteadiness:
-    """With what its seconds did, what its gates say, and the state that follows; as it is where
-    that does not apply or was not recorded."""
+    """Return with what its seconds did, what its gates say, and the state that follows; as it is
+    where that does not apply or was not recorded."""
     warmup_s, measured_s = bare.warmup_s, bare.measured_s
     before, within = (_points(attempt, part) for part in ("warmup", "measure"))
     if bare.state == "does not apply" or not within or warmup_s is None or measured_s is None:
@@ -183,7 +183,7 @@ def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> Tri
 
 
 def _with_state(trial: TrialSteadiness) -> TrialSteadiness:
-    """With the state that follows from its course and gates."""
+    """Return with the state that follows from its course and gates."""
     if _is_disturbed(trial):
         return replace(trial, state="unsteady")
     if trial.trend.kind == "too short to tell":
@@ -224,12 +224,12 @@ def _measured(attempt: StoredAttempt) -> dict[str, float]:
 
 
 def _is_open(attempt: StoredAttempt) -> bool:
-    """Whether clients were sent by a schedule, which gives the throughput."""
+    """Return whether clients were sent by a schedule, which gives the throughput."""
     return _measured(attempt).get("scheduled", 0.0) > 0
 
 
 def _points(attempt: StoredAttempt, part: str) -> list[float]:
-    """The figure of each second of a part of the drive."""
+    """Return the figure of each second of a part of the drive."""
     seconds = [
         event
         for event in attempt.series
@@ -243,7 +243,7 @@ def _points(attempt: StoredAttempt, part: str) -> list[float]:
 
 
 def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[SteadyCheck]:
-    """For each trial of a treatment whether its statements were carried out as in most of them."""
+    """Return for each trial of a treatment whether its plans are those of most trials."""
     ways: dict[str, Counter[Any]] = {}
     for plans in known:
         for name, way in plans.items():

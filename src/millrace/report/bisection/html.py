@@ -46,7 +46,7 @@ class Chart:
 
 
 def chart(found: Bisection) -> Chart | None:
-    """None before the good end has a value."""
+    """Draw the levels of the servers; None before the good end has a value."""
     base = found.members[0].level
     if base is None:
         return None
@@ -88,7 +88,7 @@ def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: b
 
 
 def as_html(found: Bisection) -> str:
-    """The search as a page of its own, with the chart; it loads nothing."""
+    """Return the search as a page of its own, with the chart; it loads nothing."""
     names: Sequence[str] = found.spec.members
     text = answer(found)
     return (

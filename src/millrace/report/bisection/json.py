@@ -12,7 +12,7 @@ VERSION = "millrace.bisection/2"
 
 
 def as_json(found: Bisection) -> dict[str, Any]:
-    """The search as one document; the ratio is new level / old level."""
+    """Return the search as one document; the ratio is new level / old level."""
     step, names = found.step, found.spec.members
     outcome = {Found: "found", NoChange: "no change", Next: "open"}[type(step)]
     document: dict[str, Any] = {

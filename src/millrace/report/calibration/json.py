@@ -16,7 +16,7 @@ VERSION = "millrace.calibration/2"
 
 
 def as_json(found: Calibration) -> dict[str, Any]:
-    """The calibration as one document; shares, noise and changes are fractions."""
+    """Return the calibration as one document; shares, noise and changes are fractions."""
     limits, above_below = found.limits(found.false), found.signs
     excluding = found.limits(found.excluding)
     return {

@@ -10,13 +10,13 @@ from millrace.stats import MeanEstimate
 
 
 def sentences(found: Ablation, *, base: str, candidate: str) -> tuple[str, ...]:
-    """The answer in a sentence, then a line for each part with its interval."""
+    """Return the answer in a sentence, then a line for each part with its interval."""
     return (_answer(found, base, candidate), *_lines(found))
 
 
 def ablation_sentences(explanation: Explanation) -> tuple[str, ...]:
-    """The same of the experiment of an explanation, with what it could not tell; nothing where
-    there was none."""
+    """Return the same of the experiment of an explanation, with what it could not tell; nothing
+    where there was none."""
     found = explanation.ablation
     if found is None:
         return ()
@@ -83,12 +83,12 @@ def _noun(found: Ablation) -> str:
 
 
 def _is_against(share: MeanEstimate, *, is_loss: bool) -> bool:
-    """Whether a share has the other sign than what it is a share of."""
+    """Return whether a share has the other sign than what it is a share of."""
     return share.mean < 0 if is_loss else share.mean > 0
 
 
 def _points(share: MeanEstimate) -> str:
-    """Its size; words say which way it goes."""
+    """Return its size; words say which way it goes."""
     return f"{abs(100 * share.mean):.3g}"
 
 

@@ -23,7 +23,8 @@ _PROCESSES = "other processes"
 
 
 def caveat_sentences(explanation: Explanation) -> list[str]:
-    """Why the answer may be wrong, a sentence each; none where nothing speaks against it."""
+    """List the reasons why the answer may be wrong, a sentence each; empty where nothing speaks
+    against it."""
     found = caveats(explanation)
     return [
         *(_account(each, explanation) for each in found.accounts),
@@ -54,7 +55,7 @@ def _account(found: UnclosedBreakdown, explanation: Explanation) -> str:
 
 
 def _block(found: UnclosedBlock) -> str:
-    """``block 2: −24 %``."""
+    """Return text such as ``block 2: −24 %``."""
     return f"block {found.block + 1}: {whole_percent_text(found.share)}"
 
 
@@ -73,12 +74,13 @@ def _statements(found: UnclosedStatements, explanation: Explanation) -> str:
 
 
 def _statement(found: UnclosedStatement) -> str:
-    """``COMMIT (25 % unaccounted)``."""
+    """Return text such as ``COMMIT (25 % unaccounted)``."""
     return f"{found.name} ({whole_percent_text(abs(found.share))} {_kind(found.share)})"
 
 
 def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
-    """``2 of 3 blocks of A and 1 of 3 of B were disturbed by other processes.``"""
+    """Yield text such as ``2 of 3 blocks of A and 1 of 3 of B were disturbed by other
+    processes.``"""
     if not found.by:
         return
     told = [
@@ -92,7 +94,8 @@ def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
 
 
 def _stopped(found: Caveats) -> Iterator[str]:
-    """What intervals of one look are worth where what was seen decided when to stop."""
+    """Yield a warning that fixed-sample intervals are too narrow where results decided when to
+    stop."""
     if found.is_sequential:
         yield (
             "The number of blocks was decided by what they showed: the verdict allows for that, "

@@ -125,7 +125,7 @@ class ExplanationPart:
 
 
 def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     return (
         environment(_names(explanations))
         .get_template("explain.html.j2")
@@ -134,8 +134,8 @@ def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
 
 
 def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """What the templates of explanations need, beside the run; the script is empty where no graph
-    needs it."""
+    """Return the context of the templates of explanations, beside the run; the script is empty
+    where no graph needs it."""
     graphs = sum(each.profile is not None for each in explanations) <= FLAME_GRAPHS
     parts = [
         _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
@@ -156,7 +156,7 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
 
 
 def comparison_graph(explanation: Explanation) -> FlameGraph | None:
-    """The flame graphs of an explanation; None without profiles of both."""
+    """Return the flame graphs of an explanation; None without profiles of both."""
     if explanation.profile is None:
         return None
     return flame_graph(

@@ -27,7 +27,7 @@ NOTE = (
 def statement_breakdown_table(
     found: Sequence[StatementBreakdownDifference], labels: Labels, noun: str
 ) -> Table | None:
-    """A section for each statement, that first which makes most of the difference."""
+    """Return a section for each statement, that first which makes most of the difference."""
     if not found:
         return None
     sections = tuple(Section(each.name, (*_rows(each), *_all_rows(each, noun))) for each in found)
@@ -36,7 +36,8 @@ def statement_breakdown_table(
 
 
 def statement_sentence(found: Sequence[StatementBreakdownDifference], noun: str) -> str:
-    """Which statement makes most of the difference, and of what; empty where none does for sure."""
+    """Name the statement that makes most of the difference, and its largest part; empty where none
+    does for sure."""
     if not found or not found[0].breakdown.lines or not is_sure(found[0].of_operation):
         return ""
     most = found[0]
@@ -51,8 +52,8 @@ def statement_sentence(found: Sequence[StatementBreakdownDifference], noun: str)
 
 
 def _largest_part(most: StatementBreakdownDifference, decimals: int) -> str:
-    """``; the largest part of that is waiting for a lock, +270 µs``, of all executions like the
-    whole; empty where no part goes the way of the whole."""
+    """Return text such as ``; the largest part of that is waiting for a lock, +270 µs``, of all
+    executions like the whole; empty where no part goes the way of the whole."""
     direction = 1 if most.of_operation.mean > 0 else -1
 
     def along(line: DifferenceLine) -> float:
@@ -69,14 +70,14 @@ def _largest_part(most: StatementBreakdownDifference, decimals: int) -> str:
 
 
 def _rows(each: StatementBreakdownDifference) -> tuple[Row, ...]:
-    """The account of one execution."""
+    """Return the account of one execution."""
     least_us = SMALL * max(each.breakdown.latencies_us)
     return breakdown_rows(each.breakdown, "latency", least_us=least_us)
 
 
 def _all_rows(each: StatementBreakdownDifference, noun: str) -> tuple[Row, ...]:
-    """What all executions in an operation take, where that is another number than one: ``all 10 in
-    a transaction``."""
+    """Return a row for all executions in an operation, where that is another number than one: ``all
+    10 in a transaction``."""
     times = _times(each)
     if times == ["1"]:
         return ()
@@ -95,5 +96,5 @@ def _all_rows(each: StatementBreakdownDifference, noun: str) -> tuple[Row, ...]:
 
 
 def _times(each: StatementBreakdownDifference) -> list[str]:
-    """How often an operation sends it in A and in B; once where that is the same."""
+    """Say how often an operation sends the statement in A and in B; once where that is the same."""
     return list(dict.fromkeys(map(figure_text, (each.a_times, each.b_times))))

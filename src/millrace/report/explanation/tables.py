@@ -50,7 +50,8 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
 
 
 def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Table:
-    """Every part of the latency that A or B has, the largest difference first; the sum last."""
+    """Return every part of the latency that A or B has, the largest difference first; the sum
+    last."""
     return Table(
         f"Where the time of the {noun} goes",
         breakdown_columns(f"µs per {noun}", labels, found),
@@ -59,15 +60,15 @@ def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Ta
 
 
 def breakdown_columns(title: str, labels: Labels, found: BreakdownDifference) -> tuple[Column, ...]:
-    """The columns of ``breakdown_rows``."""
+    """Return the columns of ``breakdown_rows``."""
     return _with_half_widths(difference_columns(title, labels, found.latency))
 
 
 def breakdown_rows(
     found: BreakdownDifference, total_title: str, *, least_us: float = 0.0
 ) -> tuple[Row, ...]:
-    """The parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and the
-    latency."""
+    """Return the parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and
+    the latency."""
     latency_a, latency_b = found.latencies_us
     decimals = us_decimals(max(latency_a, latency_b))
     rows = [
@@ -92,7 +93,7 @@ def breakdown_rows(
 
 
 def blocked_table(found: Sequence[BlockedComparison], labels: Labels, noun: str) -> Table | None:
-    """In which calls threads were blocked, longest first, and where in the kernel."""
+    """List the calls in which threads were blocked, longest first, and where in the kernel."""
     if not found:
         return None
     shown = found[:_PLACES]
@@ -124,7 +125,7 @@ def _call(row: BlockedComparison) -> str:
 
 
 def background_table(a: TimeBreakdown, b: TimeBreakdown, labels: Labels) -> Table | None:
-    """CPU time of threads that serve no client, by kind; None where nobody counted it."""
+    """Return CPU time of threads that serve no client, by kind; None where nobody counted it."""
     kinds = list(dict.fromkeys([*a.background, *b.background]))
     if not kinds:
         return None
@@ -142,7 +143,7 @@ def background_table(a: TimeBreakdown, b: TimeBreakdown, labels: Labels) -> Tabl
 
 
 def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) -> Table:
-    """Figures of one operation, absolute and relative to A."""
+    """Return figures of one operation, absolute and relative to A."""
     by_key = {row.key: row for row in found}
     sections = [
         Section(heading, tuple(_efficiency_row(by_key[key]) for key in keys if key in by_key))
@@ -165,7 +166,8 @@ def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) 
 
 
 def sources_note(found: Sequence[EfficiencyRow]) -> str:
-    """``told by threads: server CPU, reads; by status: fsyncs``; empty without rows."""
+    """Return text such as ``told by threads: server CPU, reads; by status: fsyncs``; empty without
+    rows."""
     by_source: dict[str, list[str]] = {}
     for row in found:
         by_source.setdefault(row.source, []).append(row.title)
@@ -173,7 +175,8 @@ def sources_note(found: Sequence[EfficiencyRow]) -> str:
 
 
 def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Table | None:
-    """Each statement's latency by the clients' clock and by the server's; None without any."""
+    """Return each statement's latency by the clients' clock and by the server's; None without
+    any."""
     if not found:
         return None
     served = any(side and side.server for row in found for side in (row.a, row.b))
@@ -199,7 +202,7 @@ def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Ta
 
 
 def is_sure(estimate: MeanEstimate) -> bool:
-    """Whether the interval leaves out 0; a single block has none, and is told as it is."""
+    """Return whether the interval leaves out 0; a single block has none, and is told as it is."""
     if estimate.low is None or estimate.high is None:
         return True
     return not estimate.low <= 0 <= estimate.high
@@ -208,8 +211,8 @@ def is_sure(estimate: MeanEstimate) -> bool:
 def finding(
     significant: bool, adjusted_p: float | None, difference: MeanEstimate | None
 ) -> str | None:
-    """``more``, ``less`` or ``not sure``, all after correction for the number of rows; ``?`` of one
-    block alone; None where nothing could be tested."""
+    """Return text such as ``more``, ``less`` or ``not sure``, all after correction for the number
+    of rows; ``?`` of one block alone; None where nothing could be tested."""
     if difference is None:
         return None
     if difference.low is None:
@@ -222,7 +225,7 @@ def finding(
 
 
 def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False) -> str:
-    """``+1.2 to +3.4``; missing for a single block."""
+    """Return text such as ``+1.2 to +3.4``; missing for a single block."""
     if estimate.low is None or estimate.high is None:
         return MISSING
     low, high = (fixed_text(us, decimals, signed=signed) for us in (estimate.low, estimate.high))
@@ -230,7 +233,7 @@ def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False
 
 
 def difference_columns(title: str, labels: Labels, estimate: MeanEstimate) -> tuple[Column, ...]:
-    """What is in A, in B, B less A with its interval, and what that says."""
+    """Return the columns for A, B, B less A with its interval, and the finding."""
     return (
         Column(title, numeric=False),
         *map(Column, labels),
@@ -241,7 +244,7 @@ def difference_columns(title: str, labels: Labels, estimate: MeanEstimate) -> tu
 
 
 def estimate_cells(estimate: MeanEstimate | None, decimals: int) -> tuple[str, str]:
-    """A difference and its interval."""
+    """Return a difference and its interval."""
     if estimate is None:
         return MISSING, MISSING
     mean = fixed_text(estimate.mean, decimals, signed=True)
@@ -255,20 +258,20 @@ def _finding(line: DifferenceLine) -> str | None:
 
 
 def _left_title(found: BreakdownDifference) -> str:
-    """``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
+    """Return text such as ``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
     a, b = found.left_shares
     return f"{found.unaccounted.title} ({whole_percent_text(a)} and {whole_percent_text(b)})"
 
 
 def _with_half_widths(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with one behind A and one behind B for half of the interval of each."""
+    """Return the columns with one behind A and one behind B for half of the interval of each."""
     first, a, b, *others = columns
     half_width = Column("±", drop=2)
     return (first, a, half_width, b, half_width, *others)
 
 
 def _half_width(estimate: MeanEstimate | None, decimals: int) -> str:
-    """Half of an interval; missing for a single block."""
+    """Return half of an interval; missing for a single block."""
     if estimate is None or estimate.high is None:
         return MISSING
     return fixed_text(estimate.high - estimate.mean, decimals)
@@ -309,7 +312,8 @@ def _efficiency_row(row: EfficiencyRow) -> Row:
 
 
 def _ratio_interval(relative: RatioEstimate | None) -> str:
-    """``0.98 to 1.07``; missing for a single block, and where it says nothing at all."""
+    """Return text such as ``0.98 to 1.07``; missing for a single block, and where it says nothing
+    at all."""
     if relative is None or relative.low is None or relative.high is None:
         return MISSING
     if relative.high > _ANYTHING * relative.low:

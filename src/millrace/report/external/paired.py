@@ -21,7 +21,7 @@ from millrace.report.common.tables import Column, Row, Section, Table
 
 
 def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
-    """A row a candidate."""
+    """Return a row a candidate."""
     columns = (
         Column("candidate", numeric=False),
         Column("ratio"),
@@ -34,7 +34,8 @@ def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
 
 
 def sentence(comparison: PairedComparison, margin: float) -> str:
-    """A comparison in full: the change, the verdict with its reason, and what would decide it."""
+    """Return a comparison in full: the change, the verdict with its reason, and what would decide
+    it."""
     text = f"{comparison.candidate} against {comparison.base}: "
     if comparison.estimate is not None:
         text += f"{change_text(comparison.estimate.ratio)}, "
@@ -48,8 +49,8 @@ def sentence(comparison: PairedComparison, margin: float) -> str:
 
 
 def family_sentence(comparisons: Sequence[PairedComparison], alpha: float) -> str | None:
-    """What is left of the differences when the number of comparisons is taken into account; None
-    where there is only one, or no difference."""
+    """Count the differences that survive the FDR correction; None where there is only one
+    comparison, or no difference."""
     different = [each for each in comparisons if each.estimate and each.estimate.excludes_1]
     if len(comparisons) == 1 or not different:
         return None
@@ -71,7 +72,8 @@ def as_json(
     margin: float,
     alpha: float,
 ) -> dict[str, Any]:
-    """The comparisons as one document; ratios are candidate / base, differences are fractions."""
+    """Return the comparisons as one document; ratios are candidate / base, differences are
+    fractions."""
     return {
         "base": comparisons[0].base,
         "direction": direction,

@@ -24,7 +24,7 @@ TOO_FEW = f"too few points to tell whether a level moved: {FEWEST_TO_TELL} are n
 
 
 def table(points: Sequence[AnalyzedPoint], alpha: float) -> Table:
-    """A row a change point, under its series, whose points follow each other."""
+    """Return a row a change point, under its series, whose points follow each other."""
     columns = (
         Column("first point", numeric=False),
         Column("index"),

@@ -44,7 +44,7 @@ class HistoryChart:
 
 
 def history_chart(seen: SeriesView) -> HistoryChart:
-    """The chart of a series that has at least one point."""
+    """Return the chart of a series that has at least one point."""
     points, margin = seen.points, seen.series.margin
     axis = LogAxis.around([_estimate(point) for point in points], margin)
     places = [100 * (number + 0.5) / len(points) for number in range(len(points))]
@@ -121,7 +121,7 @@ def _mark(point: PointRecord, x: float, axis: LogAxis) -> Mark:
 
 
 def _ticks(points: Sequence[PointRecord], places: Sequence[float]) -> tuple[Tick, ...]:
-    """The labels of some points, evenly spread."""
+    """Return the labels of some points, evenly spread."""
     stride = -(-len(points) // _MOST_LABELS)
     return tuple(
         Tick(places[index], _short(points[index].label)) for index in range(0, len(points), stride)

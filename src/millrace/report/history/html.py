@@ -35,7 +35,7 @@ class _Section:
 
 
 def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     changes = [change for one in series for change in one.changes]
     facts = sum(change.change.state == "confirmed" for change in changes)
     return (

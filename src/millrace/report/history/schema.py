@@ -132,6 +132,6 @@ class HistoryDocument(Part):
 
 
 def schema() -> Mapping[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document."""
+    """Return the JSON Schema (draft 2020-12) of the document."""
     generated = HistoryDocument.model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

@@ -27,8 +27,8 @@ _NEEDED = f"{FEWEST_TO_TELL} of one state of host and configuration are needed"
 
 
 def sparkline(values: Sequence[float], margin: float) -> str:
-    """The course of all values, positive, those that share a sign as their median; what is within
-    the margin hardly moves."""
+    """Return the course of all values, positive, those that share a sign as their median; what is
+    within the margin hardly moves."""
     signs, n = min(len(values), _SPARKLINE), len(values)
     shown = [median(values[k * n // signs : (k + 1) * n // signs]) for k in range(signs)]
     middle = median(shown)
@@ -39,7 +39,7 @@ def sparkline(values: Sequence[float], margin: float) -> str:
 
 
 def series_row(seen: SeriesView) -> Row:
-    """A series in one line: its newest point, its course, how many changes it has."""
+    """Return a series in one line: its newest point, its course, how many changes it has."""
     last = seen.points[-1]
     style, text = _standing(seen.changes)
     cells = (
@@ -68,7 +68,7 @@ def series_table(rows: Sequence[Row]) -> Table:
 
 
 def _standing(changes: Sequence[ChangeView]) -> tuple[str, str]:
-    """How many changes of each state, and the style of the gravest."""
+    """Count the changes of each state, and return the style of the gravest."""
     facts = [each for each in changes if each.change.state == "confirmed"]
     candidates = [each for each in changes if each.change.state == "candidate" and each.is_open]
     parts = []
@@ -81,7 +81,7 @@ def _standing(changes: Sequence[ChangeView]) -> tuple[str, str]:
 
 
 def state_style(seen: ChangeView) -> str:
-    """The verdict whose colour tells the state: its own only for a fact."""
+    """Return the verdict whose colour tells the state: its own only for a fact."""
     if seen.change.state == "confirmed":
         return seen.verdict
     return "inconclusive" if seen.change.state == "candidate" else "no verdict"
@@ -94,8 +94,8 @@ def state_glyph(seen: ChangeView) -> str:
 
 
 def state_text(seen: ChangeView) -> str:
-    """``▼ confirmed regression``, ``? candidate regression``, ``✕ withdrawn``, and whether it is
-    acknowledged."""
+    """Return text such as ``▼ confirmed regression``, ``? candidate regression``, ``✕ withdrawn``,
+    and whether it is acknowledged."""
     change = seen.change
     text = f"{state_glyph(seen)} {change.state}"
     if change.state != "withdrawn":
@@ -105,14 +105,14 @@ def state_text(seen: ChangeView) -> str:
 
 
 def place_text(seen: ChangeView) -> str:
-    """The label of its first point, and between which it lies where that is not sure."""
+    """Return the label of its first point, and between which it lies where that is not sure."""
     if len(seen.within) < 2:
         return seen.change.label
     return f"{seen.change.label} ({seen.within[0]} to {seen.within[-1]})"
 
 
 def changes_table(groups: Sequence[ChangeGroup], others: Sequence[ChangeView]) -> Table | None:
-    """Groups of open changes, then all others; None without any."""
+    """Return groups of open changes, then all others; None without any."""
     columns = (
         Column("series", numeric=False),
         Column("id", numeric=False),
@@ -142,8 +142,8 @@ def _row(seen: ChangeView) -> Row:
 
 
 def group_text(group: ChangeGroup) -> str:
-    """``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (1 confirmed, 6 candidates)``; less is
-    worse, whatever the metric."""
+    """Return text such as ``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (1 confirmed, 6
+    candidates)``; less is worse, whatever the metric."""
     sizes = list(
         dict.fromkeys(percent_text(each, signed=True) for each in (group.least, group.most))
     )
@@ -174,7 +174,7 @@ def too_few(n_series: int) -> str:
 
 
 def break_lines(breaks: Sequence[EnvironmentChange]) -> list[str]:
-    """Each break once, with how many series have it: what differs on its sides is nobody's
+    """Return each break once, with how many series have it: what differs on its sides is nobody's
     change."""
     found = sorted((each.label, each.changes) for each in breaks)
     return [
@@ -184,7 +184,7 @@ def break_lines(breaks: Sequence[EnvironmentChange]) -> list[str]:
 
 
 def change_lines(seen: ChangeView) -> list[str]:
-    """What is known of a change, a sentence each: how it was found, measured again, and noted."""
+    """Describe a change, a sentence each: how it was found, measured again, and noted."""
     change = seen.change
     found = (
         f"{state_text(seen)} at {place_text(seen)}: found as {ratio_text(change.ratio)} "
@@ -204,7 +204,7 @@ def change_lines(seen: ChangeView) -> list[str]:
 
 
 def next_step(changes: Sequence[ChangeView]) -> str | None:
-    """What is to be done about candidates; None where there are none."""
+    """Say what to do about candidates; None where there are none."""
     open_ones = [each for each in changes if each.is_open and each.change.state == "candidate"]
     if not open_ones:
         return None

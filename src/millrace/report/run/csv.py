@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def as_csv(analysis: RunAnalysis) -> str:
-    """RFC 4180 with a header; an empty field is what JSON calls null.
+    """Return RFC 4180 with a header; an empty field is what JSON calls null.
 
     ``fixed_factors`` is ``factor=level`` of each held factor, joined by semicolons; those that vary
     follow in columns of their own, so that a spreadsheet can turn the rows into any table. Values

@@ -24,9 +24,9 @@ _STATES = {
 
 
 def design_text(analysis: RunAnalysis) -> str:
-    """``5 blocks``, or of a sequential run also how it ended: ``sequential, at most 20 blocks:
-    decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3 undecided: about
-    14 more blocks``. Where pairs were measured side by side, that comes first."""
+    """Return text such as ``5 blocks``, or of a sequential run also how it ended: ``sequential, at
+    most 20 blocks: decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3
+    undecided: about 14 more blocks``. Where pairs were measured side by side, that comes first."""
     design = analysis.run.design
     beside = "side by side, " if design.side_by_side else ""
     return beside + _ended_text(analysis, design)
@@ -54,7 +54,7 @@ def _ended_text(analysis: RunAnalysis, design: Design) -> str:
 
 
 def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
-    """``decided``, or how many are and are not where some cannot be."""
+    """Say ``decided``, or how many are and are not where some cannot be."""
     counts = Counter(_STATES[each.state] for each in comparisons)
     if [*counts] == ["decided"]:
         return "decided"
@@ -62,7 +62,7 @@ def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
 
 
 def _undecided(found: RunStatus) -> str:
-    """``1 of 3 undecided: about 14 more blocks``."""
+    """Return text such as ``1 of 3 undecided: about 14 more blocks``."""
     text = f"{len(found.open)} of {len(found.comparisons)} undecided"
     more = found.more_blocks
     if more is None or more > MANY_BLOCKS:
@@ -72,7 +72,7 @@ def _undecided(found: RunStatus) -> str:
 
 
 def controls_text(found: AaTrials) -> str:
-    """``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
+    """Return text such as ``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
     estimate = found.estimate
     planned = sum(group.planned for group in found.groups)
     if estimate is None:
@@ -87,7 +87,7 @@ def controls_text(found: AaTrials) -> str:
 
 
 def controls_warning(found: AaTrials) -> str:
-    """What it means that the base differs from itself."""
+    """Warn that the base differs from itself."""
     return (
         f"{controls_text(found)}: an interval that excludes 1, so this host calls the same thing "
         f"different; differences of that size may be its own"
@@ -95,7 +95,7 @@ def controls_warning(found: AaTrials) -> str:
 
 
 def method(analysis: RunAnalysis) -> list[str]:
-    """How the run was measured and judged, a paragraph each."""
+    """Describe how the run was measured and analyzed, a paragraph each."""
     return [*_blocks(analysis), _interval(analysis), _exclusions(analysis.run.design)]
 
 

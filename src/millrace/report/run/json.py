@@ -187,7 +187,7 @@ def _variables(compared: VariablesComparison) -> VariablesPart:
 
 
 def _design(analysis: RunAnalysis) -> DesignPart:
-    """Return how the number of blocks was decided, and how each comparison stands."""
+    """Return the design with the status of each comparison."""
     return part(
         DesignPart,
         analysis.run.design,

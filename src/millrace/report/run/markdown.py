@@ -28,7 +28,7 @@ ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
 
 
 def as_markdown(analysis: RunAnalysis) -> str:
-    """The answer, tables of every metric, verdicts, published figures, notes and provenance.
+    """Return the answer, tables of every metric, verdicts, published figures, notes and provenance.
 
     In a large run each metric's overview comes first, and what is pages long is folded.
     """
@@ -79,7 +79,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
 
 
 def _folded(summary: str, parts: list[str]) -> list[str]:
-    """Folded where the reader's Markdown knows of it; the blank lines keep the tables tables."""
+    """Fold the tables where the reader's Markdown can; the blank lines keep the tables tables."""
     return [f"<details><summary>{summary}</summary>", *parts, "</details>"]
 
 
@@ -117,7 +117,7 @@ def _matrix_key(metric: Metric) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text with Markdown's own signs escaped, on one line."""
+    """Return text with Markdown's own signs escaped, on one line."""
     return " ".join(text.split()).translate(ESCAPED)
 
 

@@ -286,6 +286,6 @@ class ReportDocument(Part):
 
 
 def schema() -> Mapping[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document."""
+    """Return the JSON Schema (draft 2020-12) of the document."""
     generated = ReportDocument.model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

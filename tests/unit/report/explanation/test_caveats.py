@@ -171,7 +171,7 @@ def test_disturbed_blocks_are_told_beside_the_answer() -> None:
 def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
     changed = with_latency(study, 1.4, 0, 1, 2, 3, 4)
     assert "do not trust the parts" in " ".join(explained_text([changed]).split())
-    assert 'class="doubt"' in as_html([changed], changed.run)
+    assert 'class="caveat"' in as_html([changed], changed.run)
 
 
 def test_a_run_that_stopped_by_what_it_saw(study: Explanation) -> None:

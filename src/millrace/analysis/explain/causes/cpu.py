@@ -21,7 +21,7 @@ COMPRESSION, SPINNING = "compression", "spinning"
 
 
 def cpu(evidence: Evidence) -> Iterator[Finding]:
-    """CPU time by what it was used for, where a profile tells, and in sum, since no group of
+    """Yield CPU time by what it was used for, where a profile tells, and in sum, since no group of
     functions may have most of it; and the queue for CPUs that is longer than CPU time makes it."""
     named = {
         name: us
@@ -64,7 +64,7 @@ def cpu(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_cpu(evidence: Evidence, moved_us: float) -> str:
-    """Where the CPU time was spent that moved, as far as a profile tells."""
+    """Name where the CPU time was spent that moved, as far as a profile tells."""
     where = (
         "user code" if evidence.sum(["cpu_user"]) >= evidence.sum(["cpu_system"]) else "the kernel"
     )
@@ -80,7 +80,7 @@ def _of_cpu(evidence: Evidence, moved_us: float) -> str:
 
 
 def locks(evidence: Evidence) -> Iterator[Finding]:
-    """Locks: of rows, by the server's own counters, or of its own structures."""
+    """Yield locks: of rows, by the server's own counters, or of its own structures."""
     lock_us = evidence.sum(["lock"])
     spinning_us = evidence.moved_groups.get(SPINNING, 0.0)
     row_lock = evidence.both(_row_lock_us)
@@ -131,7 +131,7 @@ def locks(evidence: Evidence) -> Iterator[Finding]:
 
 
 def compression(evidence: Evidence) -> Iterator[Finding]:
-    """Pages that one side compresses, by the functions that took the time or by counters."""
+    """Yield pages that one side compresses, by the functions that took the time or by counters."""
     cpu_us = evidence.moved_groups.get(COMPRESSION, 0.0)
     pages = evidence.both(lambda side: side.counted(*_COMPRESSION_COUNTERS))
     grew = pages is not None and pages[1] > 1.5 * pages[0]
@@ -167,8 +167,8 @@ def _row_lock_us(side: SideEvidence) -> float | None:
 
 
 def _instrumented(evidence: Evidence, most_us: float) -> Iterator[str]:
-    """The instrumented waits that grew most, of an operation, but for those that grew by more than
-    ``most_us``: what is timed also runs while the thread has no CPU, and encloses other waits.
+    """Yield the instrumented waits that grew most, of an operation, but for those that grew by more
+    than ``most_us``: what is timed also runs while the thread has no CPU, and encloses other waits.
     Nothing where either side did not time its waits."""
     by_name: dict[str, list[float]] = {}
     timed = [

@@ -36,12 +36,13 @@ class _Disturbance:
     clause: Callable[[Evidence, float, float], str]
 
     def only_worse(self, better: float, worse: float) -> float:
-        """Which part of the disturbance only the worse side had: what both had explains nothing."""
+        """Return the part of the disturbance that only the worse side had: what both had explains
+        nothing."""
         return min((worse - better) / worse, 1.0) if worse > 0 else 1.0
 
 
 def environment(evidence: Evidence) -> Iterator[Finding]:
-    """What the worse side had to bear and the other had not, or less."""
+    """Yield the disturbances and limits that only the worse side had, or had more of."""
     for each in _DISTURBANCES:
         better, worse = evidence.better.each(each.ask), evidence.worse.each(each.ask)
         if is_larger(better, worse, by=each.by):
@@ -61,7 +62,7 @@ def _found(
 
 
 def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Observed], Any]:
-    """A figure of the host, of each second of the window."""
+    """Return a figure of the host, of each second of the window."""
 
     def ask(observed: Observed) -> float | None:
         try:
@@ -74,7 +75,7 @@ def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Ob
 
 
 def _slowness(observed: Observed) -> float | None:
-    """Minus the logarithm of the clock in MHz: a difference of 0.05 is 5 % less."""
+    """Return minus the logarithm of the clock in MHz: a difference of 0.05 is 5 % less."""
     mean = (observed.host.get("frequency_mhz") or {}).get("mean")
     return -math.log(mean) if mean else None
 
@@ -152,7 +153,7 @@ _DISTURBANCES = (
 
 
 def _limits(evidence: Evidence) -> Iterator[Finding]:
-    """Fewer CPUs for the server, by affinity or by quota."""
+    """Yield fewer CPUs for the server, by affinity or by quota."""
     both = [side.mean(_allowed_cpus) for side in (evidence.better, evidence.worse)]
     better, worse = both
     if better is None or worse is None or worse >= better:
@@ -163,7 +164,7 @@ def _limits(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _allowed_cpus(observed: Observed) -> float | None:
-    """How many CPUs' worth of time the server may use; None where that was not seen."""
+    """Return the CPU time per second that the server may use; None where that was not recorded."""
     limits = observed.host.get("server_limits") or {}
     known = [float(limits[name]) for name in ("cpus", "quota_cpus") if limits.get(name)]
     return min(known) if known else None

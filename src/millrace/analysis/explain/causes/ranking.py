@@ -33,7 +33,8 @@ _FINDERS = (
 
 
 def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
-    """What may have made the difference, the likeliest first; empty where latencies do not differ.
+    """Rank what may have made the difference, the likeliest first; empty where latencies do not
+    differ.
 
     Suspects are ranked by how much of the difference their evidence covers, times how specific the
     evidence is: what disturbed only one side, a plan, a setting that differs and is known to move
@@ -47,7 +48,7 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
 
 
 def why_no_causes(evidence: Evidence) -> str:
-    """Why there are no suspects, a sentence that also says what differs nevertheless."""
+    """Explain why there are no likely causes, and what differs nevertheless."""
     if not evidence.why_alike:
         return (
             f"No suspects: latencies differ, and nothing that was seen makes "
@@ -68,7 +69,7 @@ def _findings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _score(evidence: Evidence, found: Finding) -> float:
-    """Evidence for more than the whole difference is no better than for the whole."""
+    """Return evidence for more than the whole difference is no better than for the whole."""
     return found.weight * min(found.us / evidence.size_us, 1.0)
 
 
@@ -86,7 +87,7 @@ def _suspect(evidence: Evidence, found: Finding) -> LikelyCause:
 
 
 def _sentence(evidence: Evidence, found: Finding, share: float) -> str:
-    """What is so, what it is consistent with, and how much of the difference that is."""
+    """Say what is so, what it is consistent with, and how much of the difference that is."""
     clause = found.clause
     if clause.split()[0] not in found.settings:  # names of options stay as they are
         clause = clause[0].upper() + clause[1:]
@@ -103,7 +104,8 @@ def _sentence(evidence: Evidence, found: Finding, share: float) -> str:
 
 
 def _bound(evidence: Evidence, us: float, most_us: float) -> str:
-    """``at most 120 µs a transaction, 60 % of the``; a difference is bounded by itself."""
+    """Return text such as ``at most 120 µs a transaction, 60 % of the``; a difference is bounded by
+    itself."""
     besides = "with all that may come of it, " if most_us > _MUCH_MORE * us else ""
     share = most_us / evidence.size_us
     if share >= _WHOLE:

@@ -24,7 +24,7 @@ _LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128
 
 
 def options(evidence: Evidence) -> Iterator[Finding]:
-    """Settings that differ, cost more on the worse side, and are known to move what moved."""
+    """Yield settings that differ, cost more on the worse side, and are known to move what moved."""
     better, worse = evidence.better.settings, evidence.worse.settings
     for topic in known().topics:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
@@ -48,7 +48,7 @@ def options(evidence: Evidence) -> Iterator[Finding]:
 
 
 def builds(evidence: Evidence) -> Iterator[Finding]:
-    """What differs in how the programs were built, and may move what moved."""
+    """Yield the differences of the builds that may move what moved."""
     for fact in known().builds:
         a, b = _fact(evidence, fact, "a"), _fact(evidence, fact, "b")
         if a is None or b is None or a == b:
@@ -71,7 +71,7 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
-    """How much of what moved a topic would move, and that in words."""
+    """Estimate how much of what moved a topic would move, and say so in words."""
     waits_us = evidence.sum(topic.parts)
     clauses = list(evidence.moves(topic.parts))
     cpu_us = 0.0
@@ -86,8 +86,8 @@ def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
 
 
 def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
-    """CPU time that a topic may have cost: that of its functions, where a profile tells; else what
-    moved, as far as it is known to go."""
+    """Return CPU time that a topic may have cost: that of its functions, where a profile tells;
+    else what moved, as far as it is known to go."""
     moved_us = evidence.sum(topic.cpu)
     groups = {
         name: evidence.moved_groups[name] for name in topic.groups if name in evidence.moved_groups
@@ -109,14 +109,14 @@ def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
 
 
 def _known_cpu(evidence: Evidence, topic: Topic) -> float:
-    """The most CPU time that a topic is known to make."""
+    """Return the most CPU time that a topic is known to make."""
     return math.inf if topic.cpu_share is None else topic.cpu_share * evidence.better_us(topic.cpu)
 
 
 def _most(evidence: Evidence, topic: Topic) -> float:
-    """A bound of what a topic made of the difference: all of its parts count, whether they moved
-    for certain or not, at the upper ends of their intervals; and of the queue for CPUs as large a
-    share as of the CPU time that moved."""
+    """Return a bound of what a topic made of the difference: all of its parts count, whether they
+    moved for certain or not, at the upper ends of their intervals; and of the queue for CPUs as
+    large a share as of the CPU time that moved."""
     cpu_us = _most_cpu(evidence, topic)
     most_us = evidence.most(topic.parts) + cpu_us
     all_cpu_us = evidence.sum(CPU) or evidence.most(CPU)
@@ -126,8 +126,9 @@ def _most(evidence: Evidence, topic: Topic) -> float:
 
 
 def _most_cpu(evidence: Evidence, topic: Topic) -> float:
-    """A bound of the CPU time that a topic made: that of its functions, where a profile tells. Who
-    waits more needs more of it everywhere, to be switched and to find its data out of caches."""
+    """Return a bound of the CPU time that a topic made: that of its functions, where a profile
+    tells. Who waits more needs more of it everywhere, to be switched and to find its data out of
+    caches."""
     if evidence.sum(topic.parts):
         return evidence.most(CPU)
     if evidence.groups and topic.groups:
@@ -141,8 +142,8 @@ def _counters_grew(evidence: Evidence, topic: Topic) -> bool:
 
 
 def _may_matter(evidence: Evidence, topic: Topic) -> bool:
-    """Whether operations do what a topic is about, as far as it says; and where it acts by plans,
-    that they are not known to be the same, unless its functions moved."""
+    """Return whether operations do what a topic is about, as far as it says; and where it acts by
+    plans, that they are not known to be the same, unless its functions moved."""
     if topic.by_plan and not any(name in evidence.moved_groups for name in topic.groups):
         known_plans = {plan.same for plan in evidence.plans} - {None}
         if known_plans == {True}:
@@ -156,7 +157,7 @@ def _may_matter(evidence: Evidence, topic: Topic) -> bool:
 
 
 def _said_by_plans(evidence: Evidence) -> Iterator[str]:
-    """What EXPLAIN says of the steps beside how tables are read."""
+    """Yield what EXPLAIN says of the steps beside how tables are read."""
     for plan in evidence.plans:
         for side in (plan.a, plan.b):
             for row in () if side is None else side.rows:
@@ -171,7 +172,8 @@ def _counters(evidence: Evidence, topic: Topic) -> Iterator[str]:
 
 
 def _values(evidence: Evidence, topic: Topic, dearer: list[Setting]) -> Values:
-    """All of a topic's settings that differ towards the worse side, with A's and B's values."""
+    """Return all of a topic's settings that differ towards the worse side, with A's and B's
+    values."""
     found = {}
     for setting in topic.settings:
         if setting in dearer:
@@ -181,14 +183,14 @@ def _values(evidence: Evidence, topic: Topic, dearer: list[Setting]) -> Values:
 
 
 def _told(values: Values) -> str:
-    """``log_bin is OFF in A and ON in B``."""
+    """Return text such as ``log_bin is OFF in A and ON in B``."""
     told = {name: _shown(a, b) for name, (a, b) in values.items()}
     return listed([f"{name} is {a} in A and {b} in B" for name, (a, b) in told.items()])
 
 
 def _shown(a: str | None, b: str | None) -> tuple[str, str]:
-    """Two values that are not the same, by what is not; of switches only those that differ, first
-    those that both have."""
+    """Return two values that are not the same, by what is not; of switches only those that differ,
+    first those that both have."""
     switches = [_switches(value) for value in (a, b)]
     if all(switches):
         one, other = switches
@@ -204,13 +206,14 @@ def _shown(a: str | None, b: str | None) -> tuple[str, str]:
 
 
 def _switches(value: str | None) -> dict[str, str]:
-    """``mrr=on,mrr_cost_based=off`` by name; empty for what is no list of switches."""
+    """Return text such as ``mrr=on,mrr_cost_based=off`` by name; empty for what is no list of
+    switches."""
     each = [text.strip().partition("=") for text in (value or "").split(",")]
     return {name: state for name, _, state in each} if all(sign for _, sign, _ in each) else {}
 
 
 def _some_switches(switches: Mapping[str, str], names: Sequence[str]) -> str:
-    """``mrr=on, hash_join=off and 2 more``."""
+    """Return text such as ``mrr=on, hash_join=off and 2 more``."""
     told = [
         f"{name}={switches[name]}" if name in switches else f"without {name}"
         for name in names[:_MOST_SWITCHES]

@@ -14,7 +14,7 @@ _LOG_FLUSHES = ("Innodb_os_log_fsyncs",)
 
 
 def storage(evidence: Evidence) -> Iterator[Finding]:
-    """Reads of data, flushes of the log, and other writing."""
+    """Yield reads of data, flushes of the log, and other writing."""
     yield from _reads(evidence)
     yield from _flushes(evidence)
     others: tuple[tuple[PartKey, str], ...] = (
@@ -95,7 +95,8 @@ def _flushes(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _predicted(side: SideEvidence) -> str | None:
-    """What the flushes of the device alone predict for a trial, set against what it took."""
+    """Compare the time that the device's flushes alone predict for a trial with the time it
+    took."""
     flushed = [
         (observed.disk.flushes, observed.disk.flush_s, observed.window_s)
         for trial in side.trials
@@ -123,7 +124,7 @@ def _predicted(side: SideEvidence) -> str | None:
 
 
 def client(evidence: Evidence) -> Iterator[Finding]:
-    """The clients themselves and the way to them."""
+    """Yield the clients themselves and the way to them."""
     us = evidence.sum(["client_wire", "network_send"])
     if not us:
         return

@@ -25,7 +25,7 @@ _SERVER: tuple[PartKey, ...] = (
 
 
 def plans(evidence: Evidence) -> Iterator[Finding]:
-    """Statements that the two servers carry out in different ways."""
+    """Yield statements that the two servers carry out in different ways."""
     different = [plan for plan in evidence.plans if plan.same is False]
     us = evidence.sum(_SERVER)
     if not different or us <= 0:
@@ -53,7 +53,8 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
 
 
 def work(evidence: Evidence) -> Iterator[Finding]:
-    """Work that was not the same, and accounts for as much of the time as there was more of it."""
+    """Yield work that was not the same, and accounts for as much of the time as there was more of
+    it."""
     if evidence.unequal:
         yield Finding(
             kind="work",
@@ -82,8 +83,8 @@ def work(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _rows(evidence: Evidence) -> tuple[float, float] | None:
-    """Rows that the engine read for an operation, on the better and on the worse side; by the
-    handlers' count where InnoDB read none on either."""
+    """Return rows that the engine read for an operation, on the better and on the worse side; by
+    the handlers' count where InnoDB read none on either."""
     rows = evidence.both(lambda side: side.counted(*_ROWS_READ))
     if rows is None or not all(rows):
         rows = evidence.both(lambda side: side.counted(*_HANDLER_READS))
@@ -91,13 +92,13 @@ def _rows(evidence: Evidence) -> tuple[float, float] | None:
 
 
 def _many_more(few: float, many: float) -> bool:
-    """Whether so many rows of an operation are more by what may matter."""
+    """Return whether so many rows of an operation are more by what may matter."""
     return many > _MORE_ROWS * few and many - few >= _LEAST_ROWS
 
 
 def _extra(evidence: Evidence) -> float:
-    """How much more the worse side did or failed to do, as a fraction of what the other did, of how
-    much longer it took, as a fraction of what the other took."""
+    """Return the extra work or failures of the worse side, as a fraction of the other's, over the
+    extra time, as a fraction of the other's."""
     fractions = []
     for ask in (_failed, _rows_of_clients):
         better, worse = evidence.better.mean(ask), evidence.worse.mean(ask)
