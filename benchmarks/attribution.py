@@ -72,7 +72,7 @@ def main() -> None:
     try:
         _attribute(arguments)
     except MillraceError as error:
-        print(error.message, error.remedy or "", sep="; ", file=sys.stderr)
+        print(error.message, error.hint or "", sep="; ", file=sys.stderr)
         sys.exit(2)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.collect.model import Observer, Target
+from millrace.model.events import Event, TrialBegan
 from millrace.trial import quiesce
 
 NAME = "injection"
@@ -41,10 +42,10 @@ class Injections:
         self._treatment = treatment
         self._now = ""
 
-    def watch(self, event: Mapping[str, Any]) -> None:
+    def watch(self, event: Event) -> None:
         """Take an event of the runner."""
-        if event["event"] == "trial":
-            self._now = event["treatment_id"]
+        if isinstance(event, TrialBegan):
+            self._now = event.treatment_id
 
     def observer(self, target: Target) -> Observer:
         """The observer of the trial that is on."""

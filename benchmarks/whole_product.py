@@ -147,7 +147,7 @@ def main() -> None:
                 else [_found(stack, arguments, size)]
             )
     except MillraceError as error:
-        print(error.message, error.remedy or "", sep="; ", file=sys.stderr)
+        print(error.message, error.hint or "", sep="; ", file=sys.stderr)
         sys.exit(error.exit_status)
     if not found:
         print("nothing was measured yet")

@@ -103,8 +103,8 @@ def test_a_state_directory_that_others_can_write_to_is_refused(
     for look in (processes.reap_orphans, processes.running):
         with pytest.raises(HostError, match=f"{state / 'instances'}: ") as caught:
             look()
-        assert "chmod go-w" in str(caught.value.remedy)
-        assert "MILLRACE_STATE" in str(caught.value.remedy)
+        assert "chmod go-w" in str(caught.value.hint)
+        assert "MILLRACE_STATE" in str(caught.value.hint)
     with pytest.raises(HostError, match="could replace millrace's files"):
         processes.open_account(ID, server="s", role="server", directories=[])
     assert directory.exists()
@@ -266,7 +266,7 @@ def test_root_uses_no_cache_and_no_templates_of_another_user(
 ) -> None:
     with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:
         place()
-    assert variable in (caught.value.remedy or "")
+    assert variable in (caught.value.hint or "")
     os.chown(planted_place, 0, 0)
     there = place()
     there.chmod(0o777)

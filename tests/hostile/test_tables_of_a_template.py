@@ -70,7 +70,7 @@ def test_other_tables_fail_the_trial(odd: str) -> None:
     assert "theirs does not serve the table d.t" in message
     assert "\x1b" not in message
     assert len(message) < 500
-    assert "millrace templates remove small-" in (failed.value.remedy or "")
+    assert "millrace templates remove small-" in (failed.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_a_lost_connection_says_nothing_of_the_template() -> None:
         instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match="theirs: its tables cannot be read: ") as failed:
             verify_tables(instance, template(), whole=True)
-    assert failed.value.remedy is None
+    assert failed.value.hint is None

@@ -59,7 +59,7 @@ def measure_aligned(
     if found is None:
         raise TrialFailed(
             f"no block of run {measured.run.id} has a result of A, of B and of an alignment",
-            remedy=f"`millrace results show {measured.run.id}` has each reason",
+            hint=f"`millrace results show {measured.run.id}` has each reason",
         )
     return found
 
@@ -73,11 +73,11 @@ def _measure(path: Path, aligned: AlignedPlan) -> StoredRun:
         try:
             carry_out(stack, store, chosen, retry_failed=False)
         except Interrupted as stopped:
-            remedy = (
+            hint = (
                 f"`millrace explain {aligned.test.run}` tells what the blocks so far show; "
                 "with --test-suspects it begins anew"
             )
-            raise Interrupted(stopped.message, remedy=remedy) from None
+            raise Interrupted(stopped.message, hint=hint) from None
         return store.load_run(chosen.run.id)
 
 

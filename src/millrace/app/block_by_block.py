@@ -93,5 +93,5 @@ def _to_be_tried_again() -> Iterator[None]:
     except PermanentHostError:
         raise
     except HostError as problem:
-        remedy = f"{problem.remedy}; {CONTINUES}" if problem.remedy else CONTINUES
-        raise HostError(problem.message, remedy=remedy) from problem
+        hint = f"{problem.hint}; {CONTINUES}" if problem.hint else CONTINUES
+        raise HostError(problem.message, hint=hint) from problem

@@ -28,7 +28,7 @@ def run_to_explain(store: Store, wanted: str) -> RunRecord:
     except UserError:
         raise UserError(
             f"run {found.id} tested suspects of run {test.run}, which is no longer in the store",
-            remedy="name a run that was observed; `millrace results list` has all",
+            hint="name a run that was observed; `millrace results list` has all",
         ) from None
 
 
@@ -63,7 +63,7 @@ def explain_levels(
     if name in held:
         raise UserError(
             f"{name} is what is compared here",
-            remedy=f"leave {_option(name)} out; --base and --candidate name levels of {name}",
+            hint=f"leave {_option(name)} out; --base and --candidate name levels of {name}",
         )
     return tuple(
         explanation
@@ -105,7 +105,7 @@ def _compared(
         raise UserError(
             f"{level_value(against)} is the only level of {factor}, so there is nothing to compare "
             f"it with",
-            remedy="measure another level in the same run",
+            hint="measure another level in the same run",
         )
     return factor, against, others
 
@@ -172,4 +172,4 @@ def _unknown(name: str, known: Collection[str], what: str, listed: str = "") -> 
     """``listed`` is what there is, in words, where it is not ``known`` itself."""
     likely = nearest(name, known)
     meant = f"did you mean {likely!r}? " if likely else ""
-    return UserError(f"{what} {name!r}", remedy=f"{meant}there is: {listed or ', '.join(known)}")
+    return UserError(f"{what} {name!r}", hint=f"{meant}there is: {listed or ', '.join(known)}")

@@ -88,7 +88,7 @@ def saying_how_to_continue() -> Iterator[None]:
     try:
         yield
     except Interrupted as stopped:
-        raise Interrupted(stopped.message, remedy=CONTINUES) from None
+        raise Interrupted(stopped.message, hint=CONTINUES) from None
 
 
 def choose(store: Store, experiment: Experiment, *, fresh: bool) -> Chosen:

@@ -26,6 +26,7 @@ from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.slowdown import Slowdown
 from millrace.host.cpuset import Half
 from millrace.loadgen import client as load
+from millrace.model.events import Event, ResultWaits, TrialBegan, TrialEnded, TrialEvent
 from millrace.model.run_spec import Design, Extension, RunSpec
 from millrace.model.servers import FittedOptions, Server
 from millrace.servers.instances.signals import signals_held
@@ -52,7 +53,7 @@ from millrace.utc import utc_now
 _KEEP_TRIES = 10
 _KEEP_PAUSE_S = 3.0
 
-Watcher = Callable[[Mapping[str, Any]], None]
+Watcher = Callable[[Event], None]
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ def announcing(store: Store, run: RunRecord, watch: Watcher) -> Iterator[Watcher
     """Events go to ``watch`` and into the run's event file."""
     with EventLog(store.events_path(run.id)) as log:
 
-        def announce(event: Mapping[str, Any]) -> None:
+        def announce(event: Event) -> None:
             # A line about progress that cannot be written must not fail what it is about.
             with contextlib.suppress(HostError):
                 log.append(event)
@@ -222,13 +223,8 @@ def carry_out_trials(
 ) -> None:
     """Carry out those of ``trials`` that have no end yet; they are rows in the store.
 
-    ``announce`` gets the events: those of a trial (see runner.trial.carry_out_trial), and
-    {"event": "trial" | "end", "trial", "treatment", "treatment_id", "block", "position", "purpose"}
-    around it, the latter with "outcome", "failed_step" and "reason"; {"event": "waiting", "reason"}
-    while a result cannot be written. Events of a trial that is measured beside another one have
-    its id under "trial".
-    Raises Interrupted, or the HostError at which ``given`` wants to stop, after the open attempts
-    were recorded as interrupted.
+    ``announce`` gets the events of model.events. Raises Interrupted, or the HostError at which
+    ``given`` wants to stop, after the open attempts were recorded as interrupted.
     """
     owner = ownership.this_process(run.host.id)
     for at_once in _at_once(trials, given.plan.experiment.compare.factor):
@@ -312,7 +308,7 @@ class Claimed:
 
 def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, stops: bool) -> None:
     for each in claimed:
-        announce({"event": "trial", **each.about()})
+        announce(TrialBegan(**each.about()))
     try:
         results = _results(claimed, announce)
         for each, result in zip(claimed, results, strict=True):
@@ -330,13 +326,12 @@ def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, sto
     _keep(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], announce)
     for each, result in zip(claimed, results, strict=True):
         announce(
-            {
-                "event": "end",
+            TrialEnded(
                 **each.about(),
-                "outcome": result.outcome,
-                "failed_step": result.failed_step,
-                "reason": result.reason,
-            }
+                outcome=result.outcome,
+                failed_step=result.failed_step,
+                reason=result.reason,
+            )
         )
 
 
@@ -348,8 +343,8 @@ def _results(claimed: Sequence[Claimed], announce: Watcher) -> Sequence[AttemptR
         reason = "the other trial of its pair has a result already"
         return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
 
-    def of_trial(trial: PlannedTrial) -> Watcher:
-        return lambda event: announce({**event, "trial": trial.id})
+    def of_trial(trial: PlannedTrial) -> Callable[[TrialEvent], None]:
+        return lambda event: announce(replace(event, trial=trial.id))
 
     return carry_out_pair(
         [SideInput(c.given, c.trial.treatment.label, of_trial(c.trial)) for c in claimed]
@@ -366,7 +361,7 @@ def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Wa
             try:
                 return store.finish_together(ended, utc_now())
             except HostError as problem:
-                announce({"event": "waiting", "reason": str(problem)})
+                announce(ResultWaits(reason=str(problem)))
                 time.sleep(_KEEP_PAUSE_S)
         bare = [
             (attempt, replace(result, artefacts=(), histograms=(), observations={}))

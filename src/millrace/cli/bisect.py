@@ -36,11 +36,11 @@ from millrace.cli.number_options import Duration, Percent
 from millrace.cli.store_option import store_option
 from millrace.errors import (
     Interrupted,
-    InvalidInput,
     MillraceError,
     PermanentHostError,
     TrialFailed,
     UserError,
+    ValidationError,
     nearest_names,
 )
 from millrace.experiment.model import Experiment, Plan
@@ -206,15 +206,15 @@ def _experiment(
     if scale is not None:
         raise UserError(
             f"--scale {scale}: the workload {workload} has no scales",
-            remedy="leave it out, or name an experiment file with --workload",
+            hint="leave it out, or name an experiment file with --workload",
         )
     text = experiment_text(workload, servers)
     source = Path(f"--workload {workload}")
     try:
         return parse(text, source, scale=None, surroundings=around, overrides=overrides)
-    except InvalidInput as wanting:
+    except ValidationError as wanting:
         raise UserError(
-            str(wanting), remedy="say it in an experiment file, and name that with --workload"
+            str(wanting), hint="say it in an experiment file, and name that with --workload"
         ) from None
 
 
@@ -258,7 +258,7 @@ def _refuse(found: Bisection) -> None:
     if found.lost_end:
         raise TrialFailed(
             f"an end of the list cannot be measured: {found.lost_end}",
-            remedy="name another server with --good or --bad",
+            hint="name another server with --good or --bad",
         )
     if is_reversed(found):
         good, bad = (found.members[end].level for end in (0, -1))
@@ -268,7 +268,7 @@ def _refuse(found: Bisection) -> None:
         raise UserError(
             f"{names[-1]} is better than {names[0]}: {value_text(bad, found.metric)} against "
             f"{value_text(good, found.metric)} {unit}",
-            remedy=f"swap them: --good {names[-1]} --bad {names[0]}",
+            hint=f"swap them: --good {names[-1]} --bad {names[0]}",
         )
 
 
@@ -280,7 +280,7 @@ def _measure(blocks: BlockByBlock, plan: Plan) -> None:
         try:
             blocks.prepare(plan)
             break
-        except (Interrupted, InvalidInput):
+        except (Interrupted, ValidationError):
             raise
         except MillraceError as problem:
             if is_transient(problem):

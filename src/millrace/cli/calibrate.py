@@ -123,7 +123,7 @@ def _refuse_attached(experiment: Experiment) -> None:
         if name in attached and isinstance(install.find(name), AttachedServer):
             raise UserError(
                 f"{name} is attached: millrace cannot slow it down",
-                remedy="calibrate with --slowdown none",
+                hint="calibrate with --slowdown none",
             )
 
 

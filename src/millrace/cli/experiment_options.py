@@ -107,7 +107,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
             limit = "--max-blocks" if max_blocks is not None else "--max-time"
             raise UserError(
                 f"--blocks is an exact number of blocks, which {limit} would change",
-                remedy="leave out one of the two",
+                hint="leave out one of the two",
             )
         return _with_choice(
             command, blocks=blocks, max_blocks=max_blocks, max_time=max_time, **others

@@ -130,7 +130,7 @@ def command(
     if not any(map(is_observed, found)):
         raise UserError(
             f"run {stored.run.id} holds no observations: nothing but its speed was measured",
-            remedy="measure it anew with observers, and a few blocks with a profiler: "
+            hint="measure it anew with observers, and a few blocks with a profiler: "
             "`millrace run FILE --new --observers all --profile-blocks 3`",
         )
     if files.keys() - {"--html"}:
@@ -158,7 +158,7 @@ def command(
 
 def _refuse_alone(option: str, value: object, needed: str, given: object) -> None:
     if value is not None and given is None:
-        raise UserError(f"{option} is of use with {needed} only", remedy=f"add {needed}")
+        raise UserError(f"{option} is of use with {needed} only", hint=f"add {needed}")
 
 
 def _refuse_places(files: Mapping[str, Path]) -> None:
@@ -168,7 +168,7 @@ def _refuse_places(files: Mapping[str, Path]) -> None:
         other = options.setdefault(path.resolve(), option)
         if other != option:
             raise UserError(
-                f"{other} and {option} both write {path}", remedy="name a file of its own for each"
+                f"{other} and {option} both write {path}", hint="name a file of its own for each"
             )
         refuse_place(path, _KINDS[option], option)
 
@@ -198,7 +198,7 @@ def _only(found: Sequence[Explanation]) -> Explanation:
     if len(found) > 1:
         raise UserError(
             f"suspects are tested for one comparison at a time, and there are {len(found)}",
-            remedy=f"choose one with --candidate, --workload and --where: {_titles(found)}",
+            hint=f"choose one with --candidate, --workload and --where: {_titles(found)}",
         )
     return found[0]
 
@@ -215,13 +215,13 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     if not profiled:
         raise UserError(
             "no block was profiled in both, so there are no call paths to write",
-            remedy="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
+            hint="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
             "profiler was on, `millrace explain` tells what it lacked",
         )
     if len(profiled) > 1:
         raise UserError(
             f"{len(profiled)} comparisons have profiles, and such a file holds one",
-            remedy=f"choose one with --candidate, --workload and --where: "
+            hint=f"choose one with --candidate, --workload and --where: "
             f"{_titles([explanation for explanation, _ in profiled])}",
         )
     return profiled[0]

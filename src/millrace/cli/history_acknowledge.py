@@ -25,7 +25,7 @@ def command(*, change: str, note: str, store: Path) -> None:
     What it is stays as it is: a candidate or a fact.
     """
     if not note.strip():
-        raise UserError("the note is empty", remedy="say who knows of it, or where it is fixed")
+        raise UserError("the note is empty", hint="say who knows of it, or where it is fixed")
     with Store.open(store, create=False) as opened:
         changes = _named(opened, change)
         opened.histories.keep([replace(each, note=note.strip()) for each in changes])

@@ -65,7 +65,7 @@ def _refuse_settled(change: ChangeRecord) -> None:
         told = f": {change.reason}" if change.reason else ""
         raise UserError(
             f"change {change.id} at {change.label} is {change.state} already{told}",
-            remedy="`millrace history show` has what is known of it",
+            hint="`millrace history show` has what is known of it",
         )
 
 
@@ -75,8 +75,8 @@ def _measure(stack: ExitStack, store: Store, experiment: Experiment) -> StoredRu
     try:
         run.carry_out(stack, store, chosen, retry_failed=True)
     except Interrupted as stopped:
-        remedy = "nothing is decided yet; the same command goes on where it was stopped"
-        raise Interrupted(stopped.message, remedy=remedy) from None
+        hint = "nothing is decided yet; the same command goes on where it was stopped"
+        raise Interrupted(stopped.message, hint=hint) from None
     return store.load_run(chosen.run.id, observations_too=True)
 
 

@@ -31,7 +31,7 @@ def command(*, run: str, store: Path) -> None:
             which = f"{len(found)} recorded runs have" if found else "no recorded run has"
             raise UserError(
                 f"{store}: {which} an id that starts with {run!r}",
-                remedy=f"those that are recorded: {shown}",
+                hint=f"those that are recorded: {shown}",
             )
         number = opened.histories.forget(found[0])
     err.print(f"took {counted(number, 'point')} of run {found[0]} out", markup=False)

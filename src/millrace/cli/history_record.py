@@ -78,7 +78,7 @@ def _tell(run_id: str, part: HistoryPart, recorded: Recorded) -> None:
     if not (recorded.added or recorded.replaced or recorded.present):
         raise UserError(
             f"nothing was recorded of run {run_id}: {labels} {_of_others(recorded)}",
-            remedy="give it another --label, or take the other run out with `millrace history "
+            hint="give it another --label, or take the other run out with `millrace history "
             f"forget {next(iter(recorded.taken))}`",
         )
     if recorded.present:

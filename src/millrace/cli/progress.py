@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
 from millrace.cli.console import err
 from millrace.durations import in_words
 from millrace.experiment.model import Plan
+from millrace.model.events import (
+    ClosedComparison,
+    Event,
+    IntervalEnded,
+    ResultWaits,
+    RunAssessed,
+    StepBegan,
+    TrialBegan,
+    TrialEnded,
+    TrialEvent,
+)
+from millrace.model.phases import DRIVE
 
 _NAMED = 4  # comparisons in a line; more are counted
 
@@ -59,67 +69,67 @@ class RunProgress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        kind = event["event"]
-        if kind == "trial":
-            self._started = time.monotonic()
-            self._now[event["trial"]] = f"{_block(event)} · {event['treatment']}", "settle"
-            self._show()
-        elif kind == "step":
-            self._show(event, str(event["name"]))
-        elif kind == "interval":
-            self._show(event, f"{event['phase']}{self._progress(event)}")
-        elif kind == "look":
-            self._see(event)
-        elif kind == "waiting":
-            err.print(f"the result cannot be written yet: {event['reason']}", markup=False)
-        elif kind == "end":
-            self._end(event)
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TrialBegan():
+                self._started = time.monotonic()
+                self._now[event.trial] = f"{_block(event)} · {event.treatment}", "settle"
+                self._show()
+            case StepBegan():
+                self._show(event, event.name)
+            case IntervalEnded():
+                self._show(event, f"{event.phase}{self._progress(event)}")
+            case RunAssessed():
+                self._see(event)
+            case ResultWaits():
+                err.print(f"the result cannot be written yet: {event.reason}", markup=False)
+            case TrialEnded():
+                self._end(event)
 
-    def _progress(self, event: Mapping[str, Any]) -> str:
+    def _progress(self, event: IntervalEnded) -> str:
         """How far a phase has come: of the rows of a named data set, else in rows or time."""
-        if event.get("kind") == "drive":
-            return f" {event['t_s']:.0f} s"
-        if not event["rows"]:
+        if event.kind == DRIVE:
+            return f" {event.t_s:.0f} s"
+        if not event.rows:
             return ""
         if self._rows is None:
-            return f" {event['rows']:,} rows"
-        return f" {100 * event['rows'] // self._rows} %"
+            return f" {event.rows:,} rows"
+        return f" {100 * event.rows // self._rows} %"
 
-    def _end(self, event: Mapping[str, Any]) -> None:
+    def _end(self, event: TrialEnded) -> None:
         took_s = time.monotonic() - self._started
-        if event["outcome"] == "finished":
-            self._durations[event["treatment_id"]].append(took_s)
-        self._waiting.pop(event["trial"], None)
-        self._now.pop(event["trial"], None)
+        if event.outcome == "finished":
+            self._durations[event.treatment_id].append(took_s)
+        self._waiting.pop(event.trial, None)
+        self._now.pop(event.trial, None)
         self._done += 1
         self._bar.update(self._task, completed=self._done, left=self._left(0.0))
-        outcome = (
-            "" if event["outcome"] == "finished" else f": failed at {event['failed_step']}: "
-        ) + str(event["reason"] or "")
-        if event["outcome"] != "finished" or not err.is_terminal:
+        outcome = ("" if event.outcome == "finished" else f": failed at {event.failed_step}: ") + (
+            event.reason or ""
+        )
+        if event.outcome != "finished" or not err.is_terminal:
             err.print(
-                f"{self._done}/{self._total} {event['treatment']} · {_block(event)}"
+                f"{self._done}/{self._total} {event.treatment} · {_block(event)}"
                 f" · {took_s:.1f} s{outcome} · {self._left(0.0)} left",
                 markup=False,
             )
 
-    def _show(self, event: Mapping[str, Any] | None = None, what: str = "") -> None:
+    def _show(self, event: TrialEvent | None = None, what: str = "") -> None:
         """Show what is going on; ``event`` is news of a trial, which is ``what`` it does now."""
         if event is not None:
-            trial = event.get("trial") or next(iter(self._now))
+            trial = event.trial or next(iter(self._now))
             self._now[trial] = self._now[trial][0], what
         running_s = time.monotonic() - self._started
         now = " | ".join(f"{label} · {doing}" for label, doing in self._now.values())
         self._bar.update(self._task, now=now, left=self._left(running_s))
 
-    def _see(self, event: Mapping[str, Any]) -> None:
+    def _see(self, event: RunAssessed) -> None:
         """Tell what a look at a sequential run saw, and take over what it foretold."""
-        self._look = Look(time.monotonic(), event["about_s"], event["at_most_s"])
-        self._total = self._done + event["at_most_trials"]
+        self._look = Look(time.monotonic(), event.about_s, event.at_most_s)
+        self._total = self._done + event.at_most_trials
         self._bar.update(self._task, total=self._total, left=self._left(0.0))
-        if event["blocks"]:
-            left = f"; {self._left(0.0)} left" if event["at_most_trials"] else ""
+        if event.blocks:
+            left = f"; {self._left(0.0)} left" if event.at_most_trials else ""
             err.print(f"{look_text(event)}{left}", markup=False)
 
     def _left(self, running_s: float) -> str:
@@ -152,25 +162,25 @@ class Look:
         return f"about {about}" if about == at_most else f"about {about}, at most {at_most}"
 
 
-def look_text(event: Mapping[str, Any]) -> str:
+def look_text(event: RunAssessed) -> str:
     """``after block 5: mysql-5.7.22: regression; 2 comparisons undecided``."""
-    closed = [f"{each['label']}: {_closed_text(each)}" for each in event["closed"]]
+    closed = [f"{each.label}: {_closed_text(each)}" for each in event.closed]
     if len(closed) > _NAMED:
-        counts = Counter(_closed_text(each) for each in event["closed"])
+        counts = Counter(_closed_text(each) for each in event.closed)
         closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
-    n_open = event["open"]
+    n_open = event.open
     left = f"{n_open or 'no'} comparison{'' if n_open == 1 else 's'} undecided"
-    return f"after block {event['blocks']}: {'; '.join([*closed, left])}"
+    return f"after block {event.blocks}: {'; '.join([*closed, left])}"
 
 
-def _closed_text(closed: Mapping[str, Any]) -> str:
+def _closed_text(closed: ClosedComparison) -> str:
     """The verdict, or why there will be none."""
     reasons = {
         "failing": "fails again and again",
         "unequal": "not the same work",
         "unsteady": "not steady",
     }
-    return str(reasons.get(closed["state"]) or closed["verdict"])
+    return str(reasons.get(closed.state) or closed.verdict)
 
 
 def duration_text(seconds: float) -> str:
@@ -181,6 +191,6 @@ def duration_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
-def _block(event: Mapping[str, Any]) -> str:
-    block = f"{'profile' if event['purpose'] == 'profile' else 'block'} {event['block'] + 1}"
-    return f"{block}, control" if event["purpose"] == "control" else block
+def _block(event: TrialBegan | TrialEnded) -> str:
+    block = f"{'profile' if event.purpose == 'profile' else 'block'} {event.block + 1}"
+    return f"{block}, control" if event.purpose == "control" else block

@@ -72,7 +72,7 @@ def command(
             if fail_on:
                 raise UserError(
                     f"run {stored.run.id} is a bisection, which has no verdicts",
-                    remedy="leave out --fail-on",
+                    hint="leave out --fail-on",
                 )
             page = opened.report_path(stored.run.id)
             bisect_output.report(bisection(stored), output_format, output, page)

@@ -69,6 +69,6 @@ def _report(
     if analysis.failures:
         raise TrialFailed(
             f"{len(analysis.failures)} of {len(analysis.trials)} trials failed",
-            remedy=f"`millrace results show {run.id}` has each reason and the server's log",
+            hint=f"`millrace results show {run.id}` has each reason and the server's log",
         )
     check(ci_gate.of_run(analysis), fail_on)

@@ -33,7 +33,7 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
     names = series_names(store.histories.series())
     if not names:
         raise UserError(
-            f"{path}: holds no histories yet", remedy="begin with `millrace history record RUN`"
+            f"{path}: holds no histories yet", hint="begin with `millrace history record RUN`"
         )
     found = {
         series: name
@@ -45,7 +45,7 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
         asked = " or ".join(repr(text) for text in wanted)
         raise UserError(
             f"{path}: no series has an id that begins with {asked}, or a name with it",
-            remedy=f"the series are, for example:\n{shown}",
+            hint=f"the series are, for example:\n{shown}",
         )
     return found
 

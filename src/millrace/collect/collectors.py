@@ -164,7 +164,7 @@ class Collector:
 
     def _miss(self, name: str, problem: Exception) -> None:
         what = problem.message if isinstance(problem, MillraceError) else _text(problem)
-        remedy = problem.remedy if isinstance(problem, MillraceError) else None
+        remedy = problem.hint if isinstance(problem, MillraceError) else None
         self.missing.append({"observer": name, "what": what, "remedy": remedy})
 
 

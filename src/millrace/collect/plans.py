@@ -32,7 +32,7 @@ def _version_of(target: Target) -> str:
     try:
         return target.instance.version()
     except TrialFailed as error:
-        raise Unavailable(error.message, remedy=error.remedy) from error
+        raise Unavailable(error.message, hint=error.hint) from error
 
 
 class _PlansObserver:

@@ -14,11 +14,11 @@ def session_of(target: Target, database: str | None = None) -> Session:
     try:
         return target.instance.connect(database, limit_s=target.limit_s)
     except TrialFailed as error:
-        raise Unavailable(error.message, remedy=error.remedy) from error
+        raise Unavailable(error.message, hint=error.hint) from error
     except DatabaseError as error:
         raise Unavailable(f"the server gives no session: {error.message}") from error
 
 
 def missing(lack: Unavailable) -> dict[str, str | None]:
     """Return a part that is missing, for the key ``missing`` of what a collector found."""
-    return {"what": lack.message, "remedy": lack.remedy}
+    return {"what": lack.message, "remedy": lack.hint}

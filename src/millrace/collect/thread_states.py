@@ -153,7 +153,7 @@ class Sampler:
         if "unrecognized subcommand" in said:
             return Unavailable(
                 f"threads cannot be sampled: this {program.NAME} has no command for it",
-                remedy="run `make setup`",
+                hint="run `make setup`",
             )
         return Unavailable(f"threads cannot be sampled: {said}")
 

@@ -142,7 +142,7 @@ class ServerClient:
         except DatabaseError as error:
             raise TrialFailed(
                 f"{self._address.server}: {_first_words(sql)}: {error.message}",
-                remedy=error.remedy,
+                hint=error.hint,
             ) from error
 
     def rows(

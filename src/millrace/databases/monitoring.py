@@ -23,7 +23,7 @@ MAIN = "main"
 
 Sections = dict[str, Any]
 """Sections of the document of what was observed, by name. The key ``missing`` holds parts that
-could not be had, each with ``what`` and ``remedy``."""
+could not be had, each with ``what`` and ``hint``."""
 
 
 class ThreadRoles(Protocol):

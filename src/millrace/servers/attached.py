@@ -56,7 +56,7 @@ class AttachedInstance(ServerClient):
         except DatabaseError as error:
             raise TrialFailed(
                 f"{self.server.name}: no session at {self._address.text}: {error.message}",
-                remedy="check that the server runs, and the address and account it was added with",
+                hint="check that the server runs, and the address and account it was added with",
             ) from error
 
 
@@ -154,7 +154,7 @@ def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> 
 
 def _bad_dsn(server: AttachedServer, why: str) -> UserError:
     form = _FORM.format(databases.get(server.family).scheme)
-    return UserError(f"{server.name}: the address is not usable: {why}", remedy=f"write {form}")
+    return UserError(f"{server.name}: the address is not usable: {why}", hint=f"write {form}")
 
 
 def _limits(address: Address) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def fit(server: Server, configuration: Configuration) -> FittedOptions:
             raise UserError(
                 f"{server.name} is attached: millrace never reconfigures it, so it cannot have the "
                 f"configuration {configuration.name!r}",
-                remedy="use a configuration without options, such as 'default'",
+                hint="use a configuration without options, such as 'default'",
             )
         return FittedOptions(configuration.name, ())
     if not configuration.options:
@@ -107,7 +107,7 @@ def _refuse_administrative(rules: Options, configuration: Configuration) -> None
         listed = ", ".join(f"{option.name} (layer {option.layer!r})" for option in refused)
         raise UserError(
             f"configuration {configuration.name!r}: millrace sets these options itself: {listed}",
-            remedy="remove them from the configuration",
+            hint="remove them from the configuration",
         )
 
 
@@ -123,7 +123,7 @@ def _unknown_options(
     return UserError(
         f"configuration {configuration!r} has {noun} that {server} does not know\n"
         + "\n".join(lines),
-        remedy="mark them optional in their layer to leave them out where a server lacks them, "
+        hint="mark them optional in their layer to leave them out where a server lacks them, "
         "or remove them",
     )
 
@@ -166,7 +166,7 @@ def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
         raise PermanentHostError(
             f"{server.name} does not list its options: {' '.join(arguments)} ended with {status}\n"
             f"{said}",
-            remedy=f"check the build with: millrace servers verify {server.name}",
+            hint=f"check the build with: millrace servers verify {server.name}",
         )
     lasting = {name: value for name, value in found.defaults.items() if place not in value}
     return KnownOptions(found.names, lasting)

@@ -77,18 +77,18 @@ class Driving:
         if wanted == "cached" and held.can is False:
             raise TrialFailed(
                 f"the run is to be cached, but {_sizes(held)}",
-                remedy=f"set {self._pool_option} higher, or load fewer rows",
+                hint=f"set {self._pool_option} higher, or load fewer rows",
             )
         if wanted == "cached" and held.does is False:
             raise TrialFailed(
                 f"the run is to be cached, but after {_PASSES} readings only "
                 f"{readable(held.pool_data_bytes)} are in memory: {_sizes(held)}",
-                remedy=f"set {self._pool_option} higher, or load fewer rows",
+                hint=f"set {self._pool_option} higher, or load fewer rows",
             )
         if wanted == "io_bound" and held.can is True:
             raise TrialFailed(
                 f"the run is to be I/O-bound, but {_sizes(held)}",
-                remedy=f"set {self._pool_option} lower, or load more rows",
+                hint=f"set {self._pool_option} lower, or load more rows",
             )
 
     @property
@@ -122,7 +122,7 @@ class Driving:
         lower, more = ("higher", "fewer") if wanted == "cached" else ("lower", "more")
         raise TrialFailed(
             f"the run was to be {said}, but {found.why}",
-            remedy=f"set {self._pool_option} {lower}, or load {more} rows",
+            hint=f"set {self._pool_option} {lower}, or load {more} rows",
         )
 
 

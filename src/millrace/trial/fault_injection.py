@@ -120,7 +120,7 @@ def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
     if not isinstance(server, InstalledServer):
         raise UserError(
             f"{server.name} is attached: millrace cannot slow it down",
-            remedy="calibrate with --slowdown none, or on a server that millrace starts",
+            hint="calibrate with --slowdown none, or on a server that millrace starts",
         )
     if not isinstance(slowdown, SlowFsync):
         return server
@@ -140,7 +140,7 @@ def refuse_left_out(server: Server, fitted: FittedOptions, slowdown: Slowdown | 
         if about(left.option.name) == about(slowdown.name):
             raise UserError(
                 f"--slowdown {slowdown.level}: {left.reason}",
-                remedy=f"name an option that {server.name} has, or take --slowdown cpu",
+                hint=f"name an option that {server.name} has, or take --slowdown cpu",
             )
 
 
@@ -153,7 +153,7 @@ def slow_fsync_library() -> Path:
     if compiler is None:
         raise HostError(
             f"a delay of fsync needs a C compiler: none of {', '.join(_COMPILERS)} is here",
-            remedy="install one, or plant another slowdown: --slowdown cpu",
+            hint="install one, or plant another slowdown: --slowdown cpu",
         )
     place.parent.mkdir(parents=True, exist_ok=True)
     refuse_shared(place.parent, "MILLRACE_CACHE")
@@ -170,7 +170,7 @@ def slow_fsync_library() -> Path:
         if done.returncode != 0:
             raise HostError(
                 f"{compiler} cannot make the library that delays fsync: {done.stderr.strip()}",
-                remedy="plant another slowdown: --slowdown cpu",
+                hint="plant another slowdown: --slowdown cpu",
             )
         made.chmod(0o755)  # servers run as another user
         made.replace(place)

@@ -17,6 +17,7 @@ from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import error_log, instance_paths, lifecycle
+from millrace.servers.instances.closing import close_tree
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import manifest
 from millrace.store.records import MeasurementRecord, StepRecord
@@ -170,7 +171,7 @@ class OwnServerTrial:
             raise HostError(
                 f"another process of this host listens at the port {instance.port}, which was "
                 f"chosen for {instance.server.name}",
-                remedy="end that process, which ss -ltnp names, and run the command again, or "
+                hint="end that process, which ss -ltnp names, and run the command again, or "
                 "use the transport socket",
             ) from failure
 
@@ -274,7 +275,8 @@ def _linked_into(directory: Path, data_file: DataFile) -> DataFile:
 
 def sizes(data_dir: Path, table: str | None) -> tuple[MeasurementRecord, ...]:
     """Bytes on disk after a clean stop, apparent and allocated: holes are not allocated. ``table``
-    None stands for all of the trial's tables."""
+    None stands for all of the trial's tables. Nobody else reaches the directory afterwards."""
+    close_tree(data_dir)
     apparent = allocated = table_apparent = table_allocated = 0
     for path, status in manifest.walk(data_dir):
         if not stat.S_ISREG(status.st_mode):

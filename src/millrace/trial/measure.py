@@ -17,6 +17,7 @@ from millrace.experiment.slowdown import Slowdown
 from millrace.host.cpuset import Half
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Drive, RunSpec
+from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, LeftOut, Option, Server, as_data
 from millrace.store.records import (
     HistogramRecord,
@@ -51,7 +52,7 @@ _ANALYSE_LIMIT_S = 600.0
 _PARTIAL_LIMIT_S = 10.0
 STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page
 
-Announce = Callable[[Mapping[str, Any]], None]
+Announce = Callable[[TrialEvent], None]
 See = Callable[[Mapping[str, Any]], None]
 
 
@@ -115,7 +116,15 @@ class Listener:
     def hear(self, event: Mapping[str, Any]) -> None:
         """An event of the load generator; the server is looked at each time."""
         if event["type"] == "interval":
-            self.announce({"event": "interval", **event})
+            self.announce(
+                IntervalEnded(
+                    phase=event["phase"],
+                    t_s=event["t_s"],
+                    rows=event["rows"],
+                    kind=event.get("kind"),
+                    part=event.get("part"),
+                )
+            )
         self.watch()
 
 
@@ -280,7 +289,7 @@ def _refuse_partial(result: load.LoadResult) -> None:
     if driven is not None and driven.partial:
         raise TrialFailed(
             f"the clients ended early: {driven.partial_reason}",
-            remedy="where rows were used up, load more or ask for less (operations, time_s)",
+            hint="where rows were used up, load more or ask for less (operations, time_s)",
         )
 
 

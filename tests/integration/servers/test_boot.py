@@ -98,7 +98,7 @@ def test_a_place_that_only_root_reaches_is_named_and_no_server_runs_as_root(
         lifecycle.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path),
     ):
         pass
-    assert f"chmod o+x {tmp_path}" in (caught.value.remedy or "")
+    assert f"chmod o+x {tmp_path}" in (caught.value.hint or "")
     assert list(tmp_path.iterdir()) == []
 
 

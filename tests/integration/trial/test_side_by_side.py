@@ -20,6 +20,7 @@ from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating
 from millrace.cli.experiment_options import ExperimentChoice
 from millrace.experiment.slowdown import AGAIN
 from millrace.host.cpuset import of_this_host
+from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import processes
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
@@ -61,7 +62,7 @@ warmup_s = 0.2
 settle_s = 0.3
 """
 
-Events = list[tuple[str, Mapping[str, Any]]]
+Events = list[tuple[str, TrialEvent]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -98,9 +99,9 @@ class Watch:
     def of(self, label: str) -> Any:
         return lambda event: self._hear(label, event)
 
-    def _hear(self, label: str, event: Mapping[str, Any]) -> None:
+    def _hear(self, label: str, event: TrialEvent) -> None:
         self.events.append((label, event))
-        if event["event"] != "interval":
+        if not isinstance(event, IntervalEnded):
             return
         for account in processes.running():
             if self._kill is None:

@@ -52,7 +52,7 @@ def test_an_option_of_nobody_is_refused_with_the_nearest(
 ) -> None:
     with pytest.raises(UserError, match="can have the varied option 'innodb_page_sizes'") as found:
         prepared(tmp_path, server_of, "innodb_page_sizes = [4096]")
-    assert "innodb_page_size" in (found.value.remedy or "")
+    assert "innodb_page_size" in (found.value.hint or "")
 
 
 def test_switches_are_on_and_off_whatever_the_default(

@@ -74,7 +74,7 @@ def carrying_out(
                 )
                 store.finish(claimed, result, "2026-05-01T12:00:10Z")
         if blocks < BLOCKS:
-            raise Interrupted("interrupted", remedy="the same command continues")
+            raise Interrupted("interrupted", hint="the same command continues")
 
     monkeypatch.setattr(ablate, "carry_out", carry_out)
 
@@ -137,6 +137,6 @@ def test_a_test_that_is_stopped_begins_anew_and_keeps_what_it_has(
     parent = study_run()
     with pytest.raises(Interrupted) as stopped:
         ablate.measure_aligned(path, parent, explanation(), blocks=BLOCKS)
-    assert f"millrace explain {parent.run.id}" in (stopped.value.remedy or "")
+    assert f"millrace explain {parent.run.id}" in (stopped.value.hint or "")
     with Store.open(path) as store:
         assert [run.id for run in store.tests_of(parent.run.id)] == [newest(path).run.id]

@@ -88,7 +88,7 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     carried(monkeypatch, noisy(speed, 0.005))
     never = refused(file)
     assert "never measured beside itself" in never.message
-    assert f"millrace calibrate {file} --side-by-side" in str(never.remedy)
+    assert f"millrace calibrate {file} --side-by-side" in str(never.hint)
     # What was measured in turns does not count.
     assert command("calibrate", file, "--in-turns", *CALIBRATED).exit_code == 0
     assert "never measured beside itself" in refused(file).message

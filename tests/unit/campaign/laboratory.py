@@ -17,6 +17,7 @@ from millrace.campaign.resume import Chosen, choose
 from millrace.errors import Interrupted
 from millrace.experiment.read import Overrides
 from millrace.host.cpuset import Half
+from millrace.model.events import Event
 from millrace.store.records import (
     BESIDE,
     AttemptResult,
@@ -65,7 +66,7 @@ class Laboratory:
     profile_blocks: int = 0
     side_by_side: bool = False
     fails: Fate = lambda _server, _block, _attempt: False
-    events: list[Mapping[str, Any]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     carried_out: list[str] = field(default_factory=list)
 
     def run(

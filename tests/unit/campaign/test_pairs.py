@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.model.events import TrialBegan, TrialEnded
 from millrace.store.records import BESIDE, StoredRun
 from tests.unit.campaign.laboratory import BASE, SLOW, TRIAL_S, Laboratory, without_instants
 
@@ -24,10 +25,10 @@ def test_a_run_goes_on_until_it_is_decided_a_pair_a_block(laboratory: Laboratory
     assert 3 <= stored.run.blocks <= 6
     assert {trial.purpose for trial in stored.trials} == {"measure"}
     assert len(stored.trials) == len(stored.attempts) == 2 * stored.run.blocks
-    begun = [event["trial"] for event in laboratory.events if event["event"] == "trial"]
-    ended = [event["trial"] for event in laboratory.events if event["event"] == "end"]
+    begun = [event.trial for event in laboratory.events if isinstance(event, TrialBegan)]
+    ended = [event.trial for event in laboratory.events if isinstance(event, TrialEnded)]
     assert begun == ended
-    kinds = [event["event"] for event in laboratory.events if event["event"] != "look"]
+    kinds = [event.event for event in laboratory.events if event.event != "look"]
     assert kinds == ["trial", "trial", "end", "end"] * stored.run.blocks
 
 
@@ -74,5 +75,5 @@ def test_profiled_trials_have_the_host_to_themselves(laboratory: Laboratory) -> 
     laboratory.profile_blocks = 1
     stored = laboratory.run(blocks=2)
     assert [trial.purpose for trial in stored.trials].count("profile") == 2
-    kinds = [event["event"] for event in laboratory.events]
+    kinds = [event.event for event in laboratory.events]
     assert kinds == ["trial", "trial", "end", "end"] * 2 + ["trial", "end"] * 2

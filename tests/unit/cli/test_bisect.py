@@ -164,13 +164,13 @@ def test_what_may_pass_ends_it_and_the_server_is_tried_again(
 
     def given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
         if is_down[0] and str(plan.treatments[0].resolved["server"]) == "mysql-5.7.22":
-            raise HostError("the download was cut off", remedy="try again")
+            raise HostError("the download was cut off", hint="try again")
         return runner.RunInput(plan, {}, None, None)
 
     monkeypatch.setattr(block_by_block, "run_input", given)
     with pytest.raises(HostError, match="the download was cut off") as problem:
         search(store)
-    assert problem.value.remedy == "try again; the same command continues where it was stopped"
+    assert problem.value.hint == "try again; the same command continues where it was stopped"
     measured = len(stand_in.trials)
     assert len(newest(store).trials) == measured > 0
     is_down[0] = False
@@ -209,7 +209,7 @@ def test_ends_the_wrong_way_round_are_to_be_swapped(
     stand_in = carried(monkeypatch, noisy(speed, 0.005))
     with pytest.raises(UserError, match=r"mysql-5\.5\.34 is better than mysql-9\.7\.4") as refused:
         search(store, good=SERVERS[-1], bad=SERVERS[0])
-    assert refused.value.remedy == f"swap them: --good {SERVERS[0]} --bad {SERVERS[-1]}"
+    assert refused.value.hint == f"swap them: --good {SERVERS[0]} --bad {SERVERS[-1]}"
     assert len(stand_in.trials) <= 12
 
 

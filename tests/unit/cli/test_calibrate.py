@@ -95,7 +95,7 @@ def test_the_same_command_goes_on_and_more_verdicts_are_added(
     file = experiment_file(tmp_path)
     with pytest.raises(Interrupted) as stopped:
         run(store, file, "--verdicts", "2")
-    assert "the same command" in (stopped.value.remedy or "")
+    assert "the same command" in (stopped.value.hint or "")
     run(store, file, "--verdicts", "2")
     first = newest(store)
     assert len(stand_in.trials) == len(first.trials) == len(first.last_attempts())

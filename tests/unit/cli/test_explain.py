@@ -117,7 +117,7 @@ def test_a_file_of_the_user_is_left_as_it_is(store: Path, tmp_path: Path, option
     file.write_text('name = "mine"\n', "utf-8")
     result = run(store, "--where", "clients=1", option, str(file))
     assert isinstance(result.exception, UserError)
-    assert f"another file with {option}" in (result.exception.remedy or "")
+    assert f"another file with {option}" in (result.exception.hint or "")
     assert file.read_text("utf-8") == 'name = "mine"\n'
 
 
@@ -150,12 +150,12 @@ def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_name_what_there_is(
-    store: Path, arguments: tuple[str, ...], said: str, remedy: str
+    store: Path, arguments: tuple[str, ...], said: str, hint: str
 ) -> None:
     error = run(store, *arguments).exception
     assert isinstance(error, UserError)
     assert said in error.message
-    assert remedy in (error.remedy or "")
+    assert hint in (error.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_mistakes_are_told_before_anything_is_written(
     error = run(store, *arguments).exception
     assert isinstance(error, UserError)
     assert said in error.message
-    assert "--output" not in (error.remedy or "")
+    assert "--output" not in (error.hint or "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -200,7 +200,7 @@ def test_switches_are_named_as_in_an_experiment_or_a_report(
     error = run(store, "--where", "tls=yes").exception
     assert isinstance(error, UserError)
     assert error.message == "the factor tls has no level 'yes'"
-    assert error.remedy == "there is: off, on (or false, true; or 0, 1)"
+    assert error.hint == "there is: off, on (or false, true; or 0, 1)"
 
 
 def test_the_command_of_a_comparison_is_understood(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_test_that_is_compared_is_not_held(store: Path) -> None:
     error = run(store, "--factor", "clients", "--where", "clients=1").exception
     assert isinstance(error, UserError)
     assert error.message == "clients is what is compared here"
-    assert "leave --where out" in (error.remedy or "")
+    assert "leave --where out" in (error.hint or "")
 
 
 def test_what_an_experiment_showed_is_in_every_output(
@@ -346,14 +346,14 @@ def test_a_run_that_nobody_observed_is_told(tmp_path: Path) -> None:
     error = run(keep(unobserved(), tmp_path / "results.sqlite")).exception
     assert isinstance(error, UserError)
     assert "holds no observations" in error.message
-    assert "--observers" in (error.remedy or "")
+    assert "--observers" in (error.hint or "")
 
 
 def test_call_paths_need_profiles(tmp_path: Path) -> None:
     store = keep(study_run(profiled=0), tmp_path / "results.sqlite")
     error = run(store, "--flame-graph", str(tmp_path / "x.svg")).exception
     assert isinstance(error, UserError)
-    assert "--profile-blocks" in (error.remedy or "")
+    assert "--profile-blocks" in (error.hint or "")
     assert not (tmp_path / "x.svg").exists()
 
 

@@ -153,7 +153,7 @@ def test_a_measurement_without_an_end_was_not_observed(
 @pytest.mark.parametrize(
     ("problem", "what", "remedy"),
     [
-        (Unavailable("perf is not here", remedy="install it"), "perf is not here", "install it"),
+        (Unavailable("perf is not here", hint="install it"), "perf is not here", "install it"),
         (PermissionError(13, "Permission denied", "/proc/1/io"), "/proc/1/io: Permission", None),
         (DatabaseError("SELECT denied", kind="forbidden", code=1142), "SELECT denied", None),
     ],

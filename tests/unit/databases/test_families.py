@@ -61,7 +61,7 @@ def test_a_server_is_recognised_by_what_it_says(says: str, family: str) -> None:
 def test_an_unknown_family_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match="no family 'mariabd'") as caught:
         databases.get("mariabd")
-    assert caught.value.remedy == "did you mean 'mariadb'?"
+    assert caught.value.hint == "did you mean 'mariadb'?"
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,8 @@ def test_all_unknown_options_are_refused_at_once() -> None:
         "  log_bim (layer 'layer'); nearest: log_bin\n"
         "  wild_guess (layer 'layer')"
     )
-    assert caught.value.remedy is not None
-    assert "optional" in caught.value.remedy
+    assert caught.value.hint is not None
+    assert "optional" in caught.value.hint
 
 
 def test_an_option_that_another_makes_ignored_is_left_out() -> None:

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::tables::Method;
 use datagen::MAX_ROWS;
-use engine::{Arrivals, Drive as Settings, End, PATIENCE, Pacing, Warmup};
+use engine::{Arrivals, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
 use workload::program::Protocol;
 
 fn good() -> Json {
@@ -47,7 +47,7 @@ fn good() -> Json {
     })
 }
 
-fn parse(spec: &Json) -> Result<Spec, Mistake> {
+fn parse(spec: &Json) -> Result<Spec, ValidationError> {
     Spec::parse(&spec.to_string())
 }
 
@@ -77,7 +77,7 @@ fn a_good_specification() {
     assert_eq!(spec.phases[2].limit, None);
     assert_eq!(
         spec.phases[4].work,
-        Work::LoadTables(How {
+        Work::LoadTables(LoadOptions {
             threads: 2,
             method: Method::SingleRow,
             lock_tables: true,
@@ -99,7 +99,7 @@ fn what_drives_clients() {
         Drive {
             test: "point".to_owned(),
             protocol: Protocol::Text,
-            settings: Settings {
+            settings: DriveSettings {
                 clients: 8,
                 threads: 1,
                 pacing: Pacing::Open {
@@ -115,9 +115,9 @@ fn what_drives_clients() {
                 busy_poll: true,
                 cpus: vec![0, 2],
                 limit: None,
-                patience: PATIENCE,
+                idle_timeout: IDLE_TIMEOUT,
                 linger: Duration::from_millis(250),
-                board: Some("/run/board".into()),
+                statement_activity: Some("/run/board".into()),
                 seed: 7,
             },
             pings: 3,
@@ -133,7 +133,7 @@ fn what_drives_clients() {
     assert_eq!(settings.warmup, Warmup::Time(Duration::ZERO));
     assert_eq!(settings.end, End::Time(Duration::from_millis(500)));
     assert_eq!(settings.linger, Duration::ZERO);
-    assert_eq!(settings.board, None);
+    assert_eq!(settings.statement_activity, None);
     assert_eq!(
         (short.protocol, &*settings.retry),
         (Protocol::Prepared, &RETRY[..])

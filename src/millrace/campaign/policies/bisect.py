@@ -23,11 +23,11 @@ def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
     Raises UserError where they are the same, or the list has one twice.
     """
     if good == bad:
-        raise UserError(f"--good and --bad are both {good}", remedy="name two servers that differ")
+        raise UserError(f"--good and --bad are both {good}", hint="name two servers that differ")
     twice = sorted({name for name in among if list(among).count(name) > 1})
     if twice:
         raise UserError(
-            f"--among has {', '.join(twice)} more than once", remedy="list each server once"
+            f"--among has {', '.join(twice)} more than once", hint="list each server once"
         )
     listed = list(among)
     listed = [*([] if good in listed else [good]), *listed, *([] if bad in listed else [bad])]
@@ -45,7 +45,7 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
             near = nearest(name, known)
             raise UserError(
                 f"there is no server {name!r}" + (f"; did you mean {near!r}?" if near else ""),
-                remedy="`millrace servers list` has all; `millrace servers add` adds your own",
+                hint="`millrace servers list` has all; `millrace servers add` adds your own",
             )
 
 
@@ -58,7 +58,7 @@ def experiment_text(workload: str, servers: Sequence[str]) -> str:
         raise UserError(
             f"--workload {workload}: there is no such workload, test or experiment file"
             + (f"; did you mean {near!r}?" if near else ""),
-            remedy=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
+            hint=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
         )
     lines = [
         f"name = {json.dumps(short_name(f'bisect-{workload}'))}",
@@ -95,7 +95,7 @@ def bisecting(
         raise UserError(
             f"{experiment.source}: factors with several levels: {', '.join(several)}; a change is "
             "searched under one combination of them",
-            remedy="make a file with one level of each",
+            hint="make a file with one level of each",
         )
     asked = Bisects(
         members=tuple(servers),

@@ -60,7 +60,7 @@ def calibrating(experiment: Experiment) -> Experiment:
         raise UserError(
             f"{experiment.source}: {experiment.blocks} blocks decide nothing, so there is no "
             "verdict that could be false",
-            remedy="give a verdict more of them, as in --blocks 10",
+            hint="give a verdict more of them, as in --blocks 10",
         )
     factor, base = experiment.compare.factor, experiment.compare.base
     asked = Calibrates(
@@ -213,7 +213,7 @@ def _refuse_failing(found: Calibration) -> None:
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
                     f"{failed} trials of {what} failed",
-                    remedy=f"`millrace results show {found.run.id}` has each reason; when it is "
+                    hint=f"`millrace results show {found.run.id}` has each reason; when it is "
                     "mended, --new begins anew",
                 )
 

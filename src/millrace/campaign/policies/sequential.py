@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
@@ -18,6 +17,7 @@ from millrace.analysis.compare.stopping import trial_times
 from millrace.campaign import scheduler as runner
 from millrace.campaign.resume import Chosen, only_begun
 from millrace.experiment.model import Plan, PlannedTrial
+from millrace.model.events import ClosedComparison, RunAssessed
 from millrace.stats import FIRST_LOOK
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
@@ -77,9 +77,7 @@ def carry_out(
     """Carry out what a sequential run still needs; ``unknown_s`` as of ``progress``.
 
     ``watch`` and the run's event file get the events of ``runner.carry_out_trials`` and, at first
-    and after each block, {"event": "look", "blocks", "closed": [{"label", "state", "verdict"}],
-    "open", "about_s", "at_most_s", "at_most_trials"}: how many blocks are over, which comparisons
-    were closed since the last look, how many are open, and what is still to come.
+    and after each block, ``RunAssessed``.
     """
     run, extension = chosen.run, chosen.extension
     if not chosen.is_new:
@@ -200,25 +198,24 @@ def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float
     return sum(times[trial.treatment.id] * trial.hosts for trial in trials)
 
 
-def _look(now: Progress, seen: Sequence[ComparisonStatus]) -> Mapping[str, Any]:
+def _look(now: Progress, seen: Sequence[ComparisonStatus]) -> RunAssessed:
     """The event of a look; ``seen`` is how comparisons stood at the last one."""
     comparisons = () if now.status is None else now.status.comparisons
     blocks = 0 if now.status is None else now.status.blocks
     in_the_last = any(trial.block == blocks - 1 for trial in now.waiting)
     known = {_key(each) for each in seen if each.state != "open"}
-    return {
-        "event": "look",
-        "blocks": blocks - in_the_last,
-        "closed": [
-            {"label": each.label, "state": each.state, "verdict": each.comparison.verdict}
+    return RunAssessed(
+        blocks=blocks - in_the_last,
+        closed=tuple(
+            ClosedComparison(label=each.label, state=each.state, verdict=each.comparison.verdict)
             for each in comparisons
             if each.state != "open" and _key(each) not in known
-        ],
-        "open": sum(each.state == "open" for each in comparisons),
-        "about_s": now.about_s,
-        "at_most_s": now.at_most_s,
-        "at_most_trials": now.at_most_trials,
-    }
+        ),
+        open=sum(each.state == "open" for each in comparisons),
+        about_s=now.about_s,
+        at_most_s=now.at_most_s,
+        at_most_trials=now.at_most_trials,
+    )
 
 
 def _key(status: ComparisonStatus) -> tuple[str, str]:

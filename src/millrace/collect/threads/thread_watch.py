@@ -69,7 +69,7 @@ def needs_process(target: Target) -> int:
     if target.pid is None:
         raise Unavailable(
             "the server's process cannot be seen",
-            remedy="have millrace start the server itself, on this host",
+            hint="have millrace start the server itself, on this host",
         )
     return target.pid
 

@@ -115,7 +115,7 @@ def _fill(client: ServerClient, database: str, sql: str, limit_s: float) -> str:
         with contextlib.closing(client.connect(database, limit_s=limit_s)) as session:
             arrived = _filled(session, sql)
     except DatabaseError as error:
-        raise TrialFailed(error.message, remedy=error.remedy) from error
+        raise TrialFailed(error.message, hint=error.hint) from error
     expected = (_SELF_TEST_ROWS, _SELF_TEST_ROWS * (_SELF_TEST_ROWS - 1) // 2)
     if [tuple(map(str, row)) for row in arrived] != [tuple(map(str, expected))]:
         raise TrialFailed(

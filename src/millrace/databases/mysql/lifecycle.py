@@ -111,7 +111,7 @@ def _scripts(entry: Data, server: InstalledServer) -> list[Path]:
             raise TrialFailed(
                 f"{server.name}: {server.share_dir} has no {' or '.join(script['any_of'])}, "
                 "which is needed to make a data directory",
-                remedy="install the server again, or add a build that is complete",
+                hint="install the server again, or add a build that is complete",
                 step="initialise",
             )
     return found

@@ -73,7 +73,7 @@ def _setup(session: Session, observable: Observable, database: str) -> Setup:
     except DatabaseError as error:
         raise query.unavailable("the Performance Schema", error) from error
     if not any(row.values()):
-        raise Unavailable("the Performance Schema is off", remedy=_TURN_ON)
+        raise Unavailable("the Performance Schema is off", hint=_TURN_ON)
     instruments, consumers = (
         session.rows(query.question(session, observable.tables[name], database).sql)
         for name in ("instruments", "consumers")
@@ -90,11 +90,11 @@ def refuse_idle(table: Table, setup: Setup) -> None:
         if not setup.consumers.get(name, True):
             raise Unavailable(
                 f"{table.name}: the consumer {name} is off",
-                remedy=f"set performance_schema_consumer_{name} = ON in all configurations",
+                hint=f"set performance_schema_consumer_{name} = ON in all configurations",
             )
     if not any(_instruments_of(table, setup).values()):
         raise Unavailable(
-            f"{table.name}: all instruments {table.instruments}% are off", remedy=_switch(table)
+            f"{table.name}: all instruments {table.instruments}% are off", hint=_switch(table)
         )
 
 
@@ -110,7 +110,7 @@ def classes_off(table: Table, setup: Setup) -> tuple[str, ...]:
 def partial(table: Table, classes: Iterable[str]) -> Unavailable:
     """That classes of a table's instruments are off."""
     listed = ", ".join(classes)
-    return Unavailable(f"not instrumented: {listed}", remedy=_switch(table))
+    return Unavailable(f"not instrumented: {listed}", hint=_switch(table))
 
 
 def _switch(table: Table) -> str:

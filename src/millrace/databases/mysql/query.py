@@ -70,7 +70,7 @@ def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
         return Unavailable(f"{what}: {error}")
     if error.kind == "forbidden":
         right = SCHEMA_RIGHT if "performance_schema" in what else PROCESS_RIGHT
-        return Unavailable(f"{what}: no right to read it", remedy=right)
+        return Unavailable(f"{what}: no right to read it", hint=right)
     if error.kind == "absent":
         return Unavailable(f"{what}: this server does not have it")
     return Unavailable(f"{what}: {error.message}")
@@ -78,7 +78,7 @@ def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
 
 def missing(lack: Unavailable) -> dict[str, str | None]:
     """A part that is missing, for the key ``missing`` of what an observer tells."""
-    return {"what": lack.message, "remedy": lack.remedy}
+    return {"what": lack.message, "remedy": lack.hint}
 
 
 def plain(value: object) -> Any:

@@ -116,11 +116,11 @@ def refuse_silent(name: str, rows: Collection[Row]) -> None:
     """Raise Unavailable where the metrics tell nothing."""
     if not rows:
         # MariaDB to 10.1 shows no rows to those who have no right to them.
-        raise Unavailable(f"{name}: no row is shown", remedy=query.PROCESS_RIGHT)
+        raise Unavailable(f"{name}: no row is shown", hint=query.PROCESS_RIGHT)
     if not metrics_in(rows):
         raise Unavailable(
             f"{name}: all metrics are off",
-            remedy="set innodb_monitor_enable = all in all configurations",
+            hint="set innodb_monitor_enable = all in all configurations",
         )
 
 

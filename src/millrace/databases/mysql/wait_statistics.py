@@ -134,14 +134,14 @@ def statements_of(
         lost.append(
             Unavailable(
                 f"digests of {homeless} statements: no room for them",
-                remedy="set performance_schema_digests_size higher",
+                hint="set performance_schema_digests_size higher",
             )
         )
     if rest:
         lost.append(
             Unavailable(
                 f"{rest[0]['count']} executions of prepared statements are not told apart",
-                remedy="send statements as text (parameter protocol)",
+                hint="send statements as text (parameter protocol)",
             )
         )
     told = [_told(row, tells_cpu=tells_cpu) for row in (*digests, *rest)]

@@ -39,7 +39,7 @@ def lineage(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> tuple[st
         near = nearest(name, definitions)
         raise UserError(
             f"there is no configuration {name!r}" + (f"; did you mean {near!r}?" if near else ""),
-            remedy=f"use one of: {', '.join(sorted(definitions))}",
+            hint=f"use one of: {', '.join(sorted(definitions))}",
         )
     parent = definitions[name].get("extends")
     return (*lineage(parent, definitions), name) if parent else (name,)

@@ -59,7 +59,7 @@ def make_directories(
             raise refused from error
         raise HostError(
             f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
-            remedy="free space or get the right to write there, "
+            hint="free space or get the right to write there, "
             "or name another place with MILLRACE_WORK",
         ) from error
     return runs_as

@@ -371,7 +371,7 @@ class Instance(ServerClient):
                 os.close(descriptor)
         raise TrialFailed(
             f"{self.server.name}: the socket {self.socket} is taken by another process",
-            remedy="end that process, or use another socket",
+            hint="end that process, or use another socket",
             step="start",
         )
 

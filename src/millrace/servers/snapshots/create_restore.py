@@ -112,12 +112,12 @@ def save(
     except BaseException as reason:
         give_tree(instance.data_dir, owner.st_uid, owner.st_gid)
         if isinstance(reason, repository.Unusable):
-            raise NotKept(reason.message, remedy=reason.remedy) from reason
+            raise NotKept(reason.message, hint=reason.hint) from reason
         if isinstance(reason, OSError):
             raise NotKept(
                 f"the data directory of {instance.server.name} cannot be kept as a template: "
                 f"{reason.strerror} ({reason.filename or paths.templates_dir()})",
-                remedy="free space there, or name another place with MILLRACE_TEMPLATES",
+                hint="free space there, or name another place with MILLRACE_TEMPLATES",
             ) from reason
         raise
     try:
@@ -151,7 +151,7 @@ def restore_into(
         _empty_for(owner, data_dir)
         raise HostError(
             f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
-            remedy="free space there, or name another place with MILLRACE_WORK",
+            hint="free space there, or name another place with MILLRACE_WORK",
         ) from error
     except BaseException:
         _empty_for(owner, data_dir)
@@ -239,14 +239,14 @@ def _make_room(key: TemplateKey, needed_bytes: int) -> None:
     if needed_bytes > limit:
         raise NotKept(
             f"a data directory of {size} is more than templates may take ({sizes.readable(limit)})",
-            remedy=f"allow more with {repository.LIMIT_VARIABLE}",
+            hint=f"allow more with {repository.LIMIT_VARIABLE}",
         )
     repository.evict(limit - needed_bytes, spared=[key.name])
     for place in (paths.templates_dir(), paths.work_dir()):
         if repository.free_bytes(place) < needed_bytes:
             raise NotKept(
                 f"there is no room for a copy of {size} beside the template in {place}",
-                remedy="free space there",
+                hint="free space there",
             )
 
 

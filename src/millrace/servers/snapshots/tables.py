@@ -38,7 +38,7 @@ def verify_tables(client: ServerClient, template: Template, *, whole: bool) -> N
         raise TrialFailed(
             f"{server} does not serve the table {shown_line(table.name)} that the template "
             f"{template.name} was made of: {why}",
-            remedy=f"remove the template (millrace templates remove {template.name}); the next "
+            hint=f"remove the template (millrace templates remove {template.name}); the next "
             "trial makes it anew",
         )
 

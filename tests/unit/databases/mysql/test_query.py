@@ -11,7 +11,7 @@ from millrace.errors import DatabaseError
 
 
 @pytest.mark.parametrize(
-    ("what", "error", "said", "remedy"),
+    ("what", "error", "said", "hint"),
     [
         (
             "SHOW ENGINE INNODB STATUS",
@@ -36,14 +36,14 @@ from millrace.errors import DatabaseError
     ],
 )
 def test_errors_say_what_to_do(
-    what: str, error: DatabaseError | OSError, said: str, remedy: str | None
+    what: str, error: DatabaseError | OSError, said: str, hint: str | None
 ) -> None:
     lack = query.unavailable(what, error)
     assert lack.message.startswith(what)
     assert said in lack.message
-    assert (lack.remedy is None) is (remedy is None)
-    assert (remedy or "") in (lack.remedy or "")
-    assert query.missing(lack) == {"what": lack.message, "remedy": lack.remedy}
+    assert (lack.hint is None) is (hint is None)
+    assert (hint or "") in (lack.hint or "")
+    assert query.missing(lack) == {"what": lack.message, "remedy": lack.hint}
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,10 @@ def test_metrics_are_those_that_are_on_whatever_the_version_calls_that() -> None
 def test_metrics_that_tell_nothing_have_a_reason() -> None:
     with pytest.raises(Unavailable, match="no row is shown") as caught:
         refuse_silent("m", [])
-    assert "GRANT PROCESS" in (caught.value.remedy or "")
+    assert "GRANT PROCESS" in (caught.value.hint or "")
     with pytest.raises(Unavailable, match="all metrics are off") as caught:
         refuse_silent("m", [{"name": "lock_deadlocks", "count": 0, "enabled": "disabled"}])
-    assert "innodb_monitor_enable = all" in (caught.value.remedy or "")
+    assert "innodb_monitor_enable = all" in (caught.value.hint or "")
     refuse_silent("m", [{"name": "log_writes", "count": 0, "enabled": "enabled"}])
 
 

@@ -130,7 +130,7 @@ def test_executions_that_are_not_told_apart_are_one_row(prepared: list[dict[str,
     rest = next(row for row in told if row["text"] == REST)
     assert (rest["count"], rest["wait_s"], rest["rows_examined"]) == (1000, 4.0, 3000)
     assert "1000 executions of prepared statements" in lost[0].message
-    assert lost[0].remedy
+    assert lost[0].hint
 
 
 def test_what_old_versions_do_not_count_is_unknown() -> None:
@@ -153,8 +153,8 @@ def test_digests_without_room_are_told() -> None:
     told, lost = statements_of({"digests": rows}, tells_cpu=False)
     assert [row["count"] for row in told] == [500]
     assert "400 statements" in lost[0].message
-    assert lost[0].remedy is not None
-    assert "performance_schema_digests_size" in lost[0].remedy
+    assert lost[0].hint is not None
+    assert "performance_schema_digests_size" in lost[0].hint
     few = [digest("a", SELECT, 500, 10**12), digest(None, None, 4)]
     assert statements_of({"digests": few}, tells_cpu=False)[1] == []
 
@@ -187,11 +187,11 @@ def test_what_is_delivered_has_some_classes_off() -> None:
     assert classes_off(TABLES["digests"], AS_DELIVERED) == ()
     lack = partial(TABLES["waits"], ("wait/synch/mutex",))
     assert "wait/synch/mutex" in lack.message
-    assert "performance_schema_instrument = 'wait/%=ON'" in (lack.remedy or "")
+    assert "performance_schema_instrument = 'wait/%=ON'" in (lack.hint or "")
 
 
 @pytest.mark.parametrize(
-    ("name", "instruments", "consumers", "said", "remedy"),
+    ("name", "instruments", "consumers", "said", "hint"),
     [
         (
             "waits",
@@ -228,9 +228,9 @@ def test_tables_into_which_nothing_comes(
     instruments: dict[str, bool],
     consumers: dict[str, bool],
     said: str,
-    remedy: str,
+    hint: str,
 ) -> None:
     with pytest.raises(Unavailable) as caught:
         refuse_idle(TABLES[name], Setup(instruments, consumers))
     assert said in caught.value.message
-    assert remedy in (caught.value.remedy or "")
+    assert hint in (caught.value.hint or "")

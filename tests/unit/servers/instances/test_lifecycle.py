@@ -197,7 +197,7 @@ def test_a_password_is_put_into_an_address(dsn: str, password: str) -> None:
 def test_what_is_no_address_is_refused_without_its_password(dsn: str) -> None:
     with pytest.raises(UserError, match="theirs: the address is not usable") as caught:
         parse_dsn(attached(dsn))
-    assert "hidden" not in f"{caught.value} {caught.value.remedy}"
+    assert "hidden" not in f"{caught.value} {caught.value.hint}"
 
 
 def test_what_cannot_be_controlled_is_said() -> None:

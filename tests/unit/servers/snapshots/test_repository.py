@@ -519,7 +519,7 @@ def test_an_unknown_one_is_told_with_the_nearest(small: InstalledServer) -> None
     made = kept(small)
     with pytest.raises(UserError, match="no template") as caught:
         snapshots.remove(made.name[:-1])
-    assert made.name in (caught.value.remedy or "")
+    assert made.name in (caught.value.hint or "")
 
 
 def test_templates_lie_where_a_copy_can_share_blocks(

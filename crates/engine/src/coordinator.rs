@@ -9,12 +9,12 @@ use std::time::Duration;
 use protocol::ClientError;
 
 use super::clock::nanoseconds;
-use super::cost::Usage;
-use super::driven::{Mark, Report};
+use super::clock::seconds;
+use super::drive_result::{Mark, Report};
 use super::interval::{Counts, Interval, Part};
-use super::latency::seconds;
 use super::poller::Waker;
-use super::settings::{Drive, End, Warmup};
+use super::resource_usage::ResourceUsage;
+use super::settings::{DriveSettings, End, Warmup};
 use super::shared::{Shared, UNKNOWN};
 use super::steady::is_steady;
 use super::worker::{Finished, Message};
@@ -23,18 +23,18 @@ use super::worker::{Finished, Message};
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// A request to stop is noticed within this.
-const GLANCE: Duration = Duration::from_millis(40);
+const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
 /// A thread that has not handed its counts over by then has them in the next interval.
 const HAND_OVER: Duration = Duration::from_millis(50);
 
-/// How a drive went, beside what its threads found out.
-pub struct Conducted {
+/// The outcome of a drive, with the findings of its threads.
+pub struct DriveOutcome {
     pub finished: Vec<Finished>,
     pub warmup_s: f64,
     pub warmup_steady: Option<bool>,
     pub duration_s: f64,
-    pub used: Usage,
+    pub used: ResourceUsage,
     /// Why the measured part is not whole.
     pub partial_reason: Option<String>,
     /// Why the drive could not go on.
@@ -42,8 +42,8 @@ pub struct Conducted {
 }
 
 /// The state of a drive that is under way.
-pub struct Conductor<'a> {
-    drive: &'a Drive,
+pub struct Coordinator<'a> {
+    drive: &'a DriveSettings,
     shared: &'a Shared,
     wakers: &'a [Waker],
     messages: Receiver<Message>,
@@ -58,18 +58,18 @@ pub struct Conductor<'a> {
     steady: Option<bool>,
     measure_from_ns: u64,
     measured_until_ns: Option<u64>,
-    /// When the end of the measured part was marked.
+    /// The time at which the end of the measured part was marked.
     end_marked_ns: Option<u64>,
-    /// When the server last owed nothing or gave some of it.
+    /// The last time at which the server owed nothing or answered.
     heard_ns: u64,
-    usage_before: Usage,
-    used: Usage,
+    usage_before: ResourceUsage,
+    used: ResourceUsage,
     error: Option<ClientError>,
 }
 
-impl<'a> Conductor<'a> {
+impl<'a> Coordinator<'a> {
     pub fn new(
-        drive: &'a Drive,
+        drive: &'a DriveSettings,
         shared: &'a Shared,
         wakers: &'a [Waker],
         messages: Receiver<Message>,
@@ -101,14 +101,14 @@ impl<'a> Conductor<'a> {
             measured_until_ns: None,
             end_marked_ns: None,
             heard_ns: shared.start_ns,
-            usage_before: Usage::now(),
-            used: Usage::default(),
+            usage_before: ResourceUsage::now(),
+            used: ResourceUsage::default(),
             error: None,
         }
     }
 
-    /// Follows the drive to its end.
-    pub fn conduct(mut self) -> Conducted {
+    /// Follow the drive to its end.
+    pub fn run(mut self) -> DriveOutcome {
         if self.drive.warmup != Warmup::Time(Duration::ZERO) {
             self.mark(Mark::WarmupStarted);
         }
@@ -134,7 +134,7 @@ impl<'a> Conductor<'a> {
         self.conclude()
     }
 
-    /// Waits for a message or for the next thing to do.
+    /// Wait for a message or for the next thing to do.
     fn listen(&mut self) {
         let now_ns = self.shared.clock.now_ns();
         let wake_ns = [
@@ -146,13 +146,13 @@ impl<'a> Conductor<'a> {
         .filter(|&time_ns| time_ns > now_ns)
         .min()
         .unwrap_or(UNKNOWN);
-        let patience = Duration::from_nanos(wake_ns - now_ns).min(GLANCE);
-        self.receive(patience);
+        let timeout = Duration::from_nanos(wake_ns - now_ns).min(POLL_INTERVAL);
+        self.receive(timeout);
     }
 
-    /// Takes one message, and gives the tick it is for.
-    fn receive(&mut self, patience: Duration) -> Option<u32> {
-        match self.messages.recv_timeout(patience) {
+    /// Take one message, and give the tick it is for.
+    fn receive(&mut self, timeout: Duration) -> Option<u32> {
+        match self.messages.recv_timeout(timeout) {
             Ok(Message::Counts(tick, counts)) => {
                 self.counts.merge(&counts);
                 return Some(tick);
@@ -185,7 +185,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Ends the drive for an error; the first one counts.
+    /// End the drive for an error; the first one counts.
     fn cancel(&mut self, error: ClientError) {
         self.error.get_or_insert(error);
         self.shared.cancel();
@@ -197,7 +197,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn begin_measuring(&mut self) {
-        self.usage_before = Usage::now();
+        self.usage_before = ResourceUsage::now();
         // Before the counts of the warm-up are waited for: who hears it samples the server from now on.
         self.mark(Mark::MeasureStarted);
         self.tick(self.measure_from_ns);
@@ -205,14 +205,14 @@ impl<'a> Conductor<'a> {
     }
 
     fn end_measuring(&mut self, until_ns: u64) {
-        self.used = Usage::now().since(&self.usage_before);
+        self.used = ResourceUsage::now().since(&self.usage_before);
         self.measured_until_ns = Some(until_ns);
         self.mark(Mark::MeasureEnded);
         self.end_marked_ns = Some(self.shared.clock.now_ns());
         self.tick(until_ns);
     }
 
-    /// Asks all threads for their counts and reports them as the interval up to a time.
+    /// Ask all threads for their counts and report them as the interval up to a time.
     fn tick(&mut self, until_ns: u64) {
         // Equal work may have ended just before an interval that has been reported.
         if until_ns <= self.interval_from_ns {
@@ -248,7 +248,7 @@ impl<'a> Conductor<'a> {
         (self.report)(&Report::Interval(interval));
     }
 
-    /// Ends a warm-up that waits for steady throughput.
+    /// End a warm-up that waits for steady throughput.
     fn look_for_steadiness(&mut self) {
         let Warmup::Steady { limit } = self.drive.warmup else {
             return;
@@ -271,14 +271,14 @@ impl<'a> Conductor<'a> {
     /// A server that does not answer does not hold the drive for ever, whatever is to end it.
     fn look_for_silence(&mut self, now_ns: u64) {
         let since_ns = self.measured_until_ns.unwrap_or(self.heard_ns);
-        let limit = self.drive.patience;
+        let limit = self.drive.idle_timeout;
         if self.error.is_none() && now_ns.saturating_sub(since_ns) >= nanoseconds(limit) {
             self.cancel(ClientError::Silent { limit });
         }
     }
 
     /// All threads have ended.
-    fn conclude(mut self) -> Conducted {
+    fn conclude(mut self) -> DriveOutcome {
         let now_ns = self.shared.clock.now_ns();
         if self.part == Part::Measure && self.measured_until_ns.is_none() {
             let last_ns = self
@@ -293,7 +293,7 @@ impl<'a> Conductor<'a> {
         self.linger();
         let until_ns = self.measured_until_ns;
         let from_ns = self.measure_from_ns.min(until_ns.unwrap_or(now_ns));
-        Conducted {
+        DriveOutcome {
             partial_reason: self.partial_reason(),
             warmup_s: seconds(from_ns - self.shared.start_ns.min(from_ns)),
             warmup_steady: self.steady,
@@ -304,7 +304,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Keeps the clients connected for as long as they are to linger, unless something went wrong, the
+    /// Keep the clients connected for as long as they are to linger, unless something went wrong, the
     /// drive is stopped, or its limit is over: what was measured is whole either way.
     fn linger(&self) {
         let (Some(ended_ns), None) = (self.end_marked_ns, &self.error) else {
@@ -318,7 +318,7 @@ impl<'a> Conductor<'a> {
             if left_ns == 0 {
                 return;
             }
-            thread::sleep(Duration::from_nanos(left_ns).min(GLANCE));
+            thread::sleep(Duration::from_nanos(left_ns).min(POLL_INTERVAL));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::{AnswerPart, Form, Maker};
+use super::{AnswerPart, Form, ValueSource};
 use crate::definition::{Generator, GeneratorKind, Number, Value};
-use crate::mistake::Mistake;
 use crate::shape;
+use crate::validation::ValidationError;
 use crate::values::Values;
 use datagen::Stream;
 use datagen::bijection::Bijection;
@@ -32,13 +32,18 @@ impl Reader<'_> {
         format!("{}.{part}", self.key)
     }
 
-    /// What makes its values. A permutation's order depends on `seed`, and it covers `tables`.
-    pub fn maker(&self, name: &str, seed: u64, tables: u32) -> Result<Maker, Mistake> {
+    /// Compile the source of its values. A permutation's order depends on `seed`, and it covers `tables`.
+    pub fn value_source(
+        &self,
+        name: &str,
+        seed: u64,
+        tables: u32,
+    ) -> Result<ValueSource, ValidationError> {
         let generator = self.generator;
         Ok(match generator.kind {
             GeneratorKind::Integer => self.integer()?,
             GeneratorKind::Decimal => self.decimal()?,
-            GeneratorKind::Digits => Maker::Digits {
+            GeneratorKind::Digits => ValueSource::Digits {
                 groups: self.length(generator.groups.as_ref(), "groups", Some(1))?,
                 length: self.length(generator.length.as_ref(), "length", None)?,
             },
@@ -48,26 +53,26 @@ impl Reader<'_> {
                     self.length(generator.max_length.as_ref(), "max_length", Some(shortest))?;
                 if longest < shortest {
                     let message = format!("{longest} is less than length, {shortest}");
-                    return Err(Mistake::new(self.at("max_length"), message));
+                    return Err(ValidationError::new(self.at("max_length"), message));
                 }
-                Maker::Letters { shortest, longest }
+                ValueSource::Letters { shortest, longest }
             }
             GeneratorKind::Constant => self.constant()?,
-            GeneratorKind::Derived => Maker::Derived {
+            GeneratorKind::Derived => ValueSource::Derived {
                 from: self.from()?,
                 times: self.integer_or(generator.times.as_ref(), "times", 1)?,
                 plus: self.integer_or(generator.plus.as_ref(), "plus", 0)?,
             },
             GeneratorKind::Answer => self.answer()?,
-            GeneratorKind::Sequence => Maker::Sequence {
+            GeneratorKind::Sequence => ValueSource::Sequence {
                 first: self.integer_or(generator.first.as_ref(), "first", 1)?,
                 step: self.integer_or(generator.step.as_ref(), "step", 1)?,
             },
             GeneratorKind::Series => {
                 if generator.count.is_none() {
-                    return Err(Mistake::new(self.at("count"), "is missing"));
+                    return Err(ValidationError::new(self.at("count"), "is missing"));
                 }
-                Maker::Series {
+                ValueSource::Series {
                     first: self.integer_or(generator.first.as_ref(), "first", 1)?,
                     step: self.integer_or(generator.step.as_ref(), "step", 1)?,
                 }
@@ -78,13 +83,15 @@ impl Reader<'_> {
                 if tables == 0 {
                     let message = "is permutation, which goes through the rows of the test's \
                                    tables, and there are none; sequence or integer need no table";
-                    return Err(Mistake::new(self.at("kind"), message));
+                    return Err(ValidationError::new(self.at("kind"), message));
                 }
                 let span = (high.abs_diff(low).checked_add(1))
                     .and_then(|span| span.checked_mul(tables))
-                    .ok_or_else(|| Mistake::new(self.at("high"), "the range is too large"))?;
+                    .ok_or_else(|| {
+                        ValidationError::new(self.at("high"), "the range is too large")
+                    })?;
                 let stream = Stream::named(seed, &format!("permutation/{name}"));
-                Maker::Permutation {
+                ValueSource::Permutation {
                     low,
                     order: Bijection::new(span, stream),
                     tables,
@@ -93,12 +100,12 @@ impl Reader<'_> {
         })
     }
 
-    fn from(&self) -> Result<String, Mistake> {
-        let missing = || Mistake::new(self.at("from"), "is missing");
+    fn from(&self) -> Result<String, ValidationError> {
+        let missing = || ValidationError::new(self.at("from"), "is missing");
         self.generator.from.clone().ok_or_else(missing)
     }
 
-    fn answer(&self) -> Result<Maker, Mistake> {
+    fn answer(&self) -> Result<ValueSource, ValidationError> {
         let part = match (&self.generator.column, &self.generator.value) {
             (Some(column), None) => {
                 let column = self
@@ -112,7 +119,7 @@ impl Reader<'_> {
                 "last_insert_id" => AnswerPart::LastInsertId,
                 other => {
                     let known = ["rows", "affected_rows", "last_insert_id"];
-                    return Err(Mistake::unknown(
+                    return Err(ValidationError::unknown(
                         self.at("value"),
                         "part of an answer",
                         other,
@@ -122,30 +129,30 @@ impl Reader<'_> {
             },
             _ => {
                 let message = "expected either value, such as \"affected_rows\", or column";
-                return Err(Mistake::new(&self.key, message));
+                return Err(ValidationError::new(&self.key, message));
             }
         };
-        Ok(Maker::Answer {
+        Ok(ValueSource::Answer {
             from: self.from()?,
             part,
             default: self.integer_or(self.generator.default.as_ref(), "default", 0)?,
         })
     }
 
-    fn integer(&self) -> Result<Maker, Mistake> {
+    fn integer(&self) -> Result<ValueSource, ValidationError> {
         let (low, high) = self.range()?;
         let shape = shape::compile(self.generator, self.values, &self.key)?;
         match self.generator.segment.as_deref() {
-            None => Ok(Maker::Integer(Integers::new(&shape, low, high))),
-            Some("client") => Ok(Maker::Segment { shape, low, high }),
-            Some(other) => Err(Mistake::new(
+            None => Ok(ValueSource::Integer(Integers::new(&shape, low, high))),
+            Some("client") => Ok(ValueSource::Segment { shape, low, high }),
+            Some(other) => Err(ValidationError::new(
                 self.at("segment"),
                 format!("{other:?} is not known, expected \"client\""),
             )),
         }
     }
 
-    fn decimal(&self) -> Result<Maker, Mistake> {
+    fn decimal(&self) -> Result<ValueSource, ValidationError> {
         let scale = self.generator.scale.as_ref().unwrap_or(&Number::Integer(0));
         let scale = self
             .values
@@ -154,13 +161,16 @@ impl Reader<'_> {
         let units = |number: &Option<Number>, part: &str| {
             let number = number
                 .as_ref()
-                .ok_or_else(|| Mistake::new(self.at(part), "is missing"))?;
+                .ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
             let value = (self.values.real(number, &self.at(part))? * unit).round();
             if value.abs() < 9.0e15 {
                 #[allow(clippy::cast_possible_truncation)] // whole and below 2^53
                 Ok(value as i64)
             } else {
-                Err(Mistake::new(self.at(part), "has more than 15 digits"))
+                Err(ValidationError::new(
+                    self.at(part),
+                    "has more than 15 digits",
+                ))
             }
         };
         let (low, high) = (
@@ -169,27 +179,27 @@ impl Reader<'_> {
         );
         self.check_order(low, high)?;
         let shape = shape::compile(self.generator, self.values, &self.key)?;
-        Ok(Maker::Decimal {
+        Ok(ValueSource::Decimal {
             units: Integers::new(&shape, low, high),
             scale: u32::try_from(scale).expect("the range is checked"),
         })
     }
 
-    fn constant(&self) -> Result<Maker, Mistake> {
+    fn constant(&self) -> Result<ValueSource, ValidationError> {
         let text = match &self.generator.value {
-            None => return Err(Mistake::new(self.at("value"), "is missing")),
-            Some(Value::Integer(integer)) => return Ok(Maker::ConstantInteger(*integer)),
+            None => return Err(ValidationError::new(self.at("value"), "is missing")),
+            Some(Value::Integer(integer)) => return Ok(ValueSource::ConstantInteger(*integer)),
             Some(Value::Boolean(boolean)) => {
-                return Ok(Maker::ConstantInteger(i64::from(*boolean)));
+                return Ok(ValueSource::ConstantInteger(i64::from(*boolean)));
             }
             Some(Value::Float(float)) if float.is_finite() => {
-                return Ok(Maker::ConstantText {
+                return Ok(ValueSource::ConstantText {
                     text: float.to_string().into_bytes().into(),
                     form: Form::Decimal,
                 });
             }
             Some(Value::Float(float)) => {
-                return Err(Mistake::new(
+                return Err(ValidationError::new(
                     self.at("value"),
                     format!("{float} is no number"),
                 ));
@@ -197,7 +207,7 @@ impl Reader<'_> {
             Some(Value::Text(text)) => self.values.fill(text, &self.at("value"))?,
         };
         let is_plain = |byte| (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\';
-        Ok(Maker::ConstantText {
+        Ok(ValueSource::ConstantText {
             form: if text.bytes().all(is_plain) {
                 Form::Plain
             } else {
@@ -207,11 +217,11 @@ impl Reader<'_> {
         })
     }
 
-    fn range(&self) -> Result<(i64, i64), Mistake> {
+    fn range(&self) -> Result<(i64, i64), ValidationError> {
         let end = |number: &Option<Number>, part: &str| {
             let number = number
                 .as_ref()
-                .ok_or_else(|| Mistake::new(self.at(part), "is missing"))?;
+                .ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
             self.values.integer(number, &self.at(part))
         };
         let (low, high) = (
@@ -222,11 +232,11 @@ impl Reader<'_> {
         Ok((low, high))
     }
 
-    fn check_order(&self, low: i64, high: i64) -> Result<(), Mistake> {
+    fn check_order(&self, low: i64, high: i64) -> Result<(), ValidationError> {
         if low <= high {
             return Ok(());
         }
-        Err(Mistake::new(
+        Err(ValidationError::new(
             self.at("high"),
             format!("{high} is less than low, {low}"),
         ))
@@ -237,14 +247,14 @@ impl Reader<'_> {
         number: Option<&Number>,
         part: &str,
         default: Option<usize>,
-    ) -> Result<usize, Mistake> {
+    ) -> Result<usize, ValidationError> {
         match (number, default) {
             (Some(number), _) => {
                 let length = self.values.integer_in(number, LENGTHS, &self.at(part))?;
                 Ok(usize::try_from(length).expect("the range is checked"))
             }
             (None, Some(default)) => Ok(default),
-            (None, None) => Err(Mistake::new(self.at(part), "is missing")),
+            (None, None) => Err(ValidationError::new(self.at(part), "is missing")),
         }
     }
 
@@ -253,14 +263,14 @@ impl Reader<'_> {
         number: Option<&Number>,
         part: &str,
         default: i64,
-    ) -> Result<i64, Mistake> {
+    ) -> Result<i64, ValidationError> {
         number.map_or(Ok(default), |number| {
             self.values.integer(number, &self.at(part))
         })
     }
 
     /// A key that the kind does not look at is a mistake, not a decoration.
-    pub fn refuse_what_has_no_meaning(&self) -> Result<(), Mistake> {
+    pub fn refuse_what_has_no_meaning(&self) -> Result<(), ValidationError> {
         const RANGE: [&str; 8] = [
             "low",
             "high",
@@ -292,7 +302,7 @@ impl Reader<'_> {
             if !has_meaning {
                 let kind = format!("{:?}", self.generator.kind).to_lowercase();
                 let message = format!("has no meaning where the kind is {kind}");
-                return Err(Mistake::new(self.at(part), message));
+                return Err(ValidationError::new(self.at(part), message));
             }
         }
         Ok(())

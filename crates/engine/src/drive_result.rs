@@ -1,4 +1,4 @@
-//! What a drive gave.
+//! The results of a drive.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub enum Report {
     Interval(Interval),
 }
 
-/// Where a phase has got to. Samples of other processes are taken at the marks.
+/// A point that a phase has reached. Samples of other processes are taken at the marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
@@ -39,11 +39,11 @@ pub enum Mark {
 /// open loop was to begin in it; its statements belong where it does. What is under way at the end
 /// is waited for, so that every transaction that began is counted, with its whole latency.
 #[derive(Clone, Debug, Serialize)]
-pub struct Driven {
+pub struct DriveResult {
     /// Of the measured part.
     pub duration_s: f64,
     pub warmup_s: f64,
-    /// Whether throughput had settled; null where that was not waited for.
+    /// True where throughput had settled; null where the warm-up did not wait for that.
     pub warmup_steady: Option<bool>,
     pub connect_s: f64,
     /// The measured part ended before its time or its number of transactions, or some clients did.
@@ -51,7 +51,7 @@ pub struct Driven {
     pub partial_reason: Option<String>,
     pub clients: u32,
     pub threads: u32,
-    /// Whether the threads span.
+    /// The threads spun instead of sleeping.
     pub busy_poll: bool,
     /// Null where threads are not pinned.
     pub cpus: Option<Vec<usize>>,
@@ -59,7 +59,7 @@ pub struct Driven {
     /// The mean time of a client between an answer and its next request, in a closed loop:
     /// statements a second x (their mean latency + this) = clients, where none fails.
     pub mean_gap_s: Option<f64>,
-    /// How evenly the clients were served.
+    /// The evenness with which the clients were served.
     pub transactions_per_client: PerClient,
     pub transactions: Vec<Record>,
     pub statements: Vec<Record>,
@@ -72,7 +72,7 @@ pub struct Driven {
     pub client: ClientCost,
 }
 
-/// How requests were paced, and how well the schedule was kept.
+/// The pacing of requests, and the punctuality of the schedule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Paced {
@@ -92,7 +92,7 @@ pub enum Paced {
     },
 }
 
-/// How the arrivals of one or more threads fared.
+/// The punctuality of the arrivals of one or more threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Punctuality {
     pub scheduled: u64,
@@ -161,7 +161,7 @@ impl PerClient {
     }
 }
 
-/// What this process used of the host in the measured part.
+/// The resources that this process used in the measured part.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClientCost {
     pub user_s: f64,
@@ -175,7 +175,7 @@ pub struct ClientCost {
 /// A drive that could not go on.
 #[derive(Debug)]
 pub struct Failed {
-    /// What there is of results; None where not all connections could be opened.
-    pub driven: Option<Box<Driven>>,
+    /// The results up to the failure; None where not all connections could be opened.
+    pub driven: Option<Box<DriveResult>>,
     pub error: ClientError,
 }

@@ -1,18 +1,18 @@
-//! Compares what a server holds with what was generated.
+//! Work on loaded tables: compare them with what was generated, and read them into memory.
 
 use std::thread;
 
 use super::pool::{Sessions, TableError, each};
 use super::sql;
 use datagen::{Checksum, Rows, TableRows};
-use protocol::mysql::{Connection, Watch};
+use protocol::mysql::{Connection, Deadline};
 use protocol::{ClientError, ProtocolError};
 use workload::tables::Table;
 
 /// A request to stop is heard this often: some tenths of a second.
 const SLICE_ROWS: u64 = 1 << 18;
 
-/// Counts and sums every table on the server and compares; what is expected is made anew.
+/// Count and sums every table on the server and compares; what is expected is made anew.
 ///
 /// Sessions must be in UTC where a column is a timestamp.
 pub fn verify(sessions: &Sessions<'_>, tables: &[Table]) -> Result<(), TableError> {
@@ -23,12 +23,12 @@ pub fn verify(sessions: &Sessions<'_>, tables: &[Table]) -> Result<(), TableErro
 fn verify_table(
     connection: &mut Connection,
     table: &Table,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<(), TableError> {
     let rows = table.rows.as_ref();
     let (found, expected) = thread::scope(|scope| {
-        let expected = scope.spawn(|| expected(rows, watch));
-        let found = found(connection, table, watch);
+        let expected = scope.spawn(|| expected(rows, deadline));
+        let found = found(connection, table, deadline);
         (found, expected.join().expect("making rows does not panic"))
     });
     let failed = |source| TableError::client(table, source);
@@ -43,13 +43,13 @@ fn verify_table(
     })
 }
 
-/// What it should hold.
-fn expected(rows: &TableRows, watch: &Watch) -> Result<Checksum, ClientError> {
+/// Return the expected checksum.
+fn expected(rows: &TableRows, deadline: &Deadline) -> Result<Checksum, ClientError> {
     let count = rows.count();
     let mut total = Checksum::default();
     let mut row = 0;
     while row < count {
-        watch.check()?;
+        deadline.check()?;
         let next = count.min(row + SLICE_ROWS);
         total = total.plus(datagen::checksum(rows, &(row..next), 1));
         row = next;
@@ -57,13 +57,13 @@ fn expected(rows: &TableRows, watch: &Watch) -> Result<Checksum, ClientError> {
     Ok(total)
 }
 
-/// What the server holds; it knows no bytes.
+/// Return the checksum of the server's rows; it does not count bytes.
 fn found(
     connection: &mut Connection,
     table: &Table,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<Checksum, ClientError> {
-    let outcome = connection.query(&sql::checksum(table), watch)?;
+    let outcome = connection.query(&sql::checksum(table), deadline)?;
     let answer = outcome
         .rows
         .and_then(|mut rows| rows.pop())
@@ -83,4 +83,18 @@ fn found(
         bytes: 0,
         sum,
     })
+}
+
+/// Run the statements that read every table and its indexes, on `threads` connections (0: as many
+/// as there are processors).
+pub fn warm(sessions: &Sessions<'_>, tables: &[Table], threads: usize) -> Result<(), TableError> {
+    each(sessions, tables, threads, |connection, table, deadline| {
+        table.warm.iter().try_for_each(|statement| {
+            connection
+                .query(statement, deadline)
+                .map(drop)
+                .map_err(|source| TableError::client(table, source))
+        })
+    })?;
+    Ok(())
 }

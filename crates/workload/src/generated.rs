@@ -1,6 +1,6 @@
-//! Values that have been drawn, until the statements that need them are written.
+//! Generated values, kept until the statements that need them are written.
 
-/// Where the values of one draw lie: one, or several where it is a list.
+/// The place of the values of one generator: one, or several where it is a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slot {
     first: u32,
@@ -9,21 +9,21 @@ pub struct Slot {
 
 /// The values of one repetition of a step. Its memory is used again by the next.
 #[derive(Debug, Default)]
-pub struct Drawn {
+pub struct GeneratedValues {
     /// Integers, and the places of texts.
     values: Vec<i64>,
     text: Vec<u8>,
     slots: Vec<Slot>,
 }
 
-/// What can be taken back: see [`Drawn::mark`].
+/// A point to go back to: see [`GeneratedValues::mark`].
 #[derive(Clone, Copy)]
 pub struct Mark {
     values: usize,
     text: usize,
 }
 
-impl Drawn {
+impl GeneratedValues {
     pub fn new(slots: usize) -> Self {
         Self {
             slots: vec![Slot::default(); slots],
@@ -31,7 +31,7 @@ impl Drawn {
         }
     }
 
-    /// Forgets all values.
+    /// Forget all values.
     #[inline]
     pub fn clear(&mut self) {
         self.values.clear();
@@ -46,7 +46,7 @@ impl Drawn {
         }
     }
 
-    /// Forgets what was drawn after the mark.
+    /// Forget what was drawn after the mark.
     #[inline]
     pub fn back_to(&mut self, mark: Mark) {
         self.values.truncate(mark.values);
@@ -67,7 +67,7 @@ impl Drawn {
         self.values.push(value);
     }
 
-    /// Pushes a text: `write` puts it at the start of a buffer of `room` bytes and returns its length.
+    /// Push a text: `write` puts it at the start of a buffer of `room` bytes and returns its length.
     #[inline]
     pub fn push_text(&mut self, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let start = self.text.len();

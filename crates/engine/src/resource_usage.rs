@@ -1,22 +1,23 @@
-//! What this process uses of the host.
+//! The resources that this process uses.
 
+use std::fs;
 use std::thread;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-use super::driven::ClientCost;
+use super::drive_result::ClientCost;
 
 /// CPU time and context switches of all threads, since the start or since another time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub struct ResourceUsage {
     user_us: i64,
     system_us: i64,
     pub voluntary_switches: i64,
     pub involuntary_switches: i64,
 }
 
-impl Usage {
+impl ResourceUsage {
     pub fn now() -> Self {
         let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may ask for its own usage");
         let microseconds = |time: TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
@@ -64,5 +65,27 @@ impl Usage {
             involuntary_switches: self.involuntary_switches,
             host_share,
         }
+    }
+}
+
+/// Return the most memory of this process that was resident. It is not the figure of `getrusage`,
+/// which also counts what the process that started this one had, from between its fork and its exec.
+pub fn max_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_was_touched_is_counted() {
+        let touched = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(max_rss_bytes().unwrap() >= touched.len() as u64);
     }
 }

@@ -1,9 +1,9 @@
-//! Draws: what makes the values that statements take as parameters.
+//! Generators, compiled: they make the values that statements take as parameters.
 
 use super::definition::Generator;
-use super::drawn::Drawn;
+use super::generated::GeneratedValues;
 use super::values::Values;
-use crate::mistake::Mistake;
+use crate::validation::ValidationError;
 use datagen::bijection::Bijection;
 use datagen::distribution::{Integers, Shape};
 use datagen::random::Random;
@@ -16,10 +16,10 @@ use reader::Reader;
 /// The servers' limit of parameters of a prepared statement.
 pub const MAX_PARAMETERS: i64 = 65_535;
 
-/// What is behind a text while it is written.
+/// Room behind a text while it is written.
 const PADDING: usize = 32;
 
-/// How a value looks in a statement.
+/// The form of a value in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Integer,
@@ -33,13 +33,13 @@ pub enum Form {
 
 /// A draw, checked.
 #[derive(Clone, Debug)]
-pub struct Draw {
+pub struct CompiledGenerator {
     pub name: String,
-    /// How many values it makes.
+    /// The number of values it makes.
     pub count: u32,
-    /// Whether a question mark stands for all its values.
+    /// A question mark stands for all its values.
     pub is_list: bool,
-    pub maker: Maker,
+    pub source: ValueSource,
 }
 
 /// A whole number that an answer holds.
@@ -52,9 +52,9 @@ pub enum AnswerPart {
     Column(usize),
 }
 
-/// What makes the values.
+/// The source of the values.
 #[derive(Clone, Debug)]
-pub enum Maker {
+pub enum ValueSource {
     Integer(Integers),
     /// An integer of the client's own part of the range.
     Segment {
@@ -109,15 +109,15 @@ pub enum Maker {
     },
 }
 
-impl Draw {
-    /// Checks the draw `name`. A permutation's order depends on `seed`, and it covers `tables`.
+impl CompiledGenerator {
+    /// Check the draw `name`. A permutation's order depends on `seed`, and it covers `tables`.
     pub fn compile(
         name: &str,
         generator: &Generator,
         values: &Values,
         seed: u64,
         tables: u32,
-    ) -> Result<Self, Mistake> {
+    ) -> Result<Self, ValidationError> {
         let reader = Reader {
             key: format!("draws.{name}"),
             generator,
@@ -134,95 +134,99 @@ impl Draw {
             name: name.to_owned(),
             count: u32::try_from(count.unwrap_or(1)).expect("the range is checked"),
             is_list: count.is_some(),
-            maker: reader.maker(name, seed, tables)?,
+            source: reader.value_source(name, seed, tables)?,
         })
     }
 
     pub fn form(&self) -> Form {
-        match &self.maker {
-            Maker::Decimal { .. } => Form::Decimal,
-            Maker::Digits { .. } | Maker::Letters { .. } => Form::Plain,
-            Maker::ConstantText { form, .. } => *form,
+        match &self.source {
+            ValueSource::Decimal { .. } => Form::Decimal,
+            ValueSource::Digits { .. } | ValueSource::Letters { .. } => Form::Plain,
+            ValueSource::ConstantText { form, .. } => *form,
             _ => Form::Integer,
         }
     }
 
-    /// How many values a permutation has in all.
+    /// Return the number of values of a permutation.
     #[inline]
     pub fn values(&self) -> Option<u64> {
-        match &self.maker {
-            Maker::Permutation { order, .. } => Some(order.span()),
+        match &self.source {
+            ValueSource::Permutation { order, .. } => Some(order.span()),
             _ => None,
         }
     }
 
     /// The longest that one of its values can be.
     pub fn longest(&self) -> usize {
-        match &self.maker {
-            Maker::Digits { groups, length } => groups * (length + 1),
-            Maker::Letters { longest, .. } => *longest,
-            Maker::ConstantText { text, .. } => text.len(),
+        match &self.source {
+            ValueSource::Digits { groups, length } => groups * (length + 1),
+            ValueSource::Letters { longest, .. } => *longest,
+            ValueSource::ConstantText { text, .. } => text.len(),
             _ => 40,
         }
     }
 
-    /// Draws its values into `slot`. Derived, segmented and counted values are the script's.
+    /// Put its values into `slot`. Derived, segmented, counted and answered values are the script's.
     #[inline]
-    pub fn draw(&self, slot: u16, random: &mut Random, drawn: &mut Drawn) {
-        drawn.begin(slot, self.count);
-        match &self.maker {
-            Maker::Integer(integers) => {
+    pub fn draw(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
+        generated.begin(slot, self.count);
+        match &self.source {
+            ValueSource::Integer(integers) => {
                 for _ in 0..self.count {
-                    drawn.push(integers.draw(random));
+                    generated.push(integers.draw(random));
                 }
             }
-            Maker::ConstantInteger(value) => drawn.push(*value),
-            Maker::Series { first, step } => {
+            ValueSource::ConstantInteger(value) => generated.push(*value),
+            ValueSource::Series { first, step } => {
                 for n in 0..i64::from(self.count) {
-                    drawn.push(first.wrapping_add(n.wrapping_mul(*step)));
+                    generated.push(first.wrapping_add(n.wrapping_mul(*step)));
                 }
             }
-            maker => {
+            source => {
                 for _ in 0..self.count {
-                    draw_text(maker, random, drawn);
+                    draw_text(source, random, generated);
                 }
             }
         }
     }
 }
 
-impl Maker {
-    /// Checks the generator of the column at `key`.
-    pub fn of_column(generator: &Generator, values: &Values, key: &str) -> Result<Self, Mistake> {
+impl ValueSource {
+    /// Check the generator of the column at `key`.
+    pub fn of_column(
+        generator: &Generator,
+        values: &Values,
+        key: &str,
+    ) -> Result<Self, ValidationError> {
         let reader = Reader {
             key: key.to_owned(),
             generator,
             values,
         };
         reader.refuse_what_has_no_meaning()?;
-        reader.maker(key, 0, 1)
+        reader.value_source(key, 0, 1)
     }
 }
 
-fn draw_text(maker: &Maker, random: &mut Random, drawn: &mut Drawn) {
-    match maker {
-        Maker::Decimal { units, scale } => {
+fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut GeneratedValues) {
+    match source {
+        ValueSource::Decimal { units, scale } => {
             let units = units.draw(random);
-            drawn.push_text(48, |out| put_decimal(out, units, *scale));
+            generated.push_text(48, |out| put_decimal(out, units, *scale));
         }
-        Maker::Digits { groups, length } => {
+        ValueSource::Digits { groups, length } => {
             let stream = Stream::keyed(random.number());
-            drawn.push_text(groups * (length + 1) + PADDING, |out| {
+            generated.push_text(groups * (length + 1) + PADDING, |out| {
                 put_groups(out, stream, 0, *groups, *length)
             });
         }
-        Maker::Letters { shortest, longest } => {
+        ValueSource::Letters { shortest, longest } => {
             let stream = Stream::keyed(random.number());
-            drawn.push_text(*longest, |out| {
+            generated.push_text(*longest, |out| {
                 put_letters(out, stream, 0, *shortest, *longest)
             });
         }
-        Maker::ConstantText { text, .. } => drawn.push_text(text.len(), |out| {
+        ValueSource::ConstantText { text, .. } => generated.push_text(text.len(), |out| {
             out.copy_from_slice(text);
             text.len()
         }),

@@ -1,4 +1,4 @@
-//! When to begin and when to end, by lines of text.
+//! Commands to the sampler, as lines of text: when to begin and when to end.
 
 use std::io;
 use std::mem;
@@ -10,24 +10,24 @@ use rustix::io::Errno;
 
 /// A line, or the end of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The board to look at: this much of the line is about it.
+pub enum Command {
+    /// The activity file to look at: this much of the line is about it.
     Board(String),
     Begin,
     End,
     Other(String),
-    /// Nobody is left to give orders.
+    /// Standard input has ended.
     HangUp,
 }
 
 /// Lines that come whenever they are written.
-pub struct Orders<F> {
+pub struct Control<F> {
     input: F,
-    /// What came after the last whole line.
+    /// The bytes after the last whole line.
     rest: Vec<u8>,
 }
 
-impl<F: AsFd> Orders<F> {
+impl<F: AsFd> Control<F> {
     pub fn new(input: F) -> Self {
         Self {
             input,
@@ -35,9 +35,9 @@ impl<F: AsFd> Orders<F> {
         }
     }
 
-    /// The next order; None where none comes within so long.
-    pub fn next(&mut self, patience: Option<Duration>) -> io::Result<Option<Order>> {
-        let until = patience.map(|patience| Instant::now() + patience);
+    /// Return the next command; None where none comes within the timeout.
+    pub fn next(&mut self, timeout: Option<Duration>) -> io::Result<Option<Command>> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
@@ -51,7 +51,7 @@ impl<F: AsFd> Orders<F> {
             }
             let mut bytes = [0; 4096];
             match rustix::io::read(&self.input, &mut bytes) {
-                Ok(0) => return Ok(Some(Order::HangUp)),
+                Ok(0) => return Ok(Some(Command::HangUp)),
                 Ok(length) => self.rest.extend_from_slice(&bytes[..length]),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -59,23 +59,23 @@ impl<F: AsFd> Orders<F> {
         }
     }
 
-    /// Whether there is something to read, within so long.
-    fn wait(&self, patience: Option<Duration>) -> Result<bool, Errno> {
+    /// Wait for something to read; false where nothing comes within the timeout.
+    fn wait(&self, timeout: Option<Duration>) -> Result<bool, Errno> {
         let mut input = [PollFd::new(&self.input, PollFlags::IN)];
-        let patience = patience.map(|left| Timespec::try_from(left).unwrap_or_default());
-        Ok(poll(&mut input, patience.as_ref())? > 0)
+        let timeout = timeout.map(|left| Timespec::try_from(left).unwrap_or_default());
+        Ok(poll(&mut input, timeout.as_ref())? > 0)
     }
 
-    fn take_line(&mut self) -> Option<Order> {
+    fn take_line(&mut self) -> Option<Command> {
         let end = self.rest.iter().position(|&byte| byte == b'\n')?;
         let rest = self.rest.split_off(end + 1);
         let line = mem::replace(&mut self.rest, rest);
         let text = String::from_utf8_lossy(line.trim_ascii());
         Some(match (&*text, text.strip_prefix("board ")) {
-            ("begin", _) => Order::Begin,
-            ("end", _) => Order::End,
-            (_, Some(board)) => Order::Board(board.to_owned()),
-            (other, None) => Order::Other(other.to_owned()),
+            ("begin", _) => Command::Begin,
+            ("end", _) => Command::End,
+            (_, Some(activity)) => Command::Board(activity.to_owned()),
+            (other, None) => Command::Other(other.to_owned()),
         })
     }
 }
@@ -88,20 +88,20 @@ mod tests {
     #[test]
     fn lines_come_one_by_one_however_they_are_written() {
         let (reading, mut writing) = pipe().unwrap();
-        let mut orders = Orders::new(reading);
+        let mut control = Control::new(reading);
         let moment = Some(Duration::from_millis(1));
-        assert_eq!(orders.next(moment).unwrap(), None);
+        assert_eq!(control.next(moment).unwrap(), None);
         writing.write_all(b"begin\nen").unwrap();
-        assert_eq!(orders.next(None).unwrap(), Some(Order::Begin));
-        assert_eq!(orders.next(moment).unwrap(), None);
+        assert_eq!(control.next(None).unwrap(), Some(Command::Begin));
+        assert_eq!(control.next(moment).unwrap(), None);
         writing.write_all(b"d\r\nboard {}\n more \n").unwrap();
-        assert_eq!(orders.next(None).unwrap(), Some(Order::End));
-        let board = Order::Board("{}".to_owned());
-        assert_eq!(orders.next(None).unwrap(), Some(board));
-        let other = Order::Other("more".to_owned());
-        assert_eq!(orders.next(None).unwrap(), Some(other));
+        assert_eq!(control.next(None).unwrap(), Some(Command::End));
+        let activity = Command::Board("{}".to_owned());
+        assert_eq!(control.next(None).unwrap(), Some(activity));
+        let other = Command::Other("more".to_owned());
+        assert_eq!(control.next(None).unwrap(), Some(other));
         writing.write_all(b"beg").unwrap();
         drop(writing);
-        assert_eq!(orders.next(None).unwrap(), Some(Order::HangUp));
+        assert_eq!(control.next(None).unwrap(), Some(Command::HangUp));
     }
 }

@@ -1,20 +1,20 @@
-//! What is wrong with something that was written for this program, and at which key.
+//! Errors in what was written for this program, each with its key.
 
 use thiserror::Error;
 
-/// How alike two names must be (Jaro similarity) for one to be meant by the other.
+/// The least Jaro similarity of two names at which one may be meant by the other.
 const ALIKE: f64 = 0.7;
 
 /// A mistake in a specification or in a workload.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{key}: {message}")]
-pub struct Mistake {
-    /// Where: `tests.point-query.steps[0].times`.
+pub struct ValidationError {
+    /// The place, such as `tests.point-query.steps[0].times`.
     pub key: String,
     pub message: String,
 }
 
-impl Mistake {
+impl ValidationError {
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_mistake_names_its_key_and_what_was_meant() {
-        let mistake = Mistake::unknown("draws.id.from", "draw", "foo", ["bar", "food"]);
+        let mistake = ValidationError::unknown("draws.id.from", "draw", "foo", ["bar", "food"]);
         assert_eq!(
             mistake.to_string(),
             r#"draws.id.from: there is no draw "foo"; did you mean "food"?"#
@@ -64,12 +64,12 @@ mod tests {
 
     #[test]
     fn names_that_are_unlike_are_listed() {
-        let mistake = Mistake::unknown("a", "draw", "x", ["bar", "food"]);
+        let mistake = ValidationError::unknown("a", "draw", "x", ["bar", "food"]);
         assert_eq!(
             mistake.message,
             r#"there is no draw "x"; there are bar, food"#
         );
-        let mistake = Mistake::unknown("a", "draw", "x", []);
+        let mistake = ValidationError::unknown("a", "draw", "x", []);
         assert_eq!(mistake.message, r#"there is no draw "x""#);
     }
 }
