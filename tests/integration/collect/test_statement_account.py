@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millrace.analysis.explain.observations import ObservedTrial
-from millrace.analysis.explain.statement_breakdown import StatementAccount, statement_accounts
+from millrace.analysis.explain.statement_breakdown import StatementBreakdown, statement_breakdowns
 from millrace.collect import sched_waits, thread_states, thread_usage
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial import measurements
@@ -32,7 +32,9 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
         yield instance
 
 
-def accounts(instance: Instance, *, clients: int, **chosen: Any) -> Mapping[str, StatementAccount]:
+def accounts(
+    instance: Instance, *, clients: int, **chosen: Any
+) -> Mapping[str, StatementBreakdown]:
     """Of transactions of a SELECT and an UPDATE."""
     told = observed(instance, COLLECTORS, clients=clients, test="pair", time_s=3.0, **chosen)
     assert [lack for lack in told.document["missing"] if "statement" in lack["what"]] == []
@@ -41,7 +43,7 @@ def accounts(instance: Instance, *, clients: int, **chosen: Any) -> Mapping[str,
     document = {"version": 1, "window_s": told.window_s, **told.document}
     made = attempt(values, document, measurements.histograms(told.result))
     trial = ObservedTrial("trial", 0, made, seen(made, clients))
-    found = {each.name: each for each in statement_accounts([trial])}
+    found = {each.name: each for each in statement_breakdowns([trial])}
     assert sorted(found) == sorted(STATEMENTS)
     return found
 

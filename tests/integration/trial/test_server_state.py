@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.steady.checks import Gate, gates
+from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
 from millrace.trial.execute import execute_trial
@@ -55,10 +55,10 @@ def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> Att
     return result
 
 
-def gates_of(result: AttemptResult) -> dict[str, Gate]:
+def gates_of(result: AttemptResult) -> dict[str, SteadyCheck]:
     measured = {each.name: each.value for each in result.measurements}
     [instance] = result.instances
-    found = gates(
+    found = steady_checks(
         instance.facts["state"],
         instance.effective,
         transactions=measured["transactions"],
