@@ -14,7 +14,7 @@ from millrace import databases
 from millrace.campaign import prepare
 from millrace.campaign import scheduler as runner
 from millrace.campaign.resume import choose
-from millrace.collect.registry import OBSERVERS
+from millrace.collect.registry import COLLECTORS
 from millrace.databases import fake, fake_program
 from millrace.databases.fake import Script
 from millrace.experiment.read import read
@@ -89,7 +89,7 @@ class Fakes:
             return store.load_run(chosen.run.id, observations_too=True)
 
     def _surroundings(self) -> Surroundings:
-        return replace(SURROUNDINGS, servers=tuple(self.scripts), observers=tuple(OBSERVERS))
+        return replace(SURROUNDINGS, servers=tuple(self.scripts), observers=tuple(COLLECTORS))
 
 
 def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.app.explain import explanations_of_report
 from millrace.databases.fake import Script
@@ -44,7 +44,7 @@ def test_a_regression_is_found_and_its_waits_are_told(place: Path) -> None:
     slow = Script(operation_s=0.0012, seed=2, waits={WAIT: 3e-4})
     stored = Fakes(place, {"fake-1": BASE, "fake-2": slow}).run()
     assert [attempt.outcome for attempt in stored.attempts] == ["finished"] * 8
-    analysis = judge(stored)
+    analysis = compare_run(stored)
     assert verdict(analysis) == "regression"
     found = {wait_us(attempt) for attempt in stored.attempts}
     assert found == {100, 300}
@@ -58,7 +58,7 @@ def test_a_regression_is_found_and_its_waits_are_told(place: Path) -> None:
 
 def test_servers_that_are_alike_differ_in_nothing(place: Path) -> None:
     stored = Fakes(place, {"fake-1": BASE, "fake-2": BASE}).run()
-    assert verdict(judge(stored)) == "equivalent"
+    assert verdict(compare_run(stored)) == "equivalent"
 
 
 @pytest.mark.parametrize("step", ["initialise", "start", "measure"])
@@ -68,7 +68,7 @@ def test_a_server_that_fails_has_a_failed_verdict_with_its_words(place: Path, st
     (failed,) = (each for each in stored.attempts if each.outcome == "failed")
     assert failed.failed_step == step
     assert "no room for the log" in (failed.reason or "")
-    assert verdict(judge(stored)) == "failed"
+    assert verdict(compare_run(stored)) == "failed"
 
 
 def test_an_option_is_compared_where_a_server_has_it(place: Path) -> None:
@@ -80,4 +80,4 @@ def test_an_option_is_compared_where_a_server_has_it(place: Path) -> None:
     )
     effective = {attempt.instances[0].effective["checksums"] for attempt in stored.attempts}
     assert effective == {"off", "on"}
-    assert verdict(judge(stored)) == "regression"
+    assert verdict(compare_run(stored)) == "regression"

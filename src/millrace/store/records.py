@@ -19,12 +19,6 @@ BESIDE = "beside"
 """The step at which a trial is left out because the other one of its pair, which was measured at
 the same time, failed."""
 
-STOPPED_S = "slowdown_stopped_s"
-"""The measurement of a trial that says for how many seconds its server was stopped on purpose."""
-
-SLOWED_S = "slowdown_window_s"
-"""The measurement that says in how many seconds it was stopped for so many."""
-
 _STATE = (
     "kernel.release",
     "libc",

@@ -11,12 +11,13 @@ from millrace.databases.base import PoolStatus, TableSize
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadResult
+from millrace.model import measurements as names
 from millrace.sizes import readable
 from millrace.store.records import InstanceRecord, MeasurementRecord, StepRecord
 from millrace.trial import buffer_pool, quiesce
 from millrace.trial import measurements as yields
 from millrace.trial.buffer_pool import Holding
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.steps import Step
 from millrace.trial.time_limits import limit_s
 from millrace.workloads import Phase
@@ -37,10 +38,10 @@ def note(instances: list[InstanceRecord], facts: Mapping[str, Any]) -> None:
 
 
 @dataclass
-class Driving:
+class ClientPreparation:
     """A server whose clients are about to be driven on the tables of ``database``."""
 
-    work: Work
+    work: ResolvedWorkload
     instance: ServerClient
     database: str
     run: RunPhases
@@ -102,8 +103,8 @@ class Driving:
 
     def _settle(self, _limit_s: float) -> None:
         ended = quiesce.quiesce(self.instance, limit_s=self._settle_limit_s())
-        self.measurements.append(MeasurementRecord("settle_duration_s", ended.duration_s))
-        self.measurements.append(MeasurementRecord("settled", int(ended.settled)))
+        self.measurements.append(MeasurementRecord(names.SETTLE_DURATION_S, ended.duration_s))
+        self.measurements.append(MeasurementRecord(names.SETTLED, int(ended.settled)))
         note(self.instances, {"unsettled": list(ended.unsettled)})
 
     def _settle_limit_s(self) -> float:

@@ -31,10 +31,11 @@ from millrace.collect.server_processes import ServerProcesses, Stopper, processe
 from millrace.databases.client import ServerClient
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
+from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
 from millrace.shared_directories import refuse_shared
-from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
+from millrace.store.records import MeasurementRecord
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -86,8 +87,8 @@ class Slowing:
     def measurements(self) -> tuple[MeasurementRecord, ...]:
         """How long it was stopped, and in how long a time."""
         return (
-            MeasurementRecord(STOPPED_S, self._turns.stopped_s),
-            MeasurementRecord(SLOWED_S, self._turns.lasted_s),
+            MeasurementRecord(SLOWDOWN_STOPPED_S, self._turns.stopped_s),
+            MeasurementRecord(SLOWDOWN_WINDOW_S, self._turns.lasted_s),
         )
 
 

@@ -13,6 +13,7 @@ from millrace.databases.base import PoolStatus, Storage
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.host.cpu_clock import CpuTime, cpu_between
+from millrace.model import measurements as names
 from millrace.store.records import MeasurementRecord
 
 _BEGIN, _END = "measure_started", "measure_ended"
@@ -69,12 +70,12 @@ class Counters:
             raise TrialFailed(f"the server's counters could not be read: {self._lost}")
         if self._cpu:
             user_s, system_s = cpu_between(*self._cpu)
-            yield MeasurementRecord("server_user_s", user_s)
-            yield MeasurementRecord("server_system_s", system_s)
+            yield MeasurementRecord(names.SERVER_USER_S, user_s)
+            yield MeasurementRecord(names.SERVER_SYSTEM_S, system_s)
         before, after = self.pool
-        yield MeasurementRecord("buffer_pool_reads", after.reads - before.reads)
+        yield MeasurementRecord(names.BUFFER_POOL_READS, after.reads - before.reads)
         requests = after.read_requests - before.read_requests
-        yield MeasurementRecord("buffer_pool_read_requests", requests)
+        yield MeasurementRecord(names.BUFFER_POOL_READ_REQUESTS, requests)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.steady.checks import Gate, gates, log_capacity
+from millrace.analysis.steady.checks import SteadyCheck, log_capacity, steady_checks
 
 POOL = {"pool_pages": 8_000, "pool_data_pages": 6_000, "pool_free_pages": 2_000}
 BEGIN = {
@@ -34,17 +34,17 @@ def gate(
     rows_changed: float = 0,
     variables: Mapping[str, str] = VARIABLES,
     **state: Any,
-) -> Gate:
+) -> SteadyCheck:
     """The gate of that name on a trial that is as the usual one but for what is given."""
     changed = {
         **STATE, "begin": {**BEGIN, **(begin or {})}, "end": {**END, **(end or {})}, **state
     }  # fmt: skip
-    found = gates(changed, variables, transactions=transactions, rows_changed=rows_changed)
+    found = steady_checks(changed, variables, transactions=transactions, rows_changed=rows_changed)
     return next(each for each in found if each.name == name)
 
 
 def test_a_server_at_rest_passes_every_gate() -> None:
-    found = gates(STATE, VARIABLES, transactions=100_000, rows_changed=0)
+    found = steady_checks(STATE, VARIABLES, transactions=100_000, rows_changed=0)
     assert [each.name for each in found] == [
         "buffer pool", "dirty pages", "checkpoint age", "purge lag", "statistics",
     ]  # fmt: skip
@@ -54,7 +54,7 @@ def test_a_server_at_rest_passes_every_gate() -> None:
 
 @pytest.mark.parametrize("state", [{}, {"begin": None}, {"begin": {}, "end": {}}])
 def test_what_no_server_told_is_unknown(state: Mapping[str, Any]) -> None:
-    found = gates(state, {}, transactions=1, rows_changed=0)
+    found = steady_checks(state, {}, transactions=1, rows_changed=0)
     assert {each.result for each in found} == {"unknown"}
 
 
@@ -70,7 +70,7 @@ def test_a_version_that_lacks_figures_fails_no_gate(
         **({"log_capacity_bytes": 2_000_000} if tells_capacity else {}),
         **({"statistics": STATE["statistics"], "since_begin_s": 30} if tells_statistics else {}),
     }
-    found = gates({**state, **more}, {}, transactions=100_000, rows_changed=0)
+    found = steady_checks({**state, **more}, {}, transactions=100_000, rows_changed=0)
     assert "failed" not in {each.result for each in found}
     by_name = {each.name: each.result for each in found}
     assert (by_name["purge lag"] == "unknown") == ("history" in lacking)
