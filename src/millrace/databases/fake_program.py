@@ -248,6 +248,7 @@ def _drive(lines: IO[str], phase: dict[str, Any], spec: dict[str, Any]) -> str |
         )  # fmt: skip
     _say({**mark, "mark": "measure_ended", "t_s": duration_s})
     steps = spec["workload"]["tests"][phase["test"]]["steps"]
+    is_only = sum(each["kind"] == "drive" for each in spec["phases"]) == 1
     record = {
         "count": n, "errors": {}, "retries": 0, "rows": n, "affected_rows": n,
         "bytes_sent": 30 * n, "bytes_received": 60 * n,
@@ -257,8 +258,8 @@ def _drive(lines: IO[str], phase: dict[str, Any], spec: dict[str, Any]) -> str |
         {
             "type": "phase", "kind": "drive", "name": phase["name"], "duration_s": duration_s,
             "warmup_s": 0.0, "connect_s": 0.0, "partial": False, "partial_reason": None,
-            "clients": clients, "threads": 1, "protocol": phase["protocol"],
-            "test": phase["test"], "busy_poll": False, "cpus": None,
+            "primary": phase["primary"] or is_only, "clients": clients, "threads": 1,
+            "protocol": phase["protocol"], "test": phase["test"], "busy_poll": False, "cpus": None,
             "pacing": {"kind": "closed"}, "mean_gap_s": 1e-6, "client": _CLIENT,
             "transactions": [{"name": phase["test"], **record}],
             "statements": [
