@@ -31,13 +31,14 @@ from benchmarks.certificates import certificates
 from benchmarks.injections import Injections
 from benchmarks.servers import installed
 from millrace import __version__, paths
-from millrace.analysis.explain.causes.model import Suspect, us_text
-from millrace.analysis.explain.explanation import Explanation, explain
+from millrace.analysis.explain.causes.model import LikelyCause, us_text
+from millrace.analysis.explain.explanation import explain
+from millrace.analysis.explain.model import Explanation
 from millrace.campaign import prepare, resume
 from millrace.campaign import scheduler as runner
 from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.experiment_options import ExperimentChoice
-from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
@@ -60,7 +61,7 @@ class Named:
     server: str
     cause: str
     rank: int | None
-    suspects: tuple[Suspect, ...]
+    likely_causes: tuple[LikelyCause, ...]
     latency_us: tuple[float | None, float | None]
     failed: tuple[str, ...]
     took_s: float
@@ -137,14 +138,14 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
     explained: Explanation
     (explained,) = explain(stored, factor=factor, base=base, candidate=candidate)
     latencies = [
-        None if side.account is None else side.account.latency.mean
+        None if side.breakdown is None else side.breakdown.latency.mean
         for side in (explained.a, explained.b)
     ]
     return Named(
         server=server,
         cause=cause.name,
-        rank=_rank(cause, explained.suspects),
-        suspects=explained.suspects,
+        rank=_rank(cause, explained.likely_causes),
+        likely_causes=explained.likely_causes,
         latency_us=(latencies[0], latencies[1]),
         failed=failed,
         took_s=time.monotonic() - began,
@@ -159,7 +160,7 @@ def _levels(experiment: Experiment) -> tuple[str, Any, Any]:
 
 def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     """Carry the experiment out as `millrace run` does, with the cause in B's trials."""
-    observers = tuple(name for name in OBSERVERS if name not in (PROFILE, injections.NAME))
+    observers = tuple(name for name in COLLECTORS if name not in (PROFILE, injections.NAME))
     choice = ExperimentChoice(file, overrides=Overrides(observers=(injections.NAME, *observers)))
     experiment = choice.read()
     facts = host.facts(paths.work_dir())
@@ -177,7 +178,7 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     ) else plan.treatments[-1]  # fmt: skip
     injected = Injections(cause.inject, changed.id)
     with ExitStack() as opened, pytest.MonkeyPatch.context() as patched:
-        patched.setitem(OBSERVERS, injections.NAME, injected.observer)
+        patched.setitem(COLLECTORS, injections.NAME, injected.collector)
         treatments = prepare.treatments(plan, prepare.installed_servers(plan, Silent()))
         works = [treatment.work for treatment in treatments.values()]
         given = runner.RunInput(
@@ -194,7 +195,7 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     return chosen.run, plan
 
 
-def _rank(cause: Cause, suspects: Sequence[Suspect]) -> int | None:
+def _rank(cause: Cause, suspects: Sequence[LikelyCause]) -> int | None:
     """The place of the first suspect that names the cause, from 1."""
     for rank, suspect in enumerate(suspects, start=1):
         if {(suspect.kind, suspect.about), (suspect.kind, "")} & cause.expected:
@@ -206,10 +207,10 @@ def _line(named: Named) -> str:
     """The cause, its rank, and the first suspects."""
     suspects = "; ".join(
         f"{each.kind}: {each.about} ({abs(each.share) * 100:.0f} %)"
-        for each in named.suspects[:AMONG]
+        for each in named.likely_causes[:AMONG]
     )
     if named.cause == NOTHING.name:
-        rank = "named nothing" if not named.suspects else "named something"
+        rank = "named nothing" if not named.likely_causes else "named something"
     else:
         rank = f"rank {named.rank}" if named.rank else "not named"
     lost = f"; {len(named.failed)} trials failed, {named.failed[0]}" if named.failed else ""
@@ -230,7 +231,7 @@ def score(server: str, found: Sequence[Named]) -> str:
     nothing = [each for each in found if each.cause == NOTHING.name]
     first = sum(each.rank == 1 for each in causes)
     among = sum(each.rank is not None and each.rank <= AMONG for each in causes)
-    alarms = sum(bool(each.suspects) for each in nothing)
+    alarms = sum(bool(each.likely_causes) for each in nothing)
     # The goal is one of all causes.
     goals = [f" (wanted: {FIRST_WANTED})", f" (wanted: {AMONG_WANTED})"]
     for_first, for_among = goals if len(causes) == len(CAUSES) else ["", ""]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from millrace import databases
-from millrace.analysis.explain.ablation import Alignments, given_back
-from millrace.analysis.explain.explanation import Explained, Explanation
+from millrace.analysis.explain.ablation import Ablation, ablation
+from millrace.analysis.explain.model import Explanation, SideExplanation
 from millrace.app.run import carry_out, new_run
 from millrace.campaign.policies.ablate import AlignedPlan, Refuses, aligned_plan, alignments
 from millrace.campaign.resume import Chosen
@@ -28,7 +28,7 @@ _SEEDS = 1 << 31
 
 def measure_aligned(
     path: Path, stored: StoredRun, explanation: Explanation, *, blocks: int | None
-) -> Alignments:
+) -> Ablation:
     """Measure B again with the suspected settings as in A, and return what that gives back.
 
     Raises UserError where no setting is suspected, and TrialFailed where no block has a result of
@@ -36,7 +36,7 @@ def measure_aligned(
     """
     candidate = _treatment(stored, explanation.b)
     wanted = alignments(
-        explanation.suspects,
+        explanation.likely_causes,
         _refuses(candidate),
         _given(explanation.b),
     )
@@ -55,7 +55,7 @@ def measure_aligned(
     for line in wanted.left_out:
         err.print(f"not aligned: {line}", markup=False)
     measured = _measure(path, aligned)
-    found = given_back(measured)
+    found = ablation(measured)
     if found is None:
         raise TrialFailed(
             f"no block of run {measured.run.id} has a result of A, of B and of an alignment",
@@ -104,7 +104,7 @@ def _refuses(treatment: TreatmentRecord) -> Refuses:
     return refuses
 
 
-def _given(explained: Explained) -> frozenset[str]:
+def _given(explained: SideExplanation) -> frozenset[str]:
     """The options that a side's server was given."""
     if explained.instance is None:
         return frozenset()
@@ -112,5 +112,5 @@ def _given(explained: Explained) -> frozenset[str]:
     return frozenset(form for each in given for form in databases.option_forms(each.name))
 
 
-def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:
+def _treatment(stored: StoredRun, explained: SideExplanation) -> TreatmentRecord:
     return next(each for each in stored.treatments if each.levels == explained.levels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from millrace.analysis.compare.applicable_calibration import preferred, quoted
+from millrace.analysis.compare.applicable_calibration import applicable_calibration, preferred
 from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.store.store import Store
@@ -24,4 +24,6 @@ def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
     found = next((each for each in every if each.verdicts), None)
     if found is None:
         found = calibration(store.load_run(runs[0].id))
-    return replace(analysis, calibrations=(quoted(analysis.run, found, datetime.now(UTC)),))
+    return replace(
+        analysis, calibrations=(applicable_calibration(analysis.run, found, datetime.now(UTC)),)
+    )

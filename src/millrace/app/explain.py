@@ -8,7 +8,8 @@ from itertools import product
 
 import click
 
-from millrace.analysis.explain.explanation import Explanation, explain, with_tests
+from millrace.analysis.explain.explanation import explain, with_ablations
+from millrace.analysis.explain.model import Explanation
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
 from millrace.report.explanation.sentences import is_observed
@@ -46,7 +47,7 @@ def explanations_of_report(
     if not seen or len(stored.run.spec.levels[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})
-    return tuple(with_tests(each, tests) for each in found if is_observed(each))
+    return tuple(with_ablations(each, tests) for each in found if is_observed(each))
 
 
 def explain_levels(

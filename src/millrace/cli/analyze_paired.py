@@ -10,7 +10,7 @@ from rich.text import Text
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.paired import PairComparison, judge_pairs
+from millrace.analysis.compare.paired import PairedComparison, compare_paired
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
 from millrace.cli.fail_on import check
@@ -44,7 +44,9 @@ def command(
     values, measure = paired.read(file)
     chosen = paired.base_of(called(file), values, base)
     better = measure.better(direction)
-    found = judge_pairs(values, base=chosen, direction=better.direction, margin=margin, alpha=alpha)
+    found = compare_paired(
+        values, base=chosen, direction=better.direction, margin=margin, alpha=alpha
+    )
     if as_json:
         document = judged_pairs.as_json(
             found,
@@ -61,7 +63,7 @@ def command(
 
 
 def _show(
-    found: Sequence[PairComparison], base: str, better: str, *, margin: float, alpha: float
+    found: Sequence[PairedComparison], base: str, better: str, *, margin: float, alpha: float
 ) -> None:
     out.print(judged_text(f"base {base}", better, margin), markup=False)
     out.print()

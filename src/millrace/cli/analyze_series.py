@@ -9,7 +9,7 @@ import click
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.history.series_verdicts import JudgedSeries, judge_history
+from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_series
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
 from millrace.cli.fail_on import check
@@ -53,7 +53,7 @@ def command(
     series = histories.read(file)
     betters = [each.measure.better(direction) for each in series]
     judged = [
-        judge_history(
+        analyze_series(
             each.name,
             each.labels,
             each.values,
@@ -72,7 +72,7 @@ def command(
     check(ci_gate.of_series(judged), fail_on)
 
 
-def _show(judged: Sequence[JudgedSeries], better: str, *, margin: float, alpha: float) -> None:
+def _show(judged: Sequence[AnalyzedSeries], better: str, *, margin: float, alpha: float) -> None:
     points = counted(sum(each.n_points for each in judged), "point")
     what = f"{points} in {counted(len(judged), 'series', 'series')}"
     out.print(judged_text(what, better, margin), markup=False)

@@ -254,7 +254,7 @@ def _following(found: Bisection | None, block: int) -> Open | None:
 def _refuse(found: Bisection) -> None:
     """Raise what makes going on useless: an end without a level, or ends that are the wrong way
     round."""
-    names = found.bisects.members
+    names = found.spec.members
     if found.lost_end:
         raise TrialFailed(
             f"an end of the list cannot be measured: {found.lost_end}",
@@ -297,7 +297,7 @@ def _tell(blocks: BlockByBlock, name: str) -> None:
     found = bisection(blocks.stored)
     text = f"{counted(found.trials, 'trial')}, the last of {name}: {likeliest(found)}"
     if isinstance(found.step, Next) and not (found.lost_end or found.unsteady):
-        text += f"; next {found.bisects.members[found.step.index]}"
+        text += f"; next {found.spec.members[found.step.index]}"
         if to_go := trials_to_go(found):
             text += f", about {counted(to_go, 'trial')} to go"
     err.print(text, markup=False)

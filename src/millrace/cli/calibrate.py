@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from millrace.analysis.compare.calibration import Calibration, calibration
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app import run
 from millrace.app.block_by_block import TIME_IS_OVER, BlockByBlock
 from millrace.campaign.blocks import n_blocks, open_block
@@ -179,7 +180,7 @@ def _tell(found: Calibration, verdicts: int, level: str) -> None:
 def _left_s(found: Calibration, wanting: int) -> float | None:
     """The time of the verdicts that are wanting, if they take as many blocks as those before."""
     done = found.verdicts
-    budget = found.calibrates.blocks
+    budget = found.target.blocks
     usual = sum(len(each.blocks) for each in done) / len(done) if done else budget
     times = [group.block_s for group in found.groups if group.block_s is not None]
     return wanting * usual * sum(times) / len(times) if times else None
@@ -189,7 +190,7 @@ def _show(found: Calibration, *, as_json: bool) -> None:
     if as_json:
         print_json(report_json.as_json(found))
         return
-    asked = found.calibrates
+    asked = found.target
     out.print(f"calibration of this host for {asked.name} (run {found.run.id})", markup=False)
     out.print()
     show_table(groups_table(found), out)

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.analysis.explain.explanation import Explanation, with_experiment, with_tests
+from millrace.analysis.explain.explanation import with_ablation, with_ablations
+from millrace.analysis.explain.model import Explanation
 from millrace.app.ablate import measure_aligned
 from millrace.app.explain import explain_levels, held_levels, run_to_explain, tests_of
 from millrace.cli.console import echo, err, out
@@ -137,9 +138,9 @@ def command(
     if test_wanted:
         explanation = _only(found)
         tested = measure_aligned(store, stored, explanation, blocks=blocks)
-        found = (with_experiment(explanation, tested),)
+        found = (with_ablation(explanation, tested),)
     else:
-        found = tuple(with_tests(each, tests) for each in found)
+        found = tuple(with_ablations(each, tests) for each in found)
     texts: dict[str, Callable[[], str]] = {
         "--html": lambda: explain_html.as_html(found, stored.run),
         "--flame-graph": lambda: _flame_graph(found),

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from millrace.analysis.history.confirmation import Outcome
-from millrace.analysis.history.overview import seen
+from millrace.analysis.history.overview import series_view
 from millrace.analysis.history.segments import series_names
 from millrace.app import run
 from millrace.campaign.policies import confirm
@@ -86,7 +86,7 @@ def _tell(store: Store, found: Sequence[Outcome], blocks: int) -> None:
     changes = {each.change.series: each.change for each in found}
     for history in store.histories.read(changes.keys()):
         series = history.series.id
-        (change,) = seen(history, [changes[series]], states, names[series]).changes
+        (change,) = series_view(history, [changes[series]], states, names[series]).changes
         out.print(f"{change.change.id} of {change.name}", markup=False)
         for line in change_lines(change):
             out.print(f"  {line}", markup=False)

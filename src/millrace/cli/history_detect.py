@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from millrace.analysis.history.changes import examine
-from millrace.analysis.history.overview import SeenChange, groups, seen
-from millrace.analysis.history.segments import breaks, too_few_points
+from millrace.analysis.history.overview import ChangeView, group_changes, series_view
+from millrace.analysis.history.segments import environment_changes, too_few_points
 from millrace.cli.console import out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
@@ -40,7 +40,7 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
     now = utc_now()
     known: dict[str, list[ChangeRecord]] = {}
     changes: list[ChangeRecord] = []
-    shown: list[SeenChange] = []
+    shown: list[ChangeView] = []
     examined: dict[str, int] = {}
     n_breaks = n_lost = n_too_few = 0
     with Store.open(store, create=False) as opened:
@@ -53,13 +53,13 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
             result = examine(history, before, sensitivity=sensitivity, now_utc=now)
             changes += [each for each in result.changes if each not in before]
             examined[history.series.id] = len(history.points)
-            n_breaks += len(breaks(history.points, states))
+            n_breaks += len(environment_changes(history.points, states))
             n_lost += len(result.lost)
             n_too_few += too_few_points(history.points)
             told = [each for each in result.changes if each.id in result.found | result.lost]
             if told:
                 name = names[history.series.id]
-                shown += seen(history, told, states, name).changes
+                shown += series_view(history, told, states, name).changes
         opened.histories.keep(changes, examined)
         labels = {label for each in shown for label in each.within}
         series_with = opened.histories.series_with(labels)
@@ -78,9 +78,9 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
         out.print(f"{n_lost} earlier {was} withdrawn: more points do not show it any more.")
 
 
-def _show(shown: list[SeenChange], series_with: dict[str, int]) -> None:
+def _show(shown: list[ChangeView], series_with: dict[str, int]) -> None:
     others = [each for each in shown if not each.is_open]
-    table = changes_table(groups(shown, series_with), others)
+    table = changes_table(group_changes(shown, series_with), others)
     if table is None:
         return
     out.print()

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.history.overview import ChangeGroup, SeenChange, SeenSeries, groups, seen
-from millrace.analysis.history.segments import Break
+from millrace.analysis.history.overview import (
+    ChangeGroup,
+    ChangeView,
+    SeriesView,
+    group_changes,
+    series_view,
+)
+from millrace.analysis.history.segments import EnvironmentChange
 from millrace.cli.console import echo, err, out
 from millrace.cli.series_option import named_series, series_option
 from millrace.cli.store_option import store_option
@@ -62,32 +68,32 @@ def command(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, s
         _show(opened, names)
 
 
-def _seen(store: Store, names: Mapping[str, str]) -> Iterator[SeenSeries]:
+def _seen(store: Store, names: Mapping[str, str]) -> Iterator[SeriesView]:
     changes: dict[str, list[ChangeRecord]] = {}
     for change in store.histories.changes():
         changes.setdefault(change.series, []).append(change)
     states = store.histories.states()
     for history in store.histories.read(names.keys()):
         series = history.series.id
-        yield seen(history, changes.get(series, []), states, names[series])
+        yield series_view(history, changes.get(series, []), states, names[series])
 
 
-def _groups(store: Store, changes: Sequence[SeenChange]) -> tuple[ChangeGroup, ...]:
+def _groups(store: Store, changes: Sequence[ChangeView]) -> tuple[ChangeGroup, ...]:
     labels = {label for each in changes for label in each.within}
-    return groups(changes, store.histories.series_with(labels))
+    return group_changes(changes, store.histories.series_with(labels))
 
 
 def _show(store: Store, names: Mapping[str, str]) -> None:
     """Series by series, so that no more than one's points are held."""
     rows: list[Row] = []
-    changes: list[SeenChange] = []
-    broken: list[Break] = []
+    changes: list[ChangeView] = []
+    broken: list[EnvironmentChange] = []
     unexamined = 0
     for each in _seen(store, names):
         rows.append(series_row(each))
         changes += each.changes
         unexamined += each.unexamined > 0
-        broken += each.breaks
+        broken += each.environment_changes
     show_table(series_table(rows), out)
     for line in break_lines(broken):
         out.print(line, markup=False)
@@ -106,7 +112,7 @@ def _show(store: Store, names: Mapping[str, str]) -> None:
         out.print(f"{of} new points: `millrace history detect` looks for changes.", markup=False)
 
 
-def _show_story(seen: SeenChange) -> None:
+def _show_story(seen: ChangeView) -> None:
     """What became of a change, where more is known than its row says."""
     change = seen.change
     if change.remeasured or change.note or change.reason:

@@ -9,7 +9,7 @@ import click
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.bisection import bisection
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.app.calibration_quote import with_calibration
 from millrace.app.explain import explanations_of_report, tests_of
@@ -79,7 +79,7 @@ def command(
             return
         tests = tests_of(opened, stored.run.id) if is_page else ()
         analysis = with_calibration(
-            opened, judge(stored, margin=None if margin is None else margin / 100, base=base)
+            opened, compare_run(stored, margin=None if margin is None else margin / 100, base=base)
         )
     explanations = explanations_of_report(stored, analysis.base, tests) if is_page else ()
     if output is not None:

@@ -9,7 +9,7 @@ import click
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.app import run as carrying_out
 from millrace.app.calibration_quote import with_calibration
 from millrace.app.explain import explanations_of_report, tests_of
@@ -61,7 +61,7 @@ def _report(
 ) -> None:
     base = str(experiment.compare.base)
     stored = store.load_run(run.id, observations_too=True)
-    analysis = with_calibration(store, judge(stored, margin=experiment.margin, base=base))
+    analysis = with_calibration(store, compare_run(stored, margin=experiment.margin, base=base))
     terminal.show(analysis, out)
     explanations = explanations_of_report(stored, analysis.base, tests_of(store, run.id))
     path = html.write(analysis, store.report_path(run.id), explanations)

@@ -330,7 +330,8 @@ class Family:
     shell patterns of settings that differ on every start (paths, ports, host names) and say nothing
     about the server. ``scheme`` begins the address of a server that somebody else runs; it listens
     at ``port`` unless the address says otherwise. ``account`` is the account that initialisation
-    leaves. ``programs`` are the names of its server processes.
+    leaves. ``programs`` are the names of its server processes; where
+    ``has_process_per_session``, the first one starts another for each session.
     """
 
     name: str
@@ -341,6 +342,7 @@ class Family:
     port: int
     account: str
     programs: tuple[str, ...]
+    has_process_per_session: bool
     connect: Connect
     lifecycle: Lifecycle
     log: LogPatterns

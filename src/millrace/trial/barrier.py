@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from millrace.collect.collectors import Window
-from millrace.host.cpuset import Half
+from millrace.host.cpuset import CpuPartition
 
 Meet = Callable[[str], None]
 """Returns when the other trial is there too; the time limit is that of the step."""
@@ -46,7 +46,7 @@ class Measured:
         if edge is not None:
             self._at_s.setdefault(edge, time.monotonic())
 
-    def fact(self, half: Half) -> dict[str, Any]:
+    def fact(self, half: CpuPartition) -> dict[str, Any]:
         """Return what the instance's record keeps of it; empty where an edge did not come."""
         if self._at_s.keys() != {"begin", "end"}:
             return {}

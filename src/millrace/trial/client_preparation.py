@@ -17,7 +17,7 @@ from millrace.store.records import InstanceRecord, MeasurementRecord, StepRecord
 from millrace.trial import buffer_pool, quiesce
 from millrace.trial import measurements as yields
 from millrace.trial.buffer_pool import Holding
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.steps import Step
 from millrace.trial.time_limits import limit_s
 from millrace.workloads import Phase
@@ -43,10 +43,10 @@ def note(instances: list[InstanceRecord], facts: Mapping[str, Any]) -> None:
 
 
 @dataclass
-class Driving:
+class ClientPreparation:
     """A server whose clients are about to be driven on the tables of ``database``."""
 
-    work: Work
+    work: ResolvedWorkload
     instance: ServerClient
     database: str
     run: RunPhases

@@ -30,7 +30,7 @@ from millrace.loadgen import cpu_idle
 from millrace.loadgen.cpu_idle import CpuWakeup, KeptAwake
 from millrace.loadgen.results import DriveResult
 from millrace.store.records import StoredRun
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 
 # Under this name the instances of a trial carry the control it ran under.
 FACT = "cpu_idle"
@@ -134,7 +134,11 @@ class Rule:
 
 
 def rule_of(
-    works: Collection[Work], compared: str, earlier: StoredRun | None, *, placeable: bool
+    works: Collection[ResolvedWorkload],
+    compared: str,
+    earlier: StoredRun | None,
+    *,
+    placeable: bool,
 ) -> Rule | None:
     """The rule of a run that does ``works``, by what was measured when its ``earlier`` trials
     began, else by what is measured now; None where no work has ``connections``.

@@ -13,7 +13,7 @@ from millrace.servers import snapshots
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import PageCache, TemplateKey
 from millrace.store.records import MeasurementRecord
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 
 
 class DataDirectory:
@@ -26,7 +26,7 @@ class DataDirectory:
     """
 
     @classmethod
-    def with_tables(cls, instance: Instance, work: Work) -> DataDirectory:
+    def with_tables(cls, instance: Instance, work: ResolvedWorkload) -> DataDirectory:
         """Return the data directory with the tables of ``work``."""
         made_of = {**work.made_of, "versions": load.versions()}
         key = snapshots.key(instance.server, instance.options, made_of, user=instance.runs_as)

@@ -26,9 +26,9 @@ from millrace.store import observations
 from millrace.store.records import AttemptResult
 from millrace.trial import thread_placement
 from millrace.trial.cpu_idle import Control
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import Announce, TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import Announce, TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.transient import TransientFailure
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
@@ -55,17 +55,17 @@ def trial(
     observers: tuple[str, ...] = (),
     **chosen: Any,
 ) -> AttemptResult:
-    given = TrialInput(
+    given = TrialSpec(
         name="test/1",
         server=server_of(name),
         options=options or FittedOptions("default", ()),
-        work=Work(driving(), {**QUICK, **chosen}),
+        work=ResolvedWorkload(driving(), {**QUICK, **chosen}),
         expected=None,
         data_file=None,
         control=control,
         observers=observers,
     )
-    return carry_out_trial(given, announce)
+    return execute_trial(given, announce)
 
 
 def measured(result: AttemptResult) -> dict[str, float]:
@@ -362,15 +362,15 @@ def test_an_attached_server_gets_its_database_and_loses_it(
     with instance_of("mariadb-10.11.19") as instance:
         dsn = f"mysql://{instance.user}:{instance.password}@/?socket={instance.socket}"
         attached = AttachedServer("theirs", "mariadb", dsn)
-        given = TrialInput(
+        given = TrialSpec(
             name="test/1",
             server=attached,
             options=FittedOptions("default", ()),
-            work=Work(driving(), {**QUICK, "settle_s": 2}),
+            work=ResolvedWorkload(driving(), {**QUICK, "settle_s": 2}),
             expected=None,
             data_file=None,
         )
-        result = carry_out_trial(given, lambda _event: None)
+        result = execute_trial(given, lambda _event: None)
         assert result.outcome == "finished", result.reason
         assert step_names(result) == [
             "prepare", "record", "database", "load", "verify", "analyse",

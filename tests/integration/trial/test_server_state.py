@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.steady.checks import Gate, gates
+from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import ServerOf
 from tests.unit.workloads.small import driving
 
@@ -43,15 +43,15 @@ def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> Att
     restored template reads some hundred of their pages."""
     phases = [each for each in driving()["phases"] if warmed or each["kind"] != "warm_tables"]
     quick = {"table_size": 50_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 2}
-    given = TrialInput(
+    given = TrialSpec(
         name="test/1",
         server=server_of(name),
         options=FittedOptions("default", ()),
-        work=Work(driving(phases=phases), {**quick, **chosen}),
+        work=ResolvedWorkload(driving(phases=phases), {**quick, **chosen}),
         expected=None,
         data_file=None,
     )
-    result = carry_out_trial(given, lambda _event: None)
+    result = execute_trial(given, lambda _event: None)
     assert result.outcome == "finished", result.reason
     return result
 
@@ -60,10 +60,10 @@ def figures_of(told: Mapping[str, object] | None) -> dict[str, float]:
     return {name: value for name, value in (told or {}).items() if isinstance(value, int | float)}
 
 
-def gates_of(result: AttemptResult) -> dict[str, Gate]:
+def gates_of(result: AttemptResult) -> dict[str, SteadyCheck]:
     measured = {each.name: each.value for each in result.measurements}
     [instance] = result.instances
-    found = gates(
+    found = steady_checks(
         instance.facts.state or ServerStateFact(),
         instance.effective,
         transactions=measured["transactions"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.model import Explanation
 from millrace.app import ablate
 from millrace.campaign import scheduler as runner
 from millrace.campaign.resume import Chosen
@@ -31,7 +31,7 @@ def explanation(*options: OptionRecord) -> Explanation:
     assert isinstance(instance, InstanceRecord)
     b = replace(found.b, instance=replace(instance, options=options))
     suspect = replace(SUSPECTS[0], settings={"log_bin": ("ON", "OFF")})
-    return replace(found, b=b, suspects=(suspect, SUSPECTS[1]))
+    return replace(found, b=b, likely_causes=(suspect, SUSPECTS[1]))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_the_run_is_recorded_with_what_it_tests(
     assert found.run_id == measured.run.id
     assert found.left_out == test.left_out
     assert "compiler: of the build" in test.left_out[0]
-    assert [each.share.n for each in found.given_back] == [BLOCKS]
+    assert [each.share.n for each in found.recovered] == [BLOCKS]
     assert f"{B} with binary log: log_bin = ON, server_id = 1" in capsys.readouterr().err
 
 

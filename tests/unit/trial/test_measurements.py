@@ -116,6 +116,7 @@ def driven(**changes: Any) -> LoadResult:
     waited = HistogramResult("LATE", 90, 0.75, 0.1, 0.3)
     phase = DriveResult(
         name="measure",
+        primary=True,
         duration_s=10.0,
         warmup_s=5.0,
         connect_s=0.25,

@@ -50,7 +50,7 @@ class DriveConditions:
 def drive_conditions(
     finished: Sequence[StoredAttempt], phases: MeasuredPhases, *, cpus: float | None
 ) -> DriveConditions | None:
-    """The conditions in words' reach; None where no trial drove clients."""
+    """Return the conditions in words' reach; None where no trial drove clients."""
     driven = [a for a in finished if _measured(a, measurements.TRANSACTIONS) is not None]
     if not driven:
         return None
@@ -93,8 +93,8 @@ def drive_conditions(
 
 
 def trial_cpus(run: RunRecord) -> float | None:
-    """Logical CPUs that a trial of a run had: those of the host, or half of them where pairs were
-    measured side by side; None where the host's facts do not tell."""
+    """Return logical CPUs that a trial of a run had: those of the host, or half of them where pairs
+    were measured side by side; None where the host's facts do not tell."""
     cpu = run.host.facts.get("cpu")
     threads = cpu.get("threads") if isinstance(cpu, dict) else None
     return threads / run.design.abreast if isinstance(threads, int) and threads > 0 else None
@@ -115,7 +115,7 @@ def _each(attempts: Sequence[StoredAttempt], name: str) -> list[float]:
 
 
 def _sum(attempts: Sequence[StoredAttempt], *names: str) -> float | None:
-    """The sum of measurements that every attempt has; None where one lacks any."""
+    """Return the sum of measurements that every attempt has; None where one lacks any."""
     values = [_measured(attempt, name) for attempt in attempts for name in names]
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
@@ -126,7 +126,8 @@ def _ratio(numerator: float | None, denominator: float | None) -> float | None:
 
 
 def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
-    """The fraction of the load in which the sender waited for rows to be made, over all trials.
+    """Return the fraction of the load in which the sender waited for rows to be made, over all
+    trials.
 
     None where no trial measured both.
     """
@@ -142,14 +143,15 @@ def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) ->
 
 
 def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
-    """Warnings that the load raised, a mean over the trials that counted them; None without one."""
+    """Return warnings that the load raised, a mean over the trials that counted them; None without
+    one."""
     names = tuple(map(measurements.warnings, phases.loading))
     counts = [count for each in finished if names and (count := _sum([each], *names)) is not None]
     return fmean(counts) if counts else None
 
 
 def looks(stored: StoredRun) -> tuple[int, ...]:
-    """How many blocks had a result each time blocks were added, in order; mostly none.
+    """Count the blocks that had a result each time blocks were added, in order; mostly none.
 
     Counted from the trials themselves: an extension before the first result followed no look.
     """
@@ -166,9 +168,9 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for number in seen if number))
 
 
-def made_again(stored: StoredRun) -> int:
-    """How many trials that had failed were made again, and finished, when all trials had ended:
-    what they showed may have decided that."""
+def retried(stored: StoredRun) -> int:
+    """Count the failed trials that were retried, and finished, after all trials had ended: their
+    results may have prompted that."""
     first: dict[str, StoredAttempt] = {}
     for attempt in sorted(stored.attempts, key=lambda each: each.number):
         if attempt.ended_utc is not None and attempt.outcome in ("finished", "failed"):
@@ -185,18 +187,18 @@ def made_again(stored: StoredRun) -> int:
 
 
 def holds_for(stored: StoredRun) -> Looks:
-    """Which looks the intervals of a run are to hold for, by its trials that measure: one, where
-    the number of blocks was fixed before the first result, all of them are over, and none was made
-    again after that; else any, since what was seen decided, or may yet decide, whether there are
-    more."""
+    """Return which looks the intervals of a run are to hold for, by its trials that measure: one,
+    where the number of blocks was fixed before the first result, all of them are over, and none was
+    made again after that; else any, since what was seen decided, or may yet decide, whether there
+    are more."""
     design = stored.run.design
     is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
     last = stored.last_attempts()
     is_over = all(trial.id in last for trial in stored.trials)
-    looked_before = looks(stored) or made_again(stored)
+    looked_before = looks(stored) or retried(stored)
     return "once" if is_as_fixed and is_over and not looked_before else "any"
 
 
 def _measured(attempt: StoredAttempt, name: str) -> float | None:
-    """The server's measurement of that name, which an older run may lack."""
+    """Return the server's measurement of that name, which an older run may lack."""
     return attempt.measured.get(name)

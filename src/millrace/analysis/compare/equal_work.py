@@ -68,7 +68,7 @@ class TrialWork:
 
     @property
     def tried(self) -> int:
-        """Transactions that ended, well or not."""
+        """Return transactions that ended, well or not."""
         return self.transactions + self.errors
 
 
@@ -107,7 +107,7 @@ _ROWS: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
 
 
 def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
-    """What a finished trial did; None where no clients were driven."""
+    """Return the work of a finished trial; None where no clients were driven."""
     measured = {name: round(value) for name, value in attempt.measured.items()}
     if measurements.TRANSACTIONS not in measured:
         return None
@@ -134,7 +134,7 @@ def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
 
 
 def asks_the_same(factor: str) -> bool:
-    """Whether the levels of a compared factor are asked the same statements."""
+    """Return whether the levels of a compared factor are asked the same statements."""
     return factor in _OF_HOW or factor.startswith("options.")
 
 
@@ -158,7 +158,7 @@ def unequal_work(
     margin: float,
     looks: Looks = "once",
 ) -> Unequal:
-    """Whether two treatments did the same work.
+    """Assess whether two treatments did the same work.
 
     Only blocks of which both have a trial count. ``names`` are the base's and the candidate's;
     ``same_statements`` says whether both were asked the same, and so have to give as many rows;
@@ -224,7 +224,7 @@ def _compared_rates(
     names: tuple[str, str],
     by: _By,
 ) -> tuple[list[str], list[str]]:
-    """The rates that differ, and those that are not shown to be equal."""
+    """Return the rates that differ, and those that are not shown to be equal."""
     different: list[str] = []
     unknown: list[str] = []
     for kind in kinds:
@@ -246,7 +246,7 @@ def _compared_rates(
 def _different_counts(
     pairs: Sequence[_Pair], names: tuple[str, str], operations: int
 ) -> Iterator[str]:
-    """The first block in which a fixed number of transactions was not the same number."""
+    """Yield the first block in which a fixed number of transactions was not the same number."""
     for base, candidate in pairs:
         if operations and abs(base.tried - candidate.tried) > COUNT_TOLERANCE * operations:
             yield (
@@ -262,7 +262,8 @@ def _different_rows(
     names: tuple[str, str],
     by: _By,
 ) -> Iterator[str]:
-    """The rows of a transaction that are not as many, by more than chance makes of drawn ranges."""
+    """Yield the rows of a transaction that are not as many, by more than chance makes of drawn
+    ranges."""
     for said, rows in kinds:
         a_transaction = [_of_a_transaction(rows, pair) for pair in pairs]
         with_rows = [_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair)]
@@ -275,7 +276,7 @@ def _different_rows(
 
 
 def _vary(rows: Callable[[TrialWork], int], pairs: Sequence[_Pair]) -> bool:
-    """Whether the rows of a transaction are not quite as many in any block."""
+    """Return whether the rows of a transaction are not quite as many in any block."""
     each = (_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair))
     return any(base != candidate for base, candidate in each)
 
@@ -290,7 +291,8 @@ def _of_a_transaction(rows: Callable[[TrialWork], int], pair: _Pair) -> tuple[fl
 
 
 def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
-    """Whether the second figures are others than the first, by more than chance and tolerance."""
+    """Return whether the second figures are others than the first, by more than chance and
+    tolerance."""
     ratios = log_ratios(*zip(*pairs, strict=True))
     low, high = mean_limits(ratios, by.alpha, by.looks)
     is_chance = low <= 0 <= high
@@ -298,5 +300,6 @@ def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
 
 
 def _percent(rate: float) -> str:
-    """``0 %``, ``0.021 %``, ``5.31 %``: a few significant digits, since rates are small."""
+    """Return text such as ``0 %``, ``0.021 %``, ``5.31 %``: a few significant digits, since rates
+    are small."""
     return f"{rate * 100:.3g} %"

@@ -36,7 +36,8 @@ class Metric:
     percentile: Percentile | None = None
 
     def value(self, attempt: StoredAttempt) -> float | None:
-        """The metric's value in ``unit``; None where a measurement is missing or not positive.
+        """Return the metric's value in ``unit``; None where a measurement is missing or not
+        positive.
 
         A ratio of treatments needs positive values, and a trial of no rows or no time is not one.
         Raises DamagedResult for a histogram that cannot be read.
@@ -83,5 +84,6 @@ def _percentile(definition: MetricDefinition) -> Percentile | None:
 
 
 def time_of(rate: Metric, metrics: tuple[Metric, ...]) -> Metric | None:
-    """The metric that is the time ``rate`` divides by (seconds beside rows/s), if there is one."""
+    """Return the metric that is the time ``rate`` divides by (seconds beside rows/s), if there is
+    one."""
     return next((m for m in metrics if rate.denominator and m.numerator == rate.denominator), None)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from millrace.store.records import StoredAttempt, StoredRun
 
 
-def least_together(stored: StoredRun) -> float | None:
-    """The share of the longer of two measured parts in which both were measured, of the pair in
-    which that is least: a fraction; None where no pair was measured side by side."""
+def least_overlap(stored: StoredRun) -> float | None:
+    """Return the smallest overlap of any concurrent pair: the time in which both were measured, as
+    a fraction of the longer measured part. None where no pair was measured concurrently."""
     factor = stored.run.spec.compare.factor
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}
@@ -23,7 +23,7 @@ def least_together(stored: StoredRun) -> float | None:
 
 
 def _window(attempt: StoredAttempt | None) -> tuple[float, float] | None:
-    """When a finished trial was measured, in seconds."""
+    """Return the seconds at which the measured part of a finished trial began and ended."""
     if attempt is None or attempt.outcome != "finished":
         return None
     for instance in attempt.instances:

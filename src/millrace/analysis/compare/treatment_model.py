@@ -68,22 +68,22 @@ class Failure:
 class TreatmentAnalysis:
     """One treatment: its trials, what they measured, and how its servers were set.
 
-    ``level`` is its level of the compared factor, ``held`` those of the other factors. ``metrics``
-    lacks those without a finished trial; ``sizes`` are means in bytes by measurement name.
-    ``generator_wait`` is the fraction of the load in which the sender waited for rows to be made,
-    ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
+    ``level`` is its level of the compared factor, ``fixed_factors`` those of the other factors.
+    ``metrics`` lacks those without a finished trial; ``sizes`` are means in bytes by measurement
+    name. ``generator_wait`` is the fraction of the load in which the sender waited for rows to be
+    made, ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
     ``work`` is what each finished trial's clients did, ``driven`` under which conditions,
     ``latencies`` how long it took over all of them, ``steadiness`` whether each showed a steady
-    state; empty or None where no clients were driven.
-    ``instances`` are as its last finished (or failed) trial recorded them. ``failed_last`` is how
-    many of its newest trials failed, one after the other; ``trial_s`` how long a trial takes.
-    ``left_out`` of the ``failed`` trials did not fail themselves, but the one beside them.
+    state; empty or None where no clients were driven. ``instances`` are as its last finished (or
+    failed) trial recorded them. ``failed_last`` is how many of its newest trials failed, one after
+    the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed`` trials did not
+    fail themselves, but the one beside them.
     """
 
     id: str
     label: str
     level: Level
-    held: Mapping[str, Level]
+    fixed_factors: Mapping[str, Level]
     resolved: Mapping[str, Level]
     is_base: bool
     planned: int
@@ -105,7 +105,7 @@ class TreatmentAnalysis:
 
     @property
     def open(self) -> int:
-        """Trials that have not ended yet."""
+        """Return trials that have not ended yet."""
         return self.planned - self.finished - self.failed
 
 
@@ -123,5 +123,5 @@ class InstanceAnalysis:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What cannot be controlled or observed there, a clause each (an attached server)."""
+        """Name the limits of control and observation there, a clause each (an attached server)."""
         return self.facts.limits or ()

@@ -45,7 +45,8 @@ def analyse_treatments(
     margin: float,
     looks: Looks = "once",
 ) -> tuple[TreatmentAnalysis, ...]:
-    """Every treatment in the experiment's order, from the newest ended attempt of its trials.
+    """Return every treatment in the experiment's order, from the newest ended attempt of its
+    trials.
 
     A treatment's label is its levels of ``label_factors``; ``margin`` is the smallest relative
     difference that matters, ``looks`` which looks what is said of steadiness is to hold for.
@@ -73,12 +74,12 @@ def analyse_treatments(
 
 
 def label_of(treatment: TreatmentRecord, factors: Sequence[str]) -> str:
-    """The treatment's levels of ``factors``, as its name in reports."""
+    """Return the treatment's levels of ``factors``, as its name in reports."""
     return " · ".join(level_text(name, treatment.levels[name]) for name in factors)
 
 
 def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:
-    """The trials whose newest ended attempt failed, in the order they were run."""
+    """Return the trials whose newest ended attempt failed, in the order they were run."""
     last = stored.last_attempts()
     return tuple(
         Failure(
@@ -136,7 +137,7 @@ def _analyse(
         id=treatment.id,
         label=label,
         level=treatment.levels[factor],
-        held={name: level for name, level in treatment.levels.items() if name != factor},
+        fixed_factors={name: level for name, level in treatment.levels.items() if name != factor},
         resolved=treatment.resolved,
         is_base=treatment.levels[factor] == base,
         planned=len(planned),
@@ -161,7 +162,7 @@ def _analyse(
 
 
 def trial_s(attempt: StoredAttempt) -> float:
-    """How long an attempt took, all its steps."""
+    """Return the duration of an attempt, all its steps, in s."""
     return max((step.started_s + step.duration_s for step in attempt.steps), default=0.0)
 
 
@@ -195,7 +196,7 @@ def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:
 
 
 def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
-    """Mean bytes by measurement name, of what the server holds on disk."""
+    """Return mean bytes by measurement name, of what the server holds on disk."""
     sizes: dict[str, list[float]] = {}
     for attempt in finished:
         for measurement in attempt.measurements:

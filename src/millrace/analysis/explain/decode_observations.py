@@ -20,7 +20,7 @@ from millrace.analysis.explain.observations import (
     Profile,
     Work,
 )
-from millrace.analysis.explain.scale_to_window import number, punctual, section
+from millrace.analysis.explain.scale_to_window import number, scale_to_window, section
 from millrace.levels import Level
 from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
@@ -36,7 +36,7 @@ def observed_trials(
     *,
     purpose: Literal["measure", "profile"] = "measure",
 ) -> tuple[ObservedTrial, ...]:
-    """The finished trials of a treatment that did any work, in the order of their blocks."""
+    """Return the finished trials of a treatment that did any work, in the order of their blocks."""
     chosen = stored.run.spec.chosen(treatment.levels)
     clients = int(chosen.get("clients") or 1)
     connections = loaders(stored.run.spec.workload, chosen)
@@ -63,8 +63,9 @@ def _trial(
 
 
 def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
-    """How many connections load the tables of a workload, one a table at most; None where the load
-    generator chose and nobody knows. ``chosen`` are parameters and levels.
+    """Return the number of connections that load the tables of a workload, one a table at most;
+    None where the load generator chose it and nobody recorded it. ``chosen`` are parameters and
+    levels.
 
     A workload without tables of its own loads a data set, by one LOAD DATA over one connection.
     """
@@ -94,7 +95,7 @@ def _count(told: int | str | None, chosen: Mapping[str, Level]) -> int | None:
 def observed(
     attempt: StoredAttempt, phases: MeasuredPhases, *, clients: int, loaders: int | None = 1
 ) -> Observed | None:
-    """What an attempt's observations say; None where it measured no work.
+    """Decode the observations of an attempt; None where it measured no work.
 
     ``phases`` are those of its workload; ``clients`` drove it, or ``loaders`` connections loaded a
     table.
@@ -114,7 +115,7 @@ def observed(
             ),
         )
         document = {}
-    document = punctual(document)
+    document = scale_to_window(document)
     pooled = _is_pooled(attempt)
     served = threads.served(document, work, pooled=pooled)
     process = section(document, "threads").get("process")
@@ -194,7 +195,7 @@ def _work(
 
 
 def _latency_s(attempt: StoredAttempt) -> float | None:
-    """The exact mean service time of a transaction."""
+    """Return the exact mean service time of a transaction."""
     records = [h for h in attempt.histograms if h.of == "transaction" and h.kind == "service"]
     count = sum(record.count for record in records)
     return sum(record.sum_s for record in records) / count if count else None
@@ -242,7 +243,7 @@ def _of_load(work: Work) -> Iterator[Missing]:
 
 
 def _of_statements(attempt: StoredAttempt, document: Mapping[str, Any]) -> Iterator[Missing]:
-    """Before there were boards, nobody told why there is no account of each statement."""
+    """Yield before there were boards, nobody told why there is no account of each statement."""
     states = section(document, "states")
     names = {record.name for record in attempt.histograms if record.of == "statement"}
     if states and "statements" not in states and len(names) > 1:

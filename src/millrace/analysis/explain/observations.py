@@ -47,7 +47,7 @@ class Work:
 
     @property
     def client_cpu_us(self) -> float | None:
-        """CPU time of the load generator in one operation, in µs."""
+        """Return CPU time of the load generator in one operation, in µs."""
         return None if self.client_cpu_s is None else US_PER_S * self.client_cpu_s / self.operations
 
 
@@ -186,29 +186,29 @@ class Observed:
 
     @property
     def operations(self) -> float:
-        """Operations in the window that was observed: clients and observers begin and end at the
-        same marks, but not in the same instant."""
+        """Return operations in the window that was observed: clients and observers begin and end at
+        the same marks, but not in the same instant."""
         if self.window_s is None:
             return self.work.operations
         return self.work.operations * self.window_s / self.work.duration_s
 
     @property
     def cycle_us(self) -> float:
-        """How long one operation of one client took, with the time until its next one: µs."""
+        """Return the time from one operation of a client to its next, in µs."""
         return US_PER_S * self.work.clients * self.work.duration_s / self.work.operations
 
     def per_operation(self, amount: float) -> float:
-        """An amount of the window, of one operation, in the amount's unit."""
+        """Return an amount of the window, of one operation, in the amount's unit."""
         return amount / self.operations
 
     def sampled_us(self, count: float) -> float:
-        """How long threads were in a state of an operation's time, by its samples: µs."""
+        """Return the time of an operation that the samples share out, in µs."""
         assert self.states is not None
         threads_us = US_PER_S * self.states.threads * self.work.duration_s / self.work.operations
         return threads_us * count / self.states.samples
 
     def us(self, seconds: float) -> float:
-        """Seconds of the window, as µs of one operation."""
+        """Return seconds of the window, as µs of one operation."""
         return US_PER_S * seconds / self.operations
 
 

@@ -44,7 +44,7 @@ _WRITE_MORE = (
 
 
 @dataclass(frozen=True)
-class Gate:
+class SteadyCheck:
     """What one gate says of a trial. ``clause`` tells a failure without figures, so that those of
     several trials can be counted together; ``figures`` is a sentence's worth of them, or why it is
     unknown; ``remedy`` is what to do where it failed."""
@@ -73,22 +73,22 @@ class Recorded:
         return None
 
     def variable(self, name: str) -> float | None:
-        """An effective variable that is a number."""
+        """Return an effective variable that is a number."""
         try:
             return float(self.effective[name])
         except (KeyError, ValueError):
             return None
 
 
-def gates(
+def steady_checks(
     state: ServerStateFact,
     effective: Mapping[str, str],
     *,
     transactions: float,
     rows_changed: float,
-) -> tuple[Gate, ...]:
-    """Every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty where
-    nothing was; ``effective`` are the server's variables; the rest is what clients did in the
+) -> tuple[SteadyCheck, ...]:
+    """Return every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty
+    where nothing was; ``effective`` are the server's variables; the rest is what clients did in the
     measured part."""
     trial = Recorded(
         _numbers(state.begin),
@@ -107,9 +107,9 @@ def gates(
     )
 
 
-def buffer_pool(trial: Recorded) -> Gate:
-    """Whether the share of reads that the buffer pool serves could stay as it was: not while pages
-    are still fetched into free ones."""
+def buffer_pool(trial: Recorded) -> SteadyCheck:
+    """Return whether the share of reads that the buffer pool serves could stay as it was: not while
+    pages are still fetched into free ones."""
     name, clause = "buffer pool", "the buffer pool still filled"
     found = [
         trial.both(figure)
@@ -121,7 +121,7 @@ def buffer_pool(trial: Recorded) -> Gate:
     n_fetched, n_asked = fetched[1] - fetched[0], asked[1] - asked[0]
     filled = min(free[0] - free[1], n_fetched)
     fails = filled > _FILLED * data[1] and n_fetched > _MISSES * n_asked
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -132,15 +132,15 @@ def buffer_pool(trial: Recorded) -> Gate:
     )
 
 
-def dirty_pages(trial: Recorded) -> Gate:
-    """Whether changed pages were written back as fast as they were made."""
+def dirty_pages(trial: Recorded) -> SteadyCheck:
+    """Return whether changed pages were written back as fast as they were made."""
     name, clause = "dirty pages", "dirty pages still grew"
     dirty, pool = trial.both("dirty_pages"), trial.end.get("pool_pages")
     if dirty is None or not pool:
         return _unknown(name, clause)
     percent = trial.variable("innodb_max_dirty_pages_pct") or _DIRTY_LIMIT_PERCENT
     shares = (dirty[0] / pool, dirty[1] / pool)
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if _heads_for(percent / 100, *shares) else "passed",
         clause,
@@ -150,8 +150,8 @@ def dirty_pages(trial: Recorded) -> Gate:
     )
 
 
-def checkpoint_age(trial: Recorded) -> Gate:
-    """Whether the redo log was freed as fast as it was written."""
+def checkpoint_age(trial: Recorded) -> SteadyCheck:
+    """Return whether the redo log was freed as fast as it was written."""
     name, clause = "checkpoint age", "the age of the checkpoint still grew"
     position, checkpoint = trial.both("log_position"), trial.both("checkpoint")
     capacity = log_capacity(trial.state, trial.effective)
@@ -162,7 +162,7 @@ def checkpoint_age(trial: Recorded) -> Gate:
     )
     came_round = position[1] - position[0] >= capacity
     fails = not came_round and _heads_for(LOG_LIMIT, begin, end)
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -174,7 +174,7 @@ def checkpoint_age(trial: Recorded) -> Gate:
 
 
 def log_capacity(state: ServerStateFact, effective: Mapping[str, str]) -> float | None:
-    """Bytes of the redo log: what the server says it has now, or its files' size."""
+    """Return bytes of the redo log: what the server says it has now, or its files' size."""
     if state.log_capacity_bytes is not None:
         return float(state.log_capacity_bytes)
     try:
@@ -184,15 +184,15 @@ def log_capacity(state: ServerStateFact, effective: Mapping[str, str]) -> float 
         return None
 
 
-def purge_lag(trial: Recorded) -> Gate:
-    """Whether old versions of rows were purged as fast as they were made."""
+def purge_lag(trial: Recorded) -> SteadyCheck:
+    """Return whether old versions of rows were purged as fast as they were made."""
     name, clause = "purge lag", "the history of old row versions still grew"
     history = trial.both("history")
     if history is None:
         return _unknown(name, clause)
     grew = history[1] - history[0]
     fails = grew > _PURGE_CYCLE and grew > _UNPURGED * trial.transactions
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -203,9 +203,9 @@ def purge_lag(trial: Recorded) -> Gate:
     )
 
 
-def settled_statistics(trial: Recorded) -> Gate:
-    """Whether statistics were left alone while clients were measured, or calculated anew only as
-    changes of the load itself ask for again and again."""
+def settled_statistics(trial: Recorded) -> SteadyCheck:
+    """Return whether statistics were left alone while clients were measured, or calculated anew
+    only as changes of the load itself ask for again and again."""
     name, clause = "statistics", "statistics of tables were calculated anew"
     tables, measured_s = trial.state.statistics, trial.state.since_begin_s
     if not tables or measured_s is None:
@@ -217,7 +217,7 @@ def settled_statistics(trial: Recorded) -> Gate:
         and trial.rows_changed < _RECALCULATED_AT * known.rows
     ]
     told = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if anew else "passed",
         clause,
@@ -228,13 +228,13 @@ def settled_statistics(trial: Recorded) -> Gate:
 
 
 def _heads_for(limit: float, begin: float, end: float) -> bool:
-    """Whether a share grows, and as much again would take it to its limit."""
+    """Return whether a share grows, and as much again would take it to its limit."""
     growth = end - begin
     return growth > NOISE and end + growth >= limit
 
 
-def _unknown(name: str, clause: str) -> Gate:
-    return Gate(name, "unknown", clause, "the server did not tell", "")
+def _unknown(name: str, clause: str) -> SteadyCheck:
+    return SteadyCheck(name, "unknown", clause, "the server did not tell", "")
 
 
 def _numbers(figures: object) -> dict[str, float]:

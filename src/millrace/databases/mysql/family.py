@@ -34,6 +34,7 @@ def read_family(source: Path) -> Family:
         port=3306,
         account="root",
         programs=("mariadbd", "mysqld"),
+        has_process_per_session=False,
         connect=connect,
         lifecycle=MysqlLifecycle(data["initialisation"], data["start"]),
         log=server_log.PATTERNS,

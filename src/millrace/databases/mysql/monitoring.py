@@ -39,6 +39,7 @@ class MysqlMonitoring:
         self.threads = ThreadNames(
             own=tuple((re.compile(pattern), kind) for pattern, kind in _OWN_NAMES),
             functions=observable.thread_functions,
+            hint="set performance_schema = 1 (MySQL from 5.7, MariaDB from 10.5)",
         )
 
     def thread_roles(self, session: Session) -> MysqlThreadRoles:

@@ -8,22 +8,22 @@ from millrace.analysis.compare.bisection import Bisection, Member, change_found
 from millrace.report.bisection.sentences import answer, notes
 from millrace.stats.bisection import Found, Next, NoChange
 
-VERSION = "millrace.bisection/1"
+VERSION = "millrace.bisection/2"
 
 
 def as_json(found: Bisection) -> dict[str, Any]:
-    """The search as one document; the ratio is new level / old level."""
-    step, names = found.step, found.bisects.members
+    """Return the search as one document; the ratio is new level / old level."""
+    step, names = found.step, found.spec.members
     outcome = {Found: "found", NoChange: "no change", Next: "open"}[type(step)]
     document: dict[str, Any] = {
         "schema": VERSION,
         "run": found.run.id,
         "host": found.run.host.id,
-        "bisects": found.bisects.to_json(),
+        "search": found.spec.to_json(),
         "metric": found.metric.name,
         "direction": found.metric.direction,
         "outcome": "not steady" if found.unsteady else outcome,
-        "not_steady": found.unsteady or None,
+        "unsteady": found.unsteady or None,
         "last_good": None,
         "first_bad": None,
         "probability": None,

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from millrace.analysis.compare.calibration import Calibration, GroupCalibration, SequentialVerdict
+from millrace.analysis.compare.calibration_model import (
+    Calibration,
+    GroupCalibration,
+    SequentialVerdict,
+)
 from millrace.report.calibration.sentences import sentences
 
-VERSION = "millrace.calibration/1"
+VERSION = "millrace.calibration/2"
 
 
 def as_json(found: Calibration) -> dict[str, Any]:
-    """The calibration as one document; shares, noise and changes are fractions."""
+    """Return the calibration as one document; shares, noise and changes are fractions."""
     limits, above_below = found.limits(found.false), found.signs
     excluding = found.limits(found.excluding)
     return {
@@ -21,7 +25,7 @@ def as_json(found: Calibration) -> dict[str, Any]:
         "host": found.run.host.id,
         "created_utc": found.run.created_utc,
         "ended_utc": found.ended_utc,
-        "experiment": found.calibrates.to_json(),
+        "experiment": found.target.to_json(),
         "metric": found.metric.name,
         "direction": found.metric.direction,
         "verdicts": len(found.verdicts),
@@ -42,7 +46,7 @@ def as_json(found: Calibration) -> dict[str, Any]:
 
 def _group_json(found: Calibration, group: GroupCalibration) -> dict[str, Any]:
     return {
-        "held": dict(group.held),
+        "fixed_factors": dict(group.fixed_factors),
         "label": group.label,
         "verdicts": [_verdict_json(each) for each in group.verdicts],
         "false_verdicts": group.false,
@@ -52,7 +56,7 @@ def _group_json(found: Calibration, group: GroupCalibration) -> dict[str, Any]:
         "minimum_detectable": {str(n): change for n, change in group.detectable.items()},
         "block_s": group.block_s,
         "failed": group.failed,
-        "planted": [
+        "injected": [
             {
                 "level": each.level,
                 "stopped": each.stopped,
@@ -63,7 +67,7 @@ def _group_json(found: Calibration, group: GroupCalibration) -> dict[str, Any]:
                 "low": None if each.estimate is None else each.estimate.low,
                 "high": None if each.estimate is None else each.estimate.high,
             }
-            for each in group.planted
+            for each in group.injected
         ],
     }
 

@@ -18,7 +18,7 @@ SHOWN = 6  # labels in one line
 
 
 def warnings(analysis: RunAnalysis) -> list[str]:
-    """What makes figures of driven clients less trustworthy, a sentence each."""
+    """List what makes figures of driven clients less trustworthy, a sentence each."""
     return [
         *_about_unequal_work(analysis),
         *steady_notes.warnings(analysis),
@@ -33,7 +33,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 
 def conditions(analysis: RunAnalysis) -> list[str]:
-    """Under which conditions clients were driven: facts of the trials, a sentence each."""
+    """List the conditions under which clients were driven, a sentence each."""
     return [
         *steady_notes.conditions(analysis),
         *_about_memory(analysis),
@@ -64,7 +64,7 @@ def _about_errors(analysis: RunAnalysis) -> list[str]:
 
 
 def _codes_text(treatment: TreatmentAnalysis) -> str:
-    """The server's error codes, the most frequent first: `` (1213 37 times)``."""
+    """Return the server's error codes, the most frequent first: `` (1213 37 times)``."""
     codes = Counter[int]()
     for work in treatment.work:
         codes.update(dict(work.error_codes))
@@ -73,7 +73,7 @@ def _codes_text(treatment: TreatmentAnalysis) -> str:
 
 
 def _about_open_loop(analysis: RunAnalysis) -> list[str]:
-    """Where the schedule of an open loop was not kept."""
+    """Warn where the schedule of an open loop was not kept."""
     behind = []
     for treatment in analysis.treatments:
         scheduled = sum(work.scheduled for work in treatment.work)
@@ -107,7 +107,8 @@ def _about_warmup(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_loading(analysis: RunAnalysis) -> list[str]:
-    """Tables that were not loaded as was asked for are laid out in another way on the disk."""
+    """Warn of tables that were not loaded as asked: they are laid out in another way on the
+    disk."""
     others: dict[str, list[str]] = {}
     for treatment in analysis.treatments:
         for instance in treatment.instances:
@@ -168,7 +169,7 @@ def _about_client(analysis: RunAnalysis) -> list[str]:
 
 
 def _polled(treatment: TreatmentAnalysis) -> bool:
-    """Whether its clients had CPUs of their own and asked for answers all the time."""
+    """Return whether its clients had CPUs of their own and asked for answers all the time."""
     return any(
         each.facts.cpu_idle is not None and each.facts.cpu_idle.polled
         for each in treatment.instances
@@ -176,7 +177,7 @@ def _polled(treatment: TreatmentAnalysis) -> bool:
 
 
 def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
-    """How sleeping CPUs were dealt with, and why; a line a way."""
+    """Describe how millrace dealt with sleeping CPUs, and why; a line a way."""
     ways: dict[str, int] = {}
     for treatment in analysis.treatments:
         fact = next((each.facts.cpu_idle for each in treatment.instances), None)
@@ -221,7 +222,7 @@ def _trials(driven: Iterable[DriveConditions]) -> str:
 
 
 def _first(reasons: Iterable[str | None]) -> str:
-    """The first reason that is known, to end a line with."""
+    """Return the first reason that is known, to end a line with."""
     return next((f": {reason}" for reason in reasons if reason), "")
 
 
@@ -235,7 +236,7 @@ def _range(least: float, most: float, text: Callable[[float], str]) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """All of them, or the first few and how many more there are."""
+    """Return all of them, or the first few and how many more there are."""
     several = list(texts)
     if len(several) <= SHOWN:
         return ", ".join(several)

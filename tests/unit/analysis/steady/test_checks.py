@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.steady.checks import Gate, gates, log_capacity
+from millrace.analysis.steady.checks import SteadyCheck, log_capacity, steady_checks
 from millrace.model.instance_facts import ServerStateFact
 
 POOL = {"pool_pages": 8_000, "pool_data_pages": 6_000, "pool_free_pages": 2_000}
@@ -35,12 +35,12 @@ def gate(
     rows_changed: float = 0,
     variables: Mapping[str, str] = VARIABLES,
     **state: Any,
-) -> Gate:
+) -> SteadyCheck:
     """The gate of that name on a trial that is as the usual one but for what is given."""
     changed = {
         **STATE, "begin": {**BEGIN, **(begin or {})}, "end": {**END, **(end or {})}, **state
     }  # fmt: skip
-    found = gates(
+    found = steady_checks(
         ServerStateFact.model_validate(changed),
         variables,
         transactions=transactions,
@@ -50,7 +50,7 @@ def gate(
 
 
 def test_a_server_at_rest_passes_every_gate() -> None:
-    found = gates(
+    found = steady_checks(
         ServerStateFact.model_validate(STATE), VARIABLES, transactions=100_000, rows_changed=0
     )
     assert [each.name for each in found] == [
@@ -62,7 +62,7 @@ def test_a_server_at_rest_passes_every_gate() -> None:
 
 @pytest.mark.parametrize("state", [{}, {"begin": None}, {"begin": {}, "end": {}}])
 def test_what_no_server_told_is_unknown(state: Mapping[str, Any]) -> None:
-    found = gates(ServerStateFact.model_validate(state), {}, transactions=1, rows_changed=0)
+    found = steady_checks(ServerStateFact.model_validate(state), {}, transactions=1, rows_changed=0)
     assert {each.result for each in found} == {"unknown"}
 
 
@@ -78,7 +78,7 @@ def test_a_version_that_lacks_figures_fails_no_gate(
         **({"log_capacity_bytes": 2_000_000} if tells_capacity else {}),
         **({"statistics": STATE["statistics"], "since_begin_s": 30} if tells_statistics else {}),
     }
-    found = gates(
+    found = steady_checks(
         ServerStateFact.model_validate({**state, **more}), {}, transactions=100_000, rows_changed=0
     )
     assert "failed" not in {each.result for each in found}
