@@ -108,7 +108,7 @@ _ROWS: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
 
 def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
     """Return the work of a finished trial; None where no clients were driven."""
-    measured = {m.name: round(m.value) for m in attempt.measurements if m.role == "server"}
+    measured = {name: round(value) for name, value in attempt.measured.items()}
     if measurements.TRANSACTIONS not in measured:
         return None
     scheduled, skipped = (
