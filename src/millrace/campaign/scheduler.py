@@ -15,7 +15,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.campaign import ownership
@@ -31,6 +31,7 @@ from millrace.model.run_spec import Design, Extension, RunSpec
 from millrace.model.servers import FittedOptions, Server
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
+from millrace.store.checked import to_plain
 from millrace.store.events import EventLog
 from millrace.store.records import (
     BESIDE,
@@ -377,7 +378,7 @@ def _readable(result: AttemptResult) -> AttemptResult:
     not read back: one odd server must not make a run unreadable. Observations that could not be
     read back are left out."""
     for instance in result.instances:
-        reason = database.refusal(asdict(instance))
+        reason = database.refusal(to_plain(instance))
         if reason is not None:
             return AttemptResult(
                 "failed",

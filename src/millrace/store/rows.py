@@ -223,7 +223,7 @@ def _insert_instance(connection: Connection, own: dict[str, Any], instance: Inst
             options=[asdict(option) for option in instance.options],
             variables_sha256=_shared_row(connection, schema.variable_sets, {"variables": shared}),
             own_variables=alone,
-            facts=dict(instance.facts),
+            facts=instance.facts.to_json(),
         )
     )
 

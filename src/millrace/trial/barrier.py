@@ -21,7 +21,7 @@ Meet = Callable[[str], None]
 READY, BEGIN, END = "ready", "begin", "end"
 
 # Under this name the instances of a trial that was measured side by side carry how that was.
-FACT = "side_by_side"
+FACT = "concurrent"
 
 # The steps of both sides have limits of their own, and one that fails ends both; this is for what
 # hangs in spite of that.
@@ -47,12 +47,14 @@ class Measured:
             self._at_s.setdefault(edge, time.monotonic())
 
     def fact(self, half: CpuPartition) -> dict[str, Any]:
-        """What the instance's record keeps of it."""
+        """Return what the instance's record keeps of it; empty where an edge did not come."""
+        if self._at_s.keys() != {"begin", "end"}:
+            return {}
         return {
             FACT: {
                 "side": half.side,
                 "cpus": list(half.cpus),
-                "measured_from_s": self._at_s.get("begin"),
-                "measured_to_s": self._at_s.get("end"),
+                "measured_from_s": self._at_s["begin"],
+                "measured_to_s": self._at_s["end"],
             }
         }

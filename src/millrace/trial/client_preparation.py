@@ -33,8 +33,13 @@ RunPhases = Callable[[Sequence[Phase], float], LoadResult]
 
 
 def note(instances: list[InstanceRecord], facts: Mapping[str, Any]) -> None:
-    """Add facts to the record of the server, which was made last."""
-    instances[-1] = replace(instances[-1], facts={**instances[-1].facts, **facts})
+    """Add facts to the record of the server, which was made last. Raises TrialFailed where the
+    server's answers cannot be facts."""
+    try:
+        known = instances[-1].facts.replace(**facts)
+    except ValueError as error:
+        raise TrialFailed(f"the server's answers cannot be stored: {error}") from error
+    instances[-1] = replace(instances[-1], facts=known)
 
 
 @dataclass

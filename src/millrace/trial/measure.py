@@ -18,6 +18,7 @@ from millrace.host.cpuset import CpuPartition
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Drive, RunSpec
 from millrace.model.events import IntervalEnded, TrialEvent
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import FittedOptions, LeftOut, Option, Server, as_data
 from millrace.store.records import (
     HistogramRecord,
@@ -424,11 +425,13 @@ def instance_record(
             *(_option_record(left) for left in fitted.left_out),
         ),
         effective=effective,
-        facts={
-            **facts,
-            **({} if given.control is None else cpu_idle.told(given.control)),
-            "load_average_1min": load_1min,
-        },
+        facts=InstanceFacts.model_validate(
+            {
+                **facts,
+                **({} if given.control is None else cpu_idle.told(given.control)),
+                "load_average_1min": load_1min,
+            }
+        ),
     )
 
 

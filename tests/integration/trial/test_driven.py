@@ -183,21 +183,21 @@ def test_a_trial_whose_template_cannot_be_kept_goes_on_with_what_it_loaded(
     assert {"save", "measure"} < set(step_names(result))
     assert "restore" not in step_names(result)
     [instance] = result.instances
-    assert instance.facts["template"] is None
-    assert "templates may take" in instance.facts["template_not_kept"]
+    assert instance.facts.template is None
+    assert "templates may take" in str(instance.facts.template_not_kept)
     assert measured(result)["transactions"] > 0
 
 
 def test_a_template_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
     first = trial(server_of, "mysql-5.6.24", data_seed=3)
-    name = str(first.instances[0].facts["template"])
+    name = str(first.instances[0].facts.template)
     [data_file] = paths.templates_dir().glob(f"**/{name}/**/ibdata1")
     with data_file.open("ab") as file:
         file.write(b"x")
     again = trial(server_of, "mysql-5.6.24", data_seed=3)
     assert again.outcome == "finished", again.reason
     assert {"load", "save", "restore", "measure"} < set(step_names(again))
-    assert again.instances[0].facts["template"] == name
+    assert again.instances[0].facts.template == name
 
     # What only a server can see: its rows are not those that were loaded.
     template = manifest.read(paths.templates_dir() / name)
@@ -256,11 +256,12 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
     result = trial(server_of, "mysql-5.6.24", fits="cached")
     assert result.outcome == "finished", result.reason
     [instance] = result.instances
-    assert instance.facts["residency"] == "cached"
-    assert instance.facts["unsettled"] == []
-    assert instance.facts["template_restored_by"] in ("reflink", "copy")
+    assert instance.facts.residency == "cached"
+    assert instance.facts.unsettled == ()
+    assert instance.facts.template_restored_by in ("reflink", "copy")
     assert measured(result)["settled"] == 1
-    assert instance.facts["host_time"]["measured_s"] > 0
+    assert instance.facts.host_time is not None
+    assert instance.facts.host_time.measured_s > 0
 
 
 def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
@@ -268,9 +269,11 @@ def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> N
     for engine in ("InnoDB", "MEMORY"):
         result = trial(server_of, "mysql-5.6.24", control=awake, engine=engine)
         assert result.outcome == "finished", result.reason
-        fact = result.instances[0].facts["cpu_wakeup"]
-        assert fact["kept_awake_by"]["pollers"] == len(os.sched_getaffinity(0))
-        assert (fact["polled"], fact["on_cpus"], fact["reason"]) == (True, None, awake.reason)
+        fact = result.instances[0].facts.cpu_idle
+        assert fact is not None
+        assert fact.kept_awake_by is not None
+        assert fact.kept_awake_by["pollers"] == len(os.sched_getaffinity(0))
+        assert (fact.polled, fact.on_cpus, fact.reason) == (True, None, awake.reason)
 
 
 @pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
@@ -291,7 +294,9 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
 
     result = trial(server_of, name, announce=look, control=control, clients=1)
     assert result.outcome == "finished", result.reason
-    assert result.instances[0].facts["cpu_wakeup"]["on_cpus"] == [shared]
+    fact = result.instances[0].facts.cpu_idle
+    assert fact is not None
+    assert fact.on_cpus == (shared,)
     assert seen
     for affinities in seen:
         assert affinities.count({shared}) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from millrace.cli.experiment_options import ExperimentChoice
 from millrace.experiment.slowdown import AGAIN
 from millrace.host.cpuset import cpu_partitions
 from millrace.model.events import IntervalEnded, TrialEvent
+from millrace.model.instance_facts import ConcurrentFact
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import processes
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
@@ -139,9 +140,10 @@ def pair(
     )
 
 
-def side_of(result: AttemptResult) -> Mapping[str, Any]:
-    facts: Mapping[str, Any] = result.instances[0].facts["side_by_side"]
-    return facts
+def side_of(result: AttemptResult) -> ConcurrentFact:
+    fact = result.instances[0].facts.concurrent
+    assert fact is not None
+    return fact
 
 
 def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf) -> None:
@@ -149,10 +151,10 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
     results = pair(server_of, watch)
     assert [result.outcome for result in results] == ["finished", "finished"], results
     first, second = map(side_of, results)
-    latest_begin = max(first["measured_from_s"], second["measured_from_s"])
-    assert latest_begin < min(first["measured_to_s"], second["measured_to_s"])
+    latest_begin = max(first.measured_from_s, second.measured_from_s)
+    assert latest_begin < min(first.measured_to_s, second.measured_to_s)
     halves = [frozenset(half.cpus) for half in cpu_partitions()]
-    assert [frozenset(side["cpus"]) for side in (first, second)] == halves
+    assert [frozenset(side.cpus) for side in (first, second)] == halves
     assert not halves[0] & halves[1]
     for name, half in zip(SERVERS, halves, strict=True):
         assert watch.servers[name] == {half}
@@ -184,7 +186,7 @@ def test_two_of_the_same_server_start_from_the_same_template(server_of: ServerOf
     ]
     results = execute_pair(sides)
     assert [result.outcome for result in results] == ["finished", "finished"], results
-    templates = [result.instances[0].facts["template"] for result in results]
+    templates = [result.instances[0].facts.template for result in results]
     assert templates[0] is not None
     assert templates[0] == templates[1]
 
@@ -288,9 +290,11 @@ def test_a_run_measures_pairs_once_the_host_was_calibrated(place: Place) -> None
     sides: dict[str, list[int]] = {}
     for trial in stored.trials:
         facts = of[trial.id].instances[0].facts
-        fact, control = facts["side_by_side"], facts["cpu_wakeup"]
-        assert fact["side"] == trial.position % 2
-        assert {*(control["client_cpus"] or ())} <= {*fact["cpus"]}
-        assert control["shared_cpu"] in (None, *fact["cpus"])
-        sides.setdefault(trial.treatment_id, []).append(fact["side"])
+        fact, control = facts.concurrent, facts.cpu_idle
+        assert fact is not None
+        assert control is not None
+        assert fact.side == trial.position % 2
+        assert {*(control.client_cpus or ())} <= {*fact.cpus}
+        assert control.shared_cpu in (None, *fact.cpus)
+        sides.setdefault(trial.treatment_id, []).append(fact.side)
     assert all(sorted(of_one) == [0, 1] for of_one in sides.values())

@@ -1,4 +1,5 @@
-"""What besides the servers may have shaped a run's figures: generator, warnings, state, looks."""
+"""Conditions besides the servers that may have shaped a run's figures: generator, warnings, state,
+looks."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
-from typing import Any
 
 from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
@@ -69,21 +69,19 @@ def drive_conditions(
     )
     server_s = _sum(driven, measurements.SERVER_USER_S, measurements.SERVER_SYSTEM_S)
     unsettled = [attempt for attempt in driven if _measured(attempt, measurements.SETTLED) == 0]
-    between = [attempt for attempt in driven if _fact(attempt, "residency") == "between"]
-    not_kept = [why for a in driven if (why := _fact(a, "template_not_kept"))]
+    between = [attempt for attempt in driven if attempt.facts.residency == "between"]
+    not_kept = [why for a in driven if (why := a.facts.template_not_kept)]
     return DriveConditions(
         trials=len(driven),
         unsettled=len(unsettled),
         longest_settle_s=max(_each(driven, measurements.SETTLE_DURATION_S), default=None),
-        unsettled_why=", ".join(_fact(unsettled[0], "unsettled") or ()) or None
-        if unsettled
-        else None,
+        unsettled_why=", ".join(unsettled[0].facts.unsettled or ()) or None if unsettled else None,
         missed=_ratio(
             _sum(driven, measurements.BUFFER_POOL_READS),
             _sum(driven, measurements.BUFFER_POOL_READ_REQUESTS),
         ),
-        reads=dict(Counter(read for a in driven if (read := _fact(a, "residency")))),
-        between_why=_fact(between[0], "residency_why") if between else None,
+        reads=dict(Counter(read for a in driven if (read := a.facts.residency))),
+        between_why=between[0].facts.residency_why if between else None,
         unsteady=sum(_measured(attempt, measurements.WARMUP_STEADY) == 0 for attempt in driven),
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
@@ -202,14 +200,6 @@ def holds_for(stored: StoredRun) -> Looks:
     return "once" if is_as_fixed and is_over and not looked_before else "any"
 
 
-def _fact(attempt: StoredAttempt, name: str) -> Any:
-    """Return a fact of the server's instance; None where none was recorded."""
-    server = (instance for instance in attempt.instances if instance.role == "server")
-    return next((instance.facts.get(name) for instance in server), None)
-
-
 def _measured(attempt: StoredAttempt, name: str) -> float | None:
     """Return the server's measurement of that name, which an older run may lack."""
-    return next(
-        (m.value for m in attempt.measurements if m.role == "server" and m.name == name), None
-    )
+    return attempt.measured.get(name)

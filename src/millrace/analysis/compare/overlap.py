@@ -3,13 +3,7 @@ processes of a host share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from millrace.store.records import StoredAttempt, StoredRun
-
-# As millrace.trial.barrier notes it with the instance.
-_FACT = "side_by_side"
 
 
 def least_overlap(stored: StoredRun) -> float | None:
@@ -33,9 +27,9 @@ def _window(attempt: StoredAttempt | None) -> tuple[float, float] | None:
     if attempt is None or attempt.outcome != "finished":
         return None
     for instance in attempt.instances:
-        found: Mapping[str, Any] | None = instance.facts.get(_FACT)
+        found = instance.facts.concurrent
         if found is not None:
-            return found["measured_from_s"], found["measured_to_s"]
+            return found.measured_from_s, found.measured_to_s
     return None
 
 

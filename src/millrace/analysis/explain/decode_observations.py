@@ -1,4 +1,4 @@
-"""From an attempt's observations, one document of version 1 (see ``millrace.collect``), to typed
+"""Decode an attempt's observations, one document of version 1 (see ``millrace.collect``), to typed
 values.
 
 A section whose amounts are counted between two readings says how late its first one was
@@ -154,7 +154,7 @@ def observed(
 def _work(
     attempt: StoredAttempt, phases: MeasuredPhases, clients: int, loaders: int | None
 ) -> Work | None:
-    measured = {m.name: m.value for m in attempt.measurements if m.role == "server"}
+    measured = attempt.measured
     cpu = [
         measured.get(name)
         for name in (measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S)

@@ -1,4 +1,5 @@
-"""Whether a server was in a steady state while it was measured, by what it says at both ends.
+"""Check from a server's own figures at both ends of the measured part whether it was in a steady
+state.
 
 A throughput that stands still is not enough: a server may keep it up by putting work off, which a
 trial that lasted longer would have to pay for. Each gate is a pure function of what a trial
@@ -20,7 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from millrace.model.instance_facts import ServerStateFact
+
 Result = Literal["passed", "failed", "unknown"]
+
 
 NOISE = 0.05  # of what a server can hold: less is no growth
 LOG_LIMIT = 0.75  # of the redo log: beyond, versions flush at any price
@@ -42,9 +46,9 @@ _WRITE_MORE = (
 
 @dataclass(frozen=True)
 class SteadyCheck:
-    """What one gate says of a trial. ``clause`` tells a failure without figures, so that those of
-    several trials can be counted together; ``figures`` is a sentence's worth of them, or why it is
-    unknown; ``remedy`` is what to do where it failed."""
+    """The result of one check of a trial. ``clause`` tells a failure without figures, so that those
+    of several trials can be counted together; ``figures`` is a sentence's worth of them, or why it
+    is unknown; ``remedy`` is what to do where it failed."""
 
     name: str
     result: Result
@@ -55,11 +59,12 @@ class SteadyCheck:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a trial recorded: ``begin`` and ``end`` are figures at the marks, by their name."""
+    """The figures that a trial recorded: ``begin`` and ``end`` are those at the marks, by their
+    name."""
 
     begin: Mapping[str, float]
     end: Mapping[str, float]
-    state: Mapping[str, Any]
+    state: ServerStateFact
     effective: Mapping[str, str]
     transactions: float
     rows_changed: float
@@ -78,7 +83,7 @@ class Recorded:
 
 
 def steady_checks(
-    state: Mapping[str, Any],
+    state: ServerStateFact,
     effective: Mapping[str, str],
     *,
     transactions: float,
@@ -88,8 +93,8 @@ def steady_checks(
     where nothing was; ``effective`` are the server's variables; the rest is what clients did in the
     measured part."""
     trial = Recorded(
-        _numbers(state.get("begin")),
-        _numbers(state.get("end")),
+        _numbers(state.begin),
+        _numbers(state.end),
         state,
         effective,
         transactions,
@@ -170,11 +175,10 @@ def checkpoint_age(trial: Recorded) -> SteadyCheck:
     )
 
 
-def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> float | None:
+def log_capacity(state: ServerStateFact, effective: Mapping[str, str]) -> float | None:
     """Return bytes of the redo log: what the server says it has now, or its files' size."""
-    told = state.get("log_capacity_bytes")
-    if isinstance(told, int | float):
-        return float(told)
+    if state.log_capacity_bytes is not None:
+        return float(state.log_capacity_bytes)
     try:
         size = float(effective["innodb_log_file_size"])
         return size * float(effective.get("innodb_log_files_in_group", 1))
@@ -205,14 +209,14 @@ def settled_statistics(trial: Recorded) -> SteadyCheck:
     """Return whether statistics were left alone while clients were measured, or calculated anew
     only as changes of the load itself ask for again and again."""
     name, clause = "statistics", "statistics of tables were calculated anew"
-    tables, measured_s = trial.state.get("statistics"), trial.state.get("since_begin_s")
-    if not isinstance(tables, Mapping) or not tables or not isinstance(measured_s, int | float):
+    tables, measured_s = trial.state.statistics, trial.state.since_begin_s
+    if not tables or measured_s is None:
         return _unknown(name, clause)
     anew = [
         table
         for table, known in tables.items()
-        if known["age_s"] < measured_s - _RESOLUTION_S
-        and trial.rows_changed < _RECALCULATED_AT * known["rows"]
+        if known.age_s < measured_s - _RESOLUTION_S
+        and trial.rows_changed < _RECALCULATED_AT * known.rows
     ]
     told = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
     return SteadyCheck(

@@ -1,4 +1,4 @@
-"""Whether trials showed a steady state, and whether they are fit to be compared.
+"""Assess whether trials showed a steady state, and whether they are fit to be compared.
 
 The measured part that follows the experiment's own warm-up is what enters a verdict, whole: cutting
 what a rule finds in each trial would cut one of two more than the other, by chance or not. So the
@@ -25,6 +25,7 @@ from millrace.analysis.explain.plans import carried_out
 from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.analysis.steady.host_checks import HOST_CHECKS, host_checks
 from millrace.model import measurements
+from millrace.model.instance_facts import ServerStateFact
 from millrace.stats import Looks
 from millrace.stats.steady import warm_up
 from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
@@ -42,7 +43,7 @@ State = Literal["steady", "unsteady", "too short to tell", "not recorded", "does
 
 @dataclass(frozen=True)
 class TrialSteadiness:
-    """What is known of one trial's steady state; ``block`` counts from 0.
+    """The assessment of one trial's steady state; ``block`` counts from 0.
 
     ``figure`` is what was looked at second by second: throughput, or in an open loop, whose
     throughput is given, the median response time; ``none`` where no clients were driven.
@@ -107,7 +108,7 @@ def assess_trial(
 ) -> TrialSteadiness:
     """Assess the steady state of one finished trial; the arguments are those of ``steadiness``."""
     found = _judged(_bare(trial, attempt, operations), attempt, margin)
-    found = replace(found, checks=(*found.checks, *host_checks(_fact(attempt, "host_time"))))
+    found = replace(found, checks=(*found.checks, *host_checks(attempt.facts.host_time)))
     return _with_state(found) if _is_disturbed(found) else found
 
 
@@ -146,7 +147,7 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
     """Return the assessment of a trial before its seconds are read."""
-    measured = _measured(attempt)
+    measured = attempt.measured
     phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
     drives = measurements.TRANSACTIONS in measured
     is_open = _is_open(attempt)
@@ -202,31 +203,21 @@ def _is_disturbed(trial: TrialSteadiness) -> bool:
     return any(gate.name in HOST_CHECKS for gate in trial.failed)
 
 
-def _fact(attempt: StoredAttempt, name: str) -> Mapping[str, Any] | None:
-    """Return a fact of the server's instance; None where it was not recorded."""
-    instance = next((each for each in attempt.instances if each.role == "server"), None)
-    return None if instance is None else instance.facts.get(name)
-
-
 def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[SteadyCheck, ...]:
-    measured = _measured(attempt)
+    measured = attempt.measured
     instance = next((each for each in attempt.instances if each.role == "server"), None)
     with_warm_up = 1 + warmup_s / measured_s if measured_s else 1.0
     return steady_checks(
-        {} if instance is None else instance.facts.get("state") or {},
+        attempt.facts.state or ServerStateFact(),
         {} if instance is None else instance.effective,
         transactions=measured[measurements.TRANSACTIONS],
         rows_changed=measured.get(measurements.ROWS_AFFECTED, 0.0) * with_warm_up,
     )
 
 
-def _measured(attempt: StoredAttempt) -> dict[str, float]:
-    return {m.name: m.value for m in attempt.measurements if m.role == "server"}
-
-
 def _is_open(attempt: StoredAttempt) -> bool:
     """Return whether clients were sent by a schedule, which gives the throughput."""
-    return _measured(attempt).get(measurements.SCHEDULED, 0.0) > 0
+    return attempt.measured.get(measurements.SCHEDULED, 0.0) > 0
 
 
 def _points(attempt: StoredAttempt, part: str) -> list[float]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.model.instance_facts import InstanceFacts
 from millrace.report.run.formats import render
 from millrace.report.run.notes import warnings
 from millrace.report.run.tables import trials_table
@@ -105,7 +106,11 @@ def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = Non
     """``stored`` with these facts of its instances, or of one server's."""
 
     def told(instance: InstanceRecord) -> InstanceRecord:
-        return replace(instance, facts=facts) if of in (None, instance.server.name) else instance
+        return (
+            replace(instance, facts=InstanceFacts.model_validate(facts))
+            if of in (None, instance.server.name)
+            else instance
+        )
 
     attempts = tuple(replace(a, instances=tuple(map(told, a.instances))) for a in stored.attempts)
     return replace(stored, attempts=attempts)
