@@ -256,7 +256,7 @@ def _drive(lines: IO[str], phase: dict[str, Any], spec: dict[str, Any]) -> str |
     }  # fmt: skip
     _say(
         {
-            "type": "phase", "kind": "drive", "name": phase["name"], "primary": True,
+            "type": "phase", "kind": "drive", "name": phase["name"],
             "duration_s": duration_s,
             "warmup_s": 0.0, "connect_s": 0.0, "partial": False, "partial_reason": None,
             "primary": phase["primary"] or is_only, "clients": clients, "threads": 1,
