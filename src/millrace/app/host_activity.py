@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace import databases
 from millrace.errors import Unavailable
 from millrace.host import parsers as text
 from millrace.host import procfs, tracing
 from millrace.host.files import number, read, read_file
 from millrace.servers.instances import confinement, users
 
-_DATABASE_PROGRAMS = frozenset(
-    ("mysqld", "mariadbd", "postgres", "mongod", "redis-server", "oracle", "sqlservr")
+_DATABASE_PROGRAMS = databases.programs() | frozenset(
+    ("postgres", "mongod", "redis-server", "oracle", "sqlservr")
 )
 _NOTICEABLE_SHARE = 0.02
 _PROGRAM_BYTES = 1 << 16  # in these a command line names the program, and that of a loader

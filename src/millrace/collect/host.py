@@ -36,9 +36,7 @@ FREQUENCY_SHARE = 0.05
 THROTTLED_SHARE = 0.01
 
 _SHOWN_OTHERS = 5
-_DATABASE_SERVERS = frozenset(
-    program for name in databases.names() for program in databases.get(name).programs
-)
+_DATABASE_SERVERS = databases.programs()
 _PRESSURES = {"cpu": ("some",), "io": ("some", "full"), "memory": ("some", "full")}
 _FREQUENCIES = "sys/devices/system/cpu"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from millrace.databases.base import Family
 from millrace.errors import UserError, nearest
 
-__all__ = ["Family", "get", "names", "option_forms", "registered"]
+__all__ = ["Family", "get", "names", "option_forms", "programs", "registered"]
 
 _registered: dict[str, Family] = {}
 
@@ -19,6 +19,11 @@ _registered: dict[str, Family] = {}
 def names() -> tuple[str, ...]:
     """Return the names of all families, sorted."""
     return tuple(sorted(_shipped()))
+
+
+def programs() -> frozenset[str]:
+    """Return the names of the server processes of all families."""
+    return frozenset(program for family in _shipped().values() for program in family.programs)
 
 
 def get(name: str) -> Family:
