@@ -17,7 +17,7 @@ Root's places are not under root's home, because servers run as an unprivileged 
 able to reach them.
 
 A place that a variable names is checked whenever it is asked for: what neither is a directory nor
-can become one is the user's mistake. So are cache and templates, wherever they are: what lies there
+can become one is the user's mistake. So are all but work, wherever they are: what lies there
 is run and trusted, so that nobody else may have put it there (see ``shared_directories``).
 """
 
@@ -46,13 +46,19 @@ def cache_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """The directory of the results store and of the servers a user added; it may not exist yet."""
-    return _place("MILLRACE_STATE", "/var/lib/millrace", "XDG_STATE_HOME", ".local/state")
+    """Return the directory of the results store and of the servers a user added; it may not exist
+    yet.
+
+    Raises HostError where another user could have put files there.
+    """
+    place = _state()
+    refuse_shared(place, "MILLRACE_STATE")
+    return place
 
 
 def work_dir() -> Path:
     """The directory of instances' data; it may not exist yet."""
-    return _named("MILLRACE_WORK") or state_dir() / "work"
+    return _named("MILLRACE_WORK") or _state() / "work"
 
 
 def templates_dir() -> Path:
@@ -90,11 +96,15 @@ def _cache() -> Path:
     return _place("MILLRACE_CACHE", "/var/cache/millrace", "XDG_CACHE_HOME", ".cache")
 
 
+def _state() -> Path:
+    return _place("MILLRACE_STATE", "/var/lib/millrace", "XDG_STATE_HOME", ".local/state")
+
+
 def _templates() -> Path:
     named = _named("MILLRACE_TEMPLATES")
     if named is not None:
         return named
-    state, work = state_dir(), work_dir()
+    state, work = _state(), work_dir()
     return (state if _device(state) == _device(work) else work) / "templates"
 
 
@@ -167,5 +177,5 @@ _DIRECTORIES: Mapping[str, Callable[[], Path]] = {
     "MILLRACE_WORK": work_dir,
     "MILLRACE_TEMPLATES": _templates,
     "MILLRACE_CACHE": _cache,
-    "MILLRACE_STATE": state_dir,
+    "MILLRACE_STATE": _state,
 }

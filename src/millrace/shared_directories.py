@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shlex
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from millrace.errors import HostError
+
+_MOST_LINKS = 40  # in one path, as many as the kernel follows
+_ROOT = 0
 
 
 def refuse_shared(place: Path, variable: str) -> None:
@@ -16,8 +22,10 @@ def refuse_shared(place: Path, variable: str) -> None:
     Where millrace is root this holds for all that it lies in, too: who may rename one of them may
     have root write elsewhere. An ordinary user's servers run as that user, and nobody gains by it.
     Where ``place`` is not there yet, root must not make it where another user could be quicker.
-    ``variable`` is the one that names another place.
+    No link on the way may be one that another user can replace. ``variable`` is the one that names
+    another place.
     """
+    _refuse_links_of_others(place, variable)
     is_root = os.geteuid() == 0
     resolved = place.resolve()
     if not is_root and not resolved.exists():
@@ -40,6 +48,32 @@ def refuse_shared(place: Path, variable: str) -> None:
         )
 
 
+def on_the_way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield what an absolute path leads over, links and what they lead over too, each with its own
+    state. Raises OSError where something is not there, or the links have no end."""
+    place = Path("/")
+    left = _parts(path)
+    n_links = 0
+    while left:
+        name = left.pop()
+        if name == "..":
+            place = place.parent
+            continue
+        entry = place / name
+        status = entry.lstat()
+        yield entry, status
+        if not stat.S_ISLNK(status.st_mode):
+            place = entry
+            continue
+        n_links += 1
+        if n_links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        target = entry.readlink()
+        if target.is_absolute():
+            place = Path("/")
+        left += _parts(target)
+
+
 def is_own(status: os.stat_result) -> bool:
     """Return whether nobody but this process's user, and root, can have written to a file."""
     is_plain = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
@@ -50,3 +84,22 @@ def may_others_write(status: os.stat_result) -> bool:
     """Return whether a mode lets others write: to root a group is others, too."""
     others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
     return bool(status.st_mode & others)
+
+
+def _refuse_links_of_others(place: Path, variable: str) -> None:
+    """Raise HostError where the way to a place leads over a link that another user made in a
+    directory in which all may do so."""
+    with contextlib.suppress(OSError):  # the rest of the way is not there yet
+        for entry, status in on_the_way(place.absolute()):
+            is_others = stat.S_ISLNK(status.st_mode) and status.st_uid not in (_ROOT, os.geteuid())
+            if is_others and may_others_write(entry.parent.lstat()):
+                raise HostError(
+                    f"{entry}: the user with the number {status.st_uid}, whose link this is, could "
+                    "have millrace's files lie anywhere",
+                    hint=f"remove it, or name another place with {variable}",
+                )
+
+
+def _parts(path: Path) -> list[str]:
+    """Return the names on the way of a path, the last one first."""
+    return [part for part in reversed(path.parts) if part != path.anchor]

@@ -16,8 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from millrace import paths
+from millrace.cli.main import cli
 from millrace.errors import HostError, UserError
 from millrace.host import sockets
 from millrace.host.exclusive import host_lock
@@ -28,6 +30,7 @@ from millrace.servers.progress import Silent
 from millrace.servers.snapshots import repository
 from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb
+from millrace.shared_directories import refuse_shared
 
 OTHER_USER = 60_950
 ID = "mysql-8.0.33-0a1b2c3d"
@@ -119,6 +122,40 @@ def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: P
     with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it"):
         processes.reap_orphans()
     assert directory.exists()
+
+
+@only_root
+@pytest.mark.parametrize("variable", ["STATE", "CACHE", "TEMPLATES", "WORK"])
+@pytest.mark.parametrize("below", ["", "deep/er"])
+def test_no_link_of_another_user_leads_to_a_place(
+    variable: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What millrace makes there would lie, and be removed, where that user likes."""
+    shared, precious = tmp_path / "shared", tmp_path / "precious"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    precious.mkdir()
+    link = shared / "millrace"
+    link.symlink_to(precious)
+    place = link / below
+    os.chown(link, OTHER_USER, OTHER_USER, follow_symlinks=False)
+    with pytest.raises(HostError, match=f"{link}: the user with the number {OTHER_USER}, whose"):
+        refuse_shared(place, f"MILLRACE_{variable}")
+    monkeypatch.setenv(f"MILLRACE_{variable}", str(place))
+    if variable != "WORK":  # that is looked at when an instance is made
+        with pytest.raises(HostError, match="whose link this is"):
+            getattr(paths, f"{variable.lower()}_dir")()
+    os.chown(link, 0, 0, follow_symlinks=False)
+    refuse_shared(place, f"MILLRACE_{variable}")
+
+
+@only_root
+def test_servers_that_another_user_added_are_none(state: Path) -> None:
+    os.chown(state, OTHER_USER, 0)
+    for command in (("list",), ("show", "theirs")):
+        shown = CliRunner().invoke(cli, ["servers", *command])
+        assert isinstance(shown.exception, HostError), shown.output
+        assert "who owns it, could replace millrace's files" in shown.exception.message
 
 
 @only_root

@@ -7,15 +7,17 @@ the load generator (``mysql/listener.rs``); a test asks both.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket as sockets
 import stat
 import struct
 from pathlib import Path
 
+from millrace.shared_directories import on_the_way
+
 _UCRED = struct.Struct("3i")  # unix(7), SO_PEERCRED: process, user, group
 _ROOT = 0
-_MOST_LINKS = 40  # in one path, as many as the kernel follows
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -30,6 +32,8 @@ def doubt(path: Path, connected: sockets.socket) -> str | None:
     try:
         return _judge(path, _credentials(connected)[1])
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            return f"{path} leads through too many links"
         return f"{path} cannot be looked at: {error.strerror}"
 
 
@@ -42,42 +46,18 @@ def _credentials(connected: sockets.socket) -> tuple[int, int]:
 
 def _judge(path: Path, listener: int) -> str | None:
     trusted = {_ROOT, os.geteuid()}
-    place = Path("/")
-    left = _parts(path)
-    n_links = 0
-    while left:
-        name = left.pop()
-        if name == "..":
-            place = place.parent
-            continue
-        entry = place / name
-        status = entry.lstat()
-        is_link = stat.S_ISLNK(status.st_mode)
+    for entry, status in on_the_way(path):
+        place = entry.parent
         mode = place.lstat().st_mode
         if not mode & _WRITABLE_BY_OTHERS:
             # Whoever owns an entry there was let in by somebody who is trusted.
-            if not is_link:
+            if not stat.S_ISLNK(status.st_mode):
                 trusted.add(status.st_uid)
         elif not mode & stat.S_ISVTX or status.st_uid not in trusted:
             return f"other users can write {place}, and {entry} belongs to the user {status.st_uid}"
-        if is_link:
-            n_links += 1
-            if n_links > _MOST_LINKS:
-                return f"{path} leads through too many links"
-            target = entry.readlink()
-            if target.is_absolute():
-                place = Path("/")
-            left += _parts(target)
-        else:
-            place = entry
     if listener not in trusted:
         return (
             f"the user {listener} listens there, who owns neither the socket nor a directory "
             "above it"
         )
     return None
-
-
-def _parts(path: Path) -> list[str]:
-    """Return the names on the way of a path, the last one first."""
-    return [part for part in reversed(path.parts) if part != path.anchor]
