@@ -16,7 +16,6 @@ shift
 [ $# -gt 0 ] || set -- answer binary_rows greeting prepared session
 command -v c++ >/dev/null || { echo "libFuzzer needs a C++ compiler: apt install g++" >&2; exit 2; }
 
-# Dependencies are those of the program's own release build, in its directory.
 target_dir=$(cd ../../.. && pwd)/target
 python3 ../../cargo_lock.py write .
 RUSTC_WRAPPER=$(pwd)/instrument.sh cargo build --release --locked --bins --target-dir "$target_dir"

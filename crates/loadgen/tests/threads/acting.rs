@@ -1,4 +1,4 @@
-//! Threads that do the same for ever.
+//! The process whose threads are sampled, and threads that do the same for ever.
 
 use super::*;
 
@@ -29,4 +29,42 @@ pub fn poll_for_ever(sockets: &[UnixStream]) {
         .collect();
     // SAFETY: the list is as long as it says, and outlives the call.
     unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, -1) };
+}
+
+/// A process of the kind above; it ends with its input.
+pub struct Acting {
+    pub process: Child,
+    pub _place: tempfile::TempDir,
+}
+
+impl Acting {
+    pub fn start() -> Self {
+        // Not in a file system in memory, where there is nothing to sync.
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let mut process = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "the_process_that_is_looked_at", "--nocapture"])
+            .env(PLACE, place.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let is_acting = |line: io::Result<String>| line.unwrap().ends_with("acting");
+        assert!({ lines }.any(is_acting));
+        Self {
+            process,
+            _place: place,
+        }
+    }
+
+    pub fn end(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Acting {
+    fn drop(&mut self) {
+        self.end();
+    }
 }

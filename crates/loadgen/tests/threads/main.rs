@@ -20,7 +20,7 @@ use libc::c_long;
 use protocol::PeerAddress;
 use serde_json::Value;
 
-use acting::{begin, poll_for_ever, sync_for_ever};
+use acting::{Acting, begin, poll_for_ever, sync_for_ever};
 
 /// Names the directory in which a process of this test program is to act as the one looked at.
 const PLACE: &str = "MILLRACE_TEST_PLACE";
@@ -71,44 +71,6 @@ fn the_process_that_is_looked_at() {
     println!("acting");
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
     std::process::exit(0);
-}
-
-/// A process of the kind above; it ends with its input.
-struct Acting {
-    process: Child,
-    _place: tempfile::TempDir,
-}
-
-impl Acting {
-    fn start() -> Self {
-        // Not in a file system in memory, where there is nothing to sync.
-        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let mut process = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "the_process_that_is_looked_at", "--nocapture"])
-            .env(PLACE, place.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let is_acting = |line: io::Result<String>| line.unwrap().ends_with("acting");
-        assert!({ lines }.any(is_acting));
-        Self {
-            process,
-            _place: place,
-        }
-    }
-
-    fn end(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-impl Drop for Acting {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 /// The program, ready to begin.
