@@ -12,8 +12,9 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import MillraceError
+from millrace.host import elf
 from millrace.model.servers import FittedOptions
-from millrace.servers import added, elf
+from millrace.servers import added
 from millrace.servers.instances import lifecycle, processes, single_run, users
 from tests.unit.servers import small_servers
 

@@ -21,6 +21,7 @@ from millrace.model.servers import Configuration, InstalledServer, KnownOptions,
 if TYPE_CHECKING:
     from millrace.databases.client import Address, ServerClient, Session
     from millrace.databases.monitoring import Monitoring
+    from millrace.databases.packaging import Packaging
     from millrace.databases.table_checks import KeptTable
 
 
@@ -344,6 +345,7 @@ class Family:
     programs: tuple[str, ...]
     has_process_per_session: bool
     connect: Connect
+    packaging: Packaging
     lifecycle: Lifecycle
     log: LogPatterns
     options: Options

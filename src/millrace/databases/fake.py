@@ -12,16 +12,14 @@ of the load generator that reports what clients would have done.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
-import socket
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from millrace.databases.base import (
@@ -36,16 +34,14 @@ from millrace.databases.base import (
     StorageCounters,
     TableSize,
 )
-from millrace.databases.client import Address, Row, ServerClient, Session
-from millrace.databases.monitoring import Sections, ThreadNames
+from millrace.databases.client import ServerClient, Session
+from millrace.databases.fake_session import FakeMonitoring, ask, ask_in, connect
+from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
-from millrace.errors import DatabaseError
-from millrace.host import listener
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option, Provenance
 
 _PAGE_BYTES = 16384
 _POOL_BYTES = 1 << 30
-_LIMIT_S = 5
 
 
 @dataclass(frozen=True)
@@ -99,73 +95,20 @@ def _write_program(path: Path, script: Mapping[str, Any]) -> Path:
     return path
 
 
-class FakeSession:
-    """A session with a fake server."""
+class _Packaging:
+    version_arguments = ("--version",)
 
-    id = 1
+    def is_needed(self, path: PurePosixPath) -> bool:
+        return True
 
-    def __init__(self, path: Path, limit_s: float | None) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(limit_s)
-        try:
-            self._socket.connect(str(path))
-        except OSError as error:
-            self._socket.close()
-            raise DatabaseError(str(error), kind="unreachable") from error
-        self._lines = self._socket.makefile("rw", encoding="utf-8")
+    def locate(self, directory: Path) -> Located:
+        raise Incomplete(f"{directory}: fake servers are not installed")
 
-    @property
-    def is_open(self) -> bool:
-        return not self._lines.closed
+    def read_version(self, printed: str) -> Build | None:
+        return None
 
-    @property
-    def peer_pid(self) -> int:
-        return listener.peer_pid(self._socket)
-
-    def ask(self, do: str) -> Any:
-        """Return the server's answer."""
-        try:
-            self._lines.write(json.dumps({"do": do}) + "\n")
-            self._lines.flush()
-            return json.loads(self._lines.readline())
-        except (OSError, ValueError) as error:
-            raise DatabaseError(str(error), kind="lost") from error
-
-    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        raise DatabaseError(f"a fake server knows no SQL: {sql} {values or ''}")
-
-    def rows(self, sql: str) -> list[Row]:
-        raise DatabaseError(f"a fake server knows no SQL: {sql}")
-
-    def columns(self, sql: str) -> tuple[str, ...]:
-        raise DatabaseError(f"a fake server knows no SQL: {sql}")
-
-    def literal(self, text: str) -> str:
-        return repr(text)
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._lines.close()
-        self._socket.close()
-
-
-def _connect(
-    address: Address, database: str | None, limit_s: float | None, *, as_text: bool = False
-) -> FakeSession:
-    del database  # a fake server has none
-    assert address.socket is not None
-    assert not as_text  # no statements are sent
-    return FakeSession(address.socket, limit_s)
-
-
-def _ask(client: ServerClient, do: str) -> Any:
-    with contextlib.closing(client.connect(limit_s=_LIMIT_S)) as session:
-        return _ask_in(session, do)
-
-
-def _ask_in(session: Session, do: str) -> Any:
-    assert isinstance(session, FakeSession)
-    return session.ask(do)
+    def missing(self, build: Build, located: Located) -> str | None:
+        return None
 
 
 class _Lifecycle:
@@ -227,28 +170,28 @@ class _Options:
 
 class _Administration:
     def version(self, client: ServerClient) -> str:
-        return str(_ask(client, "facts")["version"])
+        return str(ask(client, "facts")["version"])
 
     def identity(self, client: ServerClient) -> tuple[str, str]:
         return self.version(client), "fake"
 
     def settings(self, client: ServerClient) -> dict[str, str]:
-        return dict(_ask(client, "facts")["settings"])
+        return dict(ask(client, "facts")["settings"])
 
     def data_directory(self, client: ServerClient) -> str:
-        return str(_ask(client, "facts")["data_directory"])
+        return str(ask(client, "facts")["data_directory"])
 
     def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
-        _ask(client, "facts")
+        ask(client, "facts")
 
     def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
-        _ask(client, "facts")
+        ask(client, "facts")
 
     def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
-        _ask(client, "facts")
+        ask(client, "facts")
 
     def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
-        names = _ask(client, "tables")
+        names = ask(client, "tables")
         return tuple(TableSize(name, "fake", _PAGE_BYTES, 0, is_pooled=True) for name in names)
 
 
@@ -269,10 +212,10 @@ class _Storage:
     pool_option = "pool_size"
 
     def pool_status(self, client: ServerClient) -> PoolStatus:
-        return _pool(_ask(client, "counters"))
+        return _pool(ask(client, "counters"))
 
     def counters(self, session: Session) -> StorageCounters:
-        return StorageCounters(_pool(_ask_in(session, "counters")), {})
+        return StorageCounters(_pool(ask_in(session, "counters")), {})
 
     def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
         return {}
@@ -299,87 +242,13 @@ class _SnapshotRules:
         return None
 
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
-        return tuple(
-            KeptTable(name, Reading((), 0, 0), None) for name in _ask_in(session, "tables")
-        )
+        return tuple(KeptTable(name, Reading((), 0, 0), None) for name in ask_in(session, "tables"))
 
     def emptied(self, options: Iterable[Option]) -> Sequence[str]:
         return ()
 
     def leads_away(self, options: Iterable[Option]) -> Option | None:
         return None
-
-
-class _ThreadRoles:
-    tells_sessions = False
-    has_pool = False
-
-    def kinds(self) -> dict[int, str]:
-        return {}
-
-
-class _WaitStatistics:
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def read(self) -> Mapping[str, Sequence[float]]:
-        return dict(_ask_in(self._session, "counters")["waits"])
-
-    def between(
-        self, before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
-    ) -> Sections:
-        events = []
-        for name, (count, wait_s) in after.items():
-            earlier = before.get(name, (0, 0.0))
-            events.append(
-                {"name": name, "count": count - earlier[0], "wait_s": wait_s - earlier[1]}
-            )
-        waits = {"enabled": True, "why": None, "not_instrumented": [], "events": events}
-        return {"waits": waits, "digests": [], "stages": []}
-
-
-class _StatusCounters:
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def read(self) -> Mapping[str, float]:
-        return dict(_ask_in(self._session, "counters")["counts"])
-
-    def between(
-        self, before: Mapping[str, float], after: Mapping[str, float], own: Mapping[str, int]
-    ) -> Sections:
-        deltas = {name: value - before[name] for name, value in after.items()}
-        return {"status": {"deltas": deltas, "gauges": {}, "metrics": {}, "metric_gauges": {}}}
-
-
-class _Explainer:
-    def explain(self, session: Session, sql: str) -> Mapping[str, Any]:
-        return {"rows": [{"table": "t", "rows": 1}], "error": None}
-
-
-class _Monitoring:
-    threads = ThreadNames(own=(), functions={})
-
-    def thread_roles(self, session: Session) -> _ThreadRoles:
-        return _ThreadRoles()
-
-    def wait_statistics(self, session: Session, database: str) -> _WaitStatistics:
-        return _WaitStatistics(session)
-
-    def status_counters(self, session: Session, database: str) -> _StatusCounters:
-        return _StatusCounters(session)
-
-    def engine_status(self, session: Session) -> Sequence[str]:
-        return ()
-
-    def process_list(self, session: Session, database: str) -> list[dict[str, Any]]:
-        return []
-
-    def explainer(self, version: str) -> _Explainer:
-        return _Explainer()
-
-    def change_logs(self, client: ServerClient) -> Sequence[str]:
-        return ()
 
 
 FAMILY = Family(
@@ -392,7 +261,8 @@ FAMILY = Family(
     account="root",
     programs=("fake-server",),
     has_process_per_session=False,
-    connect=_connect,
+    connect=connect,
+    packaging=_Packaging(),
     lifecycle=_Lifecycle(),
     log=LogPatterns(
         error=re.compile(rb"^ERROR: "),
@@ -407,5 +277,5 @@ FAMILY = Family(
     self_test=_SelfTest(),
     storage=_Storage(),
     snapshots=_SnapshotRules(),
-    monitoring=_Monitoring(),
+    monitoring=FakeMonitoring(),
 )

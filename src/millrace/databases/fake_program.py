@@ -255,7 +255,8 @@ def _drive(lines: IO[str], phase: dict[str, Any], spec: dict[str, Any]) -> str |
     }  # fmt: skip
     _say(
         {
-            "type": "phase", "kind": "drive", "name": phase["name"], "duration_s": duration_s,
+            "type": "phase", "kind": "drive", "name": phase["name"], "primary": True,
+            "duration_s": duration_s,
             "warmup_s": 0.0, "connect_s": 0.0, "partial": False, "partial_reason": None,
             "clients": clients, "threads": 1, "protocol": phase["protocol"],
             "test": phase["test"], "busy_poll": False, "cpus": None,

@@ -1,5 +1,5 @@
-"""What a report says of the calibration of its host: the newest one for the experiment, else the
-newest one of the host, and whether it still tells anything.
+"""Choose the calibration that a report quotes: the newest one for the experiment, else the newest
+one of the host, with the reasons why it may be stale.
 
 A calibration is stale when the host or the load generator is not what it was when it began, or when
 it and the run are more than ``MOST_DAYS`` apart: what no fact shows (neighbours of a virtual

@@ -1,5 +1,4 @@
-"""What a run that searches a change among servers shows so far: levels, where the change may be,
-and what is to be measured next.
+"""Analyze a bisection: levels, the likeliest place of the change, and the next measurement.
 
 Each block of such a run is one trial of one server; in the order of the blocks they are what
 ``stats.bisection`` has seen. All of it is computed anew from the trials.

@@ -1,5 +1,5 @@
-"""What a run that calibrates a host says: how often verdicts are false on it, how noisy it is, how
-small a change it sees, and whether one that was planted is found.
+"""Analyze a calibration: the rate of false verdicts on a host, its noise, the smallest change it
+can show, and whether injected slowdowns are found.
 
 The run measures one server beside itself (A/A), block after block, and the server slowed down
 beside the server as it is. The verdicts are cut from the stream of blocks of a group: the rule that

@@ -1,4 +1,4 @@
-"""What a calibration of this host found: plain values, read by reports and policies."""
+"""The analysis of a calibration: plain values, read by reports and policies."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class InjectedSlowdown:
-    """What came of a planted slowdown: verdicts one after another, and the ratio over all of its
+    """The verdicts on an injected slowdown, one after another, and the ratio over all of its
     blocks. ``stopped`` is the share of the time for which the server was stopped, as it was
     measured; None where it was slowed in another way."""
 

@@ -1,5 +1,5 @@
-"""Whether two treatments are compared at all: not where they did not do the same work (``work``),
-nor where too many trials were not steady (``unsteady``).
+"""Assess whether two treatments can be compared: not where they did not do the same work
+(``work``), nor where too many trials were not steady (``unsteady``).
 
 Both are about the trials that there are, and refuse a verdict on them. Whether more blocks may
 change that is another question, which a run asks after every block: it gives a comparison up where
@@ -31,9 +31,9 @@ class TreatmentTrials:
 
 @dataclass(frozen=True)
 class Comparability:
-    """Why two treatments are not compared: ``unequal`` says how their work was not the same, or not
-    shown to be, ``unsteady`` that trials were not steady; both are empty where nothing speaks
-    against it. ``permanently`` is the one that more blocks would not change."""
+    """The reasons why two treatments are not compared: ``unequal`` says how their work was not the
+    same, or not shown to be, ``unsteady`` that trials were not steady; both are empty where nothing
+    speaks against it. ``permanently`` is the one that more blocks would not change."""
 
     unequal: str
     unsteady: str

@@ -1,4 +1,4 @@
-"""From a stored run to comparisons and verdicts. Pure: no clock, no file, no server."""
+"""Compare the treatments of a stored run. Pure: no clock, no file, no server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether pairs may be measured side by side on a host.
+"""Assess whether pairs may be measured concurrently on a host.
 
 Two servers at the same time share disk, memory bandwidth and caches. Whether intervals of such
 pairs still keep their promise is a matter of the host and the work, and can only be seen: from the

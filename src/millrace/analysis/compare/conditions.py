@@ -1,4 +1,5 @@
-"""What besides the servers may have shaped a run's figures: generator, warnings, state, looks."""
+"""Conditions besides the servers that may have shaped a run's figures: generator, warnings, state,
+looks."""
 
 from __future__ import annotations
 

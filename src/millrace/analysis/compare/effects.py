@@ -1,4 +1,5 @@
-"""On what the difference between a candidate and the base depends: tests, clients, settings.
+"""Factors on which the difference between a candidate and the base depends: tests, clients,
+settings.
 
 A candidate's comparisons, one for each combination of the held factors' levels, are a table of
 log-ratios, to which ``stats.effects`` fits a model. A term of it (a factor, or a pair) matters

@@ -1,4 +1,4 @@
-"""Whether two treatments did the same work, without which a speed says nothing.
+"""Assess whether two treatments did the same work, without which a speed says nothing.
 
 Two treatments whose transactions failed, were begun again or were left out at rates that are not
 shown to be equal (``millrace.stats.rates`` says what is), that carried out another number of
@@ -47,7 +47,7 @@ _OF_HOW = frozenset(
 
 @dataclass(frozen=True)
 class TrialWork:
-    """What one finished trial's clients did: counts of transactions.
+    """The work of one finished trial's clients: counts of transactions.
 
     ``transactions`` succeeded, ``errors`` ended in an error, ``retries`` counts those begun again.
     ``skipped`` of ``scheduled`` were not sent, being too late (0 of 0 in closed loop).
@@ -83,7 +83,7 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _By:
-    """How work is compared: what is tolerated, the error rate of each test, and its looks."""
+    """The tolerance of a comparison of work, the error rate of each test, and its looks."""
 
     tolerance: float
     alpha: float
@@ -140,9 +140,9 @@ def asks_the_same(factor: str) -> bool:
 
 @dataclass(frozen=True)
 class Unequal:
-    """Why two treatments' work was not the same, cannot be shown to be, or mostly failed, in words
-    with numbers; empty where nothing speaks against it. ``told_apart`` says that more blocks do not
-    mend it."""
+    """The reasons why two treatments' work was not the same, cannot be shown to be, or mostly
+    failed, with numbers; empty where nothing speaks against it. ``told_apart`` says that more
+    blocks do not mend it."""
 
     reason: str = ""
     told_apart: bool = False

@@ -1,4 +1,4 @@
-"""Which differences are left when the number of comparisons is taken into account.
+"""Correct the comparisons of a run for their number.
 
 A verdict's error rate is that of its own comparison: of twenty comparisons of like with like, one
 is expected to differ. All comparisons of a metric, whatever their workload, their number of clients

@@ -1,4 +1,4 @@
-"""What a workload measures, as its definition says, and a trial's value of it."""
+"""The metrics of a workload, as its definition says, and a trial's value of them."""
 
 from __future__ import annotations
 

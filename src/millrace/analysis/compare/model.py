@@ -171,7 +171,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Dependence:
-    """On which of ``factors``, those with several levels, a candidate's ratio depends, in the
+    """The dependence of a candidate's ratio on ``factors``, those with several levels, in the
     headline metric.
 
     ``overall`` is the mean over all levels alike, ``verdict`` that on it; all intervals are of
@@ -199,7 +199,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class ComparisonStatus:
-    """How a comparison stands. ``label`` is the candidate's.
+    """The state of a comparison while a run goes on. ``label`` is the candidate's.
 
     ``after`` is how many blocks the run had when it was closed, None while it is open.
     ``more_blocks`` is about how many would decide an open one; None where that cannot be told: the
@@ -215,7 +215,7 @@ class ComparisonStatus:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """How the comparisons of a run stand after ``blocks`` of them.
+    """The state of a run and its comparisons after ``blocks`` of them.
 
     ``needed`` has how many more blocks each treatment needs, about, by its id; it lacks those that
     need none. They may be more than the run may have. ``ending`` says why a sequential run has no

@@ -1,4 +1,5 @@
-"""When a run may stop: how each comparison stands, and which treatments still need blocks.
+"""Decide when a run may stop: the state of each comparison, and the treatments that still need
+blocks.
 
 A comparison of the headline metric is closed when
 

@@ -1,4 +1,4 @@
-"""What the trials of a treatment measured, and how its servers were set: plain values."""
+"""The measurements of a treatment's trials, and the settings of its servers: plain values."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ class TreatmentAnalysis:
 
 @dataclass(frozen=True)
 class InstanceAnalysis:
-    """How one role's server was set: what was asked and is not so, and what was left out."""
+    """The settings of one role's server: options that were requested and are not effective, and
+    those that were left out."""
 
     role: str
     server: ServerRecord

@@ -1,4 +1,4 @@
-"""What each treatment's trials measured, and how its servers were set."""
+"""Analyze each treatment: the measurements of its trials, and the settings of its servers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NEARLY_EVEN = 0.1  # up to this margin, 1 / (1 + m) is about 1 - m and goes with
 
 @dataclass(frozen=True)
 class Power:
-    """What an estimate's blocks can see, and how many more would decide.
+    """The smallest difference that an estimate's blocks can show, and how many more would decide.
 
     ``minimum_detectable`` is the smallest relative difference (a fraction) that these blocks detect
     with power 0.8. ``more_blocks`` is 0 where it is decided, None where more than 10 000 would be

@@ -1,4 +1,5 @@
-"""What aligned settings give back of a loss, from trials of A and B and of B with settings of A.
+"""Analyze an ablation: the loss that aligned settings recover, from trials of A and B and of B with
+settings of A.
 
 Of each block x = value / value of the base, so that all shares are fractions of what the base does
 and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining with it =
@@ -25,7 +26,8 @@ ALL = "all of these"
 
 @dataclass(frozen=True)
 class Recovery:
-    """What one alignment gives back, and what remains with it: fractions of the base's value."""
+    """The share of the loss that one alignment recovers, and the share that remains: fractions of
+    the base's value."""
 
     name: str
     share: MeanEstimate

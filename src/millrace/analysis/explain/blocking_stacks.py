@@ -1,5 +1,5 @@
-"""Where the threads that serve clients were blocked: the calls, files and functions of the kernel
-behind the waits of the account.
+"""Locate where the threads that serve clients were blocked: the calls, files and functions of the
+kernel behind the waits of the time breakdown.
 
 They were seen at random moments, like the account's waits, and sum up to them: they are of the
 same trials, and without what the account does not tell of, as the idleness of a pool's threads.

@@ -1,4 +1,4 @@
-"""Where the time of an operation went: the records of ``time_breakdown``."""
+"""The records of ``time_breakdown``: parts of an operation's time, and their differences."""
 
 from __future__ import annotations
 

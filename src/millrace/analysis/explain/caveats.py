@@ -1,4 +1,4 @@
-"""What speaks against an explanation: accounts that do not close, trials that were disturbed.
+"""Reasons to doubt an explanation: time breakdowns that do not close, trials that were disturbed.
 
 An account closes where what is unaccounted is a small share of the latency, or short, or may be
 chance. Pure: plain values, which the reports put into words.
@@ -59,7 +59,8 @@ class UnclosedStatements:
 
 @dataclass(frozen=True)
 class DisturbedBlocks:
-    """How many ``blocks`` of the measured ``trials`` of a side were disturbed; at least one."""
+    """The number of ``blocks`` of the measured ``trials`` of a side that were disturbed; at least
+    one."""
 
     side: Side
     blocks: int

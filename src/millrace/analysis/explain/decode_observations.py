@@ -1,4 +1,4 @@
-"""From an attempt's observations, one document of version 1 (see ``millrace.collect``), to typed
+"""Decode an attempt's observations, one document of version 1 (see ``millrace.collect``), to typed
 values.
 
 A section whose amounts are counted between two readings says how late its first one was

@@ -1,4 +1,4 @@
-"""What one operation costs, as practitioners publish it: CPU, context switches, I/O, rows.
+"""The cost of one operation, as practitioners publish it: CPU, context switches, I/O, rows.
 
 Each figure has the sources that can tell it, the best first; both sides are told by the same one,
 since two sources do not count the same thing. Where no source serves both, there is no difference.

@@ -1,4 +1,4 @@
-"""What makes two treatments differ: everything that was seen of both, side by side.
+"""Explain the difference between two treatments by everything that was observed of both.
 
 The account says where the time of an operation went, the profiles which functions took it, the
 server's own instruments what it thinks of itself; plans, variables and the host are there to

@@ -1,4 +1,4 @@
-"""What the functions of a profile are for, by the rules in ``function_groups.toml``."""
+"""Group the functions of a profile by their purpose, by the rules in ``function_groups.toml``."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What disturbed the host in one trial, in a clause; ``block`` counts from 0."""
+    """A disturbance of the host in one trial, in a clause; ``block`` counts from 0."""
 
     side: Side
     block: int
@@ -50,7 +50,7 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class MissingObservation:
-    """What could not be seen in ``trials`` of a side's trials, and what to do about it."""
+    """An observation that ``trials`` of a side's trials lack, and what to do about it."""
 
     side: Side
     observer: str

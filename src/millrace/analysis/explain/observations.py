@@ -1,4 +1,4 @@
-"""What was observed of a server in one attempt, as typed values, with the work that was done.
+"""The observations of a server in one attempt, as typed values, with the work that was done.
 
 Any part may be missing, because a kernel, a right, a tool or a server lacks it: it is None, and
 what needs it does without. Values are sums between the beginning and the end of the measured part,
@@ -26,7 +26,7 @@ OBSERVER = "observer"
 
 @dataclass(frozen=True)
 class Work:
-    """What the clients of an attempt did, by their own clock.
+    """The work of an attempt's clients, by their own clock.
 
     ``operations`` are transactions that succeeded, or rows that were loaded, in ``duration_s``.
     ``latency_s`` is the mean of an operation, None where it is not known; ``gap_s`` a client's mean
@@ -53,7 +53,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Usage:
-    """What threads used, in sum. ``runnable_s`` is how long they were ready to run without a CPU.
+    """The resources that threads used, in sum. ``runnable_s`` is how long they were ready to run
+    without a CPU.
 
     Names and units are the document's, but for those that the analysis has no use for.
     """
@@ -70,8 +71,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a thread was blocked: the document's class, the system call and what it is about, and
-    the functions of the kernel on its stack, the outermost first, joined by semicolons."""
+    """The place where a thread was blocked: the document's class, the system call and what it is
+    about, and the functions of the kernel on its stack, the outermost first, joined by
+    semicolons."""
 
     state_class: str
     call: str | None
@@ -81,7 +83,7 @@ class Place:
 
 @dataclass(frozen=True)
 class States:
-    """In what state the ``threads`` of the foreground were, each time they were looked at.
+    """The sampled states of the ``threads`` of the foreground.
 
     ``counts`` are by the document's classes, of all ``samples``; of classes of which the
     scheduler's events tell, as many as stand for that. Waits for a lock while another thread of the

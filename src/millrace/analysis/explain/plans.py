@@ -1,4 +1,4 @@
-"""How two servers would carry the same statement out, side by side.
+"""Compare how two servers execute the same statement.
 
 Two plans are the same where tables come in the same order, are read in the same way by the same
 index, and need the same extra work. Estimates of rows differ from load to load and from version to
@@ -27,7 +27,7 @@ _EXTRA_WORK = (
 
 @dataclass(frozen=True)
 class PlanSide:
-    """What EXPLAIN said: rows as the server gives them, or why it did not."""
+    """The answer of EXPLAIN: rows as the server gives them, or why it did not."""
 
     sql: str
     rows: tuple[Mapping[str, Any], ...]

@@ -1,4 +1,4 @@
-"""How much longer or shorter threads waited than it looked like, by the scheduler's own events.
+"""Correct sampled waits by the scheduler's own events.
 
 Looks at threads find short waits too often or too seldom where CPUs are few (see
 ``collect.sched_waits``). Events of the scheduler tell how long threads slept until another thread

@@ -1,4 +1,4 @@
-"""Where the time of each statement went, where an operation has several.
+"""Break down the time of each statement, where an operation has several.
 
 A client's thread was looked at together with what its client had under way: the share of the looks
 at which that was a statement, in each state, times the time of all clients, is what an execution of

@@ -1,4 +1,4 @@
-"""What each statement took, by the client's clock and by the server's own.
+"""The latency of each statement, by the client's clock and by the server's own.
 
 The server's time is what its Performance Schema says of a statement's digest. Digests are matched
 by text: the statement that was explained, with values, and the digest, both without values, are the

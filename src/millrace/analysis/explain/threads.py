@@ -1,4 +1,4 @@
-"""Which of a server's threads served the clients, what they used, and what they waited for.
+"""Find the threads that served the clients, with their resources and waits.
 
 A server has sessions beside them, such as those that ask it for its counters, and a thread may wait
 in its cache for a connection to come. So the threads that worked most are taken, as many as there

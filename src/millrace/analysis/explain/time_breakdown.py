@@ -1,4 +1,4 @@
-"""Where the time of an operation went: parts that are each measured, and what is left unaccounted.
+"""Break down the time of an operation: parts that are each measured, and what is left unaccounted.
 
 An operation of one client takes its latency and then, until the client asks again, a gap: together
 a cycle, clients x time / operations. The threads that serve the clients spend just as long on it.

@@ -1,4 +1,4 @@
-"""What servers say themselves, side by side: waits, statements by digest, stages.
+"""Compare the servers' own instruments: waits, statements by digest, stages.
 
 Seconds and counts are means over the trials; times of an operation are in µs. What the Performance
 Schema calls a wait depends on the version and on which instruments are on, and each wait that it
@@ -54,7 +54,7 @@ class WaitComparison:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of the time in which threads did not get on the server's own instruments told.
+    """The share of the blocked time that the server's own instruments cover.
 
     ``waits_us`` are their waits, ``blocked_us`` what the account has as blocked, ``spinning_us``
     CPU time in loops that wait for a lock (None without a profile), all of one operation. The

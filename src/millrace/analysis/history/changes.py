@@ -1,5 +1,5 @@
-"""Where the level of a series moved, from one look to the next: the same change keeps its identity
-and what became of it.
+"""Track changes of a series from one look to the next: the same change keeps its identity and its
+outcome.
 
 A change that is found is a *candidate*. A measurement of its own makes it *confirmed*, a fact, or
 *withdrawn* (``analysis.history.confirmation``). A candidate that more points no longer show is

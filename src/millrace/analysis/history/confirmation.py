@@ -1,4 +1,4 @@
-"""What becomes of a change when the builds before and after it were measured again, in turns.
+"""Decide the outcome of a change whose builds before and after were measured again, interleaved.
 
 The history made it likely; only this measurement is evidence of its own, since the history was
 searched for what it shows. The interval holds for any number of looks, so that blocks may be added

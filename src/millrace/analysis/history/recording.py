@@ -1,5 +1,4 @@
-"""What a run adds to histories: its ratios to a reference build that was measured in the same
-blocks.
+"""Record a run in histories: its ratios to a reference build that was measured in the same blocks.
 
 What the host does to a block it does to both trials, so that a ratio to a build that never changes
 stays the same while the host changes, unlike the build's own figures.

@@ -25,7 +25,7 @@ Outcome = Literal["moved", "not moved", "trend", "too few points"]
 
 @dataclass(frozen=True)
 class AnalyzedPoint:
-    """Where the level of a series moved.
+    """A point at which the level of a series moved.
 
     ``index`` (from 0) and ``label`` are those of the first point of the new level; ``ratio``,
     ``low`` and ``high`` are new / old level.

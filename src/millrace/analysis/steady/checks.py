@@ -1,4 +1,5 @@
-"""Whether a server was in a steady state while it was measured, by what it says at both ends.
+"""Check from a server's own figures at both ends of the measured part whether it was in a steady
+state.
 
 A throughput that stands still is not enough: a server may keep it up by putting work off, which a
 trial that lasted longer would have to pay for. Each gate is a pure function of what a trial
@@ -45,9 +46,9 @@ _WRITE_MORE = (
 
 @dataclass(frozen=True)
 class SteadyCheck:
-    """What one gate says of a trial. ``clause`` tells a failure without figures, so that those of
-    several trials can be counted together; ``figures`` is a sentence's worth of them, or why it is
-    unknown; ``remedy`` is what to do where it failed."""
+    """The result of one check of a trial. ``clause`` tells a failure without figures, so that those
+    of several trials can be counted together; ``figures`` is a sentence's worth of them, or why it
+    is unknown; ``remedy`` is what to do where it failed."""
 
     name: str
     result: Result
@@ -58,7 +59,8 @@ class SteadyCheck:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a trial recorded: ``begin`` and ``end`` are figures at the marks, by their name."""
+    """The figures that a trial recorded: ``begin`` and ``end`` are those at the marks, by their
+    name."""
 
     begin: Mapping[str, float]
     end: Mapping[str, float]

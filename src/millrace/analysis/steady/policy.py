@@ -1,4 +1,5 @@
-"""Whether two treatments' trials were steady enough to be compared, and what to do where not.
+"""Decide whether two treatments' trials were steady enough to be compared, and what to do where
+not.
 
 Two treatments are not compared where more than half of the trials of one (two at least) were not
 steady, since its mean depends on when the measured part began and ended; or where one has more of

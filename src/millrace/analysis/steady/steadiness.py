@@ -1,4 +1,4 @@
-"""Whether trials showed a steady state, and whether they are fit to be compared.
+"""Assess whether trials showed a steady state, and whether they are fit to be compared.
 
 The measured part that follows the experiment's own warm-up is what enters a verdict, whole: cutting
 what a rule finds in each trial would cut one of two more than the other, by chance or not. So the
@@ -43,7 +43,7 @@ State = Literal["steady", "unsteady", "too short to tell", "not recorded", "does
 
 @dataclass(frozen=True)
 class TrialSteadiness:
-    """What is known of one trial's steady state; ``block`` counts from 0.
+    """The assessment of one trial's steady state; ``block`` counts from 0.
 
     ``figure`` is what was looked at second by second: throughput, or in an open loop, whose
     throughput is given, the median response time; ``none`` where no clients were driven.

@@ -1,4 +1,4 @@
-"""What the HTML pages have in common: the templates' environment and the filters of text."""
+"""The HTML pages' common parts: the templates' environment and the filters of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What aligned settings gave back of a loss, in words."""
+"""The result of an ablation, in words."""
 
 from __future__ import annotations
 

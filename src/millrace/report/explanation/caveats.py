@@ -1,4 +1,4 @@
-"""What speaks against an explanation, in sentences."""
+"""The reasons to doubt an explanation, in sentences."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class SidePart(Part):
 
 
 class ProfilePart(Part):
-    """What the profiled trials differ in, in µs of CPU time per operation; `by` says what the
+    """The differences of the profiled trials, in µs of CPU time per operation; `by` says what the
     intervals are of. `call_paths` are those that differ most; other formats have all of them."""
 
     blocks: list[int]
@@ -67,11 +67,11 @@ class ProfilePart(Part):
 
 
 class AblationPart(Part):
-    """What aligned settings gave back of a loss, as fractions of the base's value of `metric`, in
-    the trials of the run `run`; `answer` says so in words. `remaining` is with all of them aligned,
-    and null where that has no result. `untried` are alignments without one that counts, and
-    `left_out` what is suspected and was not aligned, each with its reason. `unsteady` says why
-    none of it counts, and is null where it does."""
+    """The share of a loss that aligned settings recovered, as fractions of the base's value of
+    `metric`, in the trials of the run `run`; `answer` says so in words. `remaining` is with all of
+    them aligned, and null where that has no result. `untried` are alignments without one that
+    counts, and `left_out` what is suspected and was not aligned, each with its reason. `unsteady`
+    says why none of it counts, and is null where it does."""
 
     run: str
     metric: str
@@ -123,7 +123,7 @@ class ExplanationPart(Part):
 
 
 class ExplanationDocument(Part):
-    """What millrace says about why treatments of one run differ."""
+    """Explanations of why treatments of one run differ."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
 

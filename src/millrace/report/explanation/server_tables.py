@@ -1,4 +1,4 @@
-"""What servers say of themselves, as tables: waits and stages, statements by digest, plans."""
+"""Tables of the servers' own instruments: waits and stages, statements by digest, plans."""
 
 from __future__ import annotations
 

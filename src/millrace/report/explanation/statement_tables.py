@@ -1,4 +1,4 @@
-"""Where the time of each statement goes, as a table and in a sentence."""
+"""The time of each statement, as a table and in a sentence."""
 
 from __future__ import annotations
 

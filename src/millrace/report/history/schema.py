@@ -38,7 +38,8 @@ class PointPart(Part):
 
 
 class EnvironmentChangePart(Part):
-    """From the point `index` (from 0) on the state is another one; `changes` say what differs."""
+    """A change of the environment from the point `index` (from 0) on; `changes` say what
+    differs."""
 
     index: int
     label: str
@@ -46,9 +47,9 @@ class EnvironmentChangePart(Part):
 
 
 class ChangePart(Part):
-    """Where the level moved. Ratios are new level / old level: `ratio`, `low` and `high` those of
-    the measurement that confirmed it, else `found_ratio`, `found_low` and `found_high`, which the
-    history showed among `n_points` points. Only what is confirmed is a fact.
+    """A place where the level moved. Ratios are new level / old level: `ratio`, `low` and `high`
+    those of the measurement that confirmed it, else `found_ratio`, `found_low` and `found_high`,
+    which the history showed among `n_points` points. Only what is confirmed is a fact.
 
     `index` and `label` are those of the first point of the new level; `within` are the labels of
     all points that may be. `reason` says why it was withdrawn, `note` who acknowledged it;

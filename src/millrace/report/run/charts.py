@@ -1,4 +1,5 @@
-"""Where the marks of the charts go, in percent of the width: text never has to scale with them."""
+"""The positions of the charts' marks, in percent of the width: text never has to scale with
+them."""
 
 from __future__ import annotations
 

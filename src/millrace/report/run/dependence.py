@@ -1,4 +1,5 @@
-"""On what differences depend, in words and in a small table: ``slower only with log_bin on``."""
+"""The factors on which differences depend, in words and in a small table: ``slower only with
+log_bin on``."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _DIFFERENT: tuple[Verdict, ...] = ("regression", "improvement")
 
 @dataclass(frozen=True)
 class DependenceText:
-    """What a report says of it: of each candidate a sentence or two, and the table."""
+    """A sentence or two for each candidate, and the table."""
 
     sentences: tuple[str, ...]
     table: Table

@@ -1,4 +1,4 @@
-"""How a run was designed, how it ended, and what its controls gave, in words."""
+"""A run's design, how it ended, and its A/A trials, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What qualifies figures of driven clients: the work they did, and the state of host and server."""
+"""Notes on figures of driven clients: the work they did, and the state of host and server."""
 
 from __future__ import annotations
 

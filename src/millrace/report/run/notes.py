@@ -1,4 +1,4 @@
-"""What qualifies a report: how it was measured, and what makes it less trustworthy."""
+"""Notes on a report: how it was measured, and what makes it less trustworthy."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _estimates(comparisons: Iterable[Comparison]) -> list[RatioEstimate]:
 
 @dataclass(frozen=True)
 class _Plot:
-    """What the lines of a chart have in common; ``places`` are percent of the width by level."""
+    """The common parts of a chart's lines; ``places`` are percent of the width by level."""
 
     metric: Metric
     axis: LogAxis

@@ -71,7 +71,8 @@ class ComparisonPart(Part):
 
 
 class DependencePart(Part):
-    """On which `factors`, those held at several levels, a candidate's ratio depends, in `metric`.
+    """The dependence of a candidate's ratio on `factors`, those fixed at several levels, in
+    `metric`.
 
     `overall` is the mean ratio over all levels alike, `verdict` that on it; all intervals are of
     `confidence`. `terms` are the factors and pairs of factors, empty where too many comparisons are
@@ -99,9 +100,9 @@ class DependencePart(Part):
 
 
 class ComparisonStatusPart(Part):
-    """How a comparison of the headline metric stands. `after` is how many blocks the run had when
-    it was closed, null while it is open; `more_blocks` about how many would decide an open
-    one, null where that cannot be told."""
+    """The state of a comparison of the headline metric. `after` is how many blocks the run had when
+    it was closed, null while it is open; `more_blocks` about how many would decide an open one,
+    null where that cannot be told."""
 
     base_treatment: str
     candidate_treatment: str
@@ -111,13 +112,11 @@ class ComparisonStatusPart(Part):
 
 
 class DesignPart(Part):
-    """How the number of blocks was decided: exactly `blocks`, or, `sequential`, until each
-    comparison was decided, at most `blocks` and `max_time_s` of trials. `ended` says why a
-    sequential run has no further block: all comparisons are `closed`, or the limit of `blocks` or
-    `time`; null where it may go on. `intervals_hold_for` says whether intervals hold for `any`
-    number of looks or for `once`. Trials took turns, or the two of a pair were measured
-    `side_by_side`.
-    """
+    """The design of a run: exactly `blocks`, or, `sequential`, until each comparison was decided,
+    at most `blocks` and `max_time_s` of trials. `ended` says why a sequential run has no further
+    block: all comparisons are `closed`, or the limit of `blocks` or `time`; null where it may go
+    on. `intervals_hold_for` says whether intervals hold for `any` number of looks or for `once`.
+    Trials took turns, or the two of a pair were measured `side_by_side`."""
 
     kind: Literal["fixed", "sequential"]
     blocks: int
@@ -258,7 +257,7 @@ class FailurePart(Part):
 
 
 class ReportDocument(Part):
-    """What millrace says about one run."""
+    """The report on one run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
 

@@ -1,4 +1,4 @@
-"""What reports say of the steady state of trials: notes, and a table of every treatment."""
+"""Notes on the steady state of trials, and a table of every treatment."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ class OptionPart(Part):
 
 
 class WorkPart(Part):
-    """What one finished trial's clients did, in transactions; `block` counts from 0. Rows are those
-    of all their statements; `error_codes` has how many transactions ended with each of the server's
-    codes."""
+    """The work of one finished trial's clients, in transactions; `block` counts from 0. Rows are
+    those of all their statements; `error_codes` has how many transactions ended with each of the
+    server's codes."""
 
     block: int
     transactions: int
@@ -95,8 +95,8 @@ class ConditionsPart(Part):
 
 
 class SteadyCheckPart(Part):
-    """What the server said at both ends of the measured part about a steady state; `result` is
-    `unknown` where it did not tell. `remedy` is what to do where it failed."""
+    """A check of the server's own figures at both ends of the measured part for a steady state;
+    `result` is `unknown` where the server did not tell. `remedy` is what to do where it failed."""
 
     name: str
     result: Literal["passed", "failed", "unknown"]
@@ -105,7 +105,7 @@ class SteadyCheckPart(Part):
 
 
 class SteadinessPart(Part):
-    """Whether a finished trial showed a steady state; `block` counts from 0.
+    """The assessment of a finished trial's steady state; `block` counts from 0.
 
     `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
     apply` (trials of a fixed number of operations). `trend` is what `figure` did over the

@@ -1,4 +1,5 @@
-"""What suspects are judged by: two treatments, how their times differ, and what was seen of both.
+"""Evidence for likely causes: two treatments, how their times differ, and what was observed of
+both.
 
 Everything is put as a loss: ``worse`` is the side whose operations take longer, ``better`` the
 other, whichever of the two is A. What moved the other way explains nothing of the loss.

@@ -1,5 +1,5 @@
-"""What is known of settings and builds that matter: the data of ``known.toml``, typed, and which of
-two values of a setting costs more."""
+"""Settings and builds that are known to matter: the data of ``known.toml``, typed, and which of two
+values of a setting costs more."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """What operations have to do for a topic to matter: any of ``counters`` counts, or any of
+    """Operations that a topic needs in order to matter: any of ``counters`` counts, or any of
     ``plans`` is among what EXPLAIN says of a step."""
 
     counters: tuple[str, ...]

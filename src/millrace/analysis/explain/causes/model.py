@@ -1,4 +1,4 @@
-"""What a suspect is, and how its figures are written."""
+"""A likely cause, and how its figures are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what was found to a ranked list of suspects."""
+"""Rank likely causes by their evidence."""
 
 from __future__ import annotations
 
