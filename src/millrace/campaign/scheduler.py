@@ -136,7 +136,7 @@ def design_of(experiment: Experiment) -> Design:
         kind="sequential" if experiment.sequential else "fixed",
         blocks=experiment.blocks,
         max_time_s=experiment.max_time_s,
-        side_by_side=experiment.side_by_side,
+        concurrent=experiment.side_by_side,
     )
 
 

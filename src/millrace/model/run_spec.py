@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from millrace.levels import Level
 from millrace.model.documents import (
@@ -107,18 +107,21 @@ class CompareSpec(Document):
 class Design(ExactDocument):
     """How many blocks a run has: exactly ``blocks`` (fixed), or as many as it takes to decide each
     comparison (sequential), but no more than ``blocks`` and than fit into ``max_time_s`` of trials.
-    Trials take turns, or the two of a pair are measured ``side_by_side``, each on half of the CPUs.
+    Trials take turns, or the two of a pair are ``concurrent``, each on half of the CPUs (stored as
+    ``side_by_side`` by earlier versions).
     """
 
     kind: Literal["fixed", "sequential"]
     blocks: Annotated[int, Field(ge=0, le=MOST_BLOCKS)]
     max_time_s: Count | None = None
-    side_by_side: bool = False
+    concurrent: bool = Field(
+        default=False, validation_alias=AliasChoices("concurrent", "side_by_side")
+    )
 
     @property
-    def abreast(self) -> int:
+    def concurrency(self) -> int:
         """The number of trials that are measured at a time."""
-        return 2 if self.side_by_side else 1
+        return 2 if self.concurrent else 1
 
 
 class Extension(Document):

@@ -237,7 +237,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
     assert ran.returncode == 0, ran.stderr
     stored = place.latest()
     assert stored.run.id == stopped.run.id
-    assert stored.run.design.side_by_side
+    assert stored.run.design.concurrent
     assert len(stored.last_attempts()) == len(stored.trials) == 6
     assert nothing_is_left()
 

@@ -108,7 +108,7 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     assert "side by side" not in in_turns.output
     runs = [each for each in stored_runs(file) if each.run.spec.calibrates is None]
     assert len({each.run.digest for each in runs}) == 2
-    assert {each.run.design.side_by_side for each in runs} == {False, True}
+    assert {each.run.design.concurrent for each in runs} == {False, True}
 
 
 def test_a_host_whose_sides_disturb_each_other_stays_shut(

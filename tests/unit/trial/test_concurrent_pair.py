@@ -129,8 +129,8 @@ def test_a_side_that_somebody_stops_stops_the_run(mute: int) -> None:
 def test_sides_end_with_a_run_that_is_killed(mute: int) -> None:
     program = (
         "from tests.unit.trial.test_concurrent_pair import pair; "
-        "from millrace.trial.concurrent_pair import carry_out_pair; "
-        f"carry_out_pair(pair(({mute}, {mute}), lambda _event: print(flush=True)))"
+        "from millrace.trial.concurrent_pair import execute_pair; "
+        f"execute_pair(pair(({mute}, {mute}), lambda _event: print(flush=True)))"
     )
     root = Path(__file__).parents[3]
     with subprocess.Popen(

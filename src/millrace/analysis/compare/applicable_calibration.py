@@ -37,7 +37,7 @@ def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[Run
 
 
 def _is_like(run: RunRecord, other: RunRecord) -> bool:
-    return run.design.side_by_side == other.design.side_by_side
+    return run.design.concurrent == other.design.concurrent
 
 
 def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:

@@ -122,7 +122,7 @@ class _Trials:
         self.asked = asked
         self.factor = spec.compare.factor
         self.base = spec.compare.base
-        self.abreast = stored.run.design.abreast
+        self.concurrency = stored.run.design.concurrency
         self._varied = [
             name for name, levels in spec.levels.items() if name != self.factor and len(levels) > 1
         ]
@@ -293,4 +293,4 @@ def _block_s(trials: _Trials, base: str, again: str) -> float | None:
     both = ours.keys() & theirs.keys()
     if not both:
         return None
-    return fmean(ours[block] + theirs[block] for block in both) / trials.abreast
+    return fmean(ours[block] + theirs[block] for block in both) / trials.concurrency

@@ -106,7 +106,7 @@ def compare_run(
         aa_trials=compare_aa_trials(
             every, groups, headline, confidence=CONFIDENCE, looks=holds_for
         ),
-        spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
+        spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.concurrency,
         overlap=least_overlap(stored),
     )
     status = run_status(analysis, design or run.design)

@@ -98,7 +98,7 @@ def trial_cpus(run: RunRecord) -> float | None:
     were measured side by side; None where the host's facts do not tell."""
     cpu = run.host.facts.get("cpu")
     threads = cpu.get("threads") if isinstance(cpu, dict) else None
-    return threads / run.design.abreast if isinstance(threads, int) and threads > 0 else None
+    return threads / run.design.concurrency if isinstance(threads, int) and threads > 0 else None
 
 
 def _saved(driven: Sequence[StoredAttempt]) -> float | None:

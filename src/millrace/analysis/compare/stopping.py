@@ -76,7 +76,7 @@ def _next_block_s(analysis: RunAnalysis, needed: Collection[str]) -> float:
     An A/A trial, which few blocks have, is not counted.
     """
     times = trial_times(analysis)
-    return sum(times[each] for each in needed) / analysis.run.design.abreast
+    return sum(times[each] for each in needed) / analysis.run.design.concurrency
 
 
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:

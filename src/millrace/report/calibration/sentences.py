@@ -125,7 +125,7 @@ def head_line(analysis: RunAnalysis) -> str | None:
     if calibrations is None:
         return None
     beside, remedy = "", "`millrace calibrate FILE`"
-    if analysis.run.design.side_by_side:
+    if analysis.run.design.concurrent:
         beside, remedy = " side by side", "`millrace calibrate FILE --side-by-side`"
     if not calibrations:
         how_far = "tells how far its verdicts can be trusted"

@@ -28,7 +28,7 @@ def design_text(analysis: RunAnalysis) -> str:
     most 20 blocks: decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3
     undecided: about 14 more blocks``. Where pairs were measured side by side, that comes first."""
     design = analysis.run.design
-    beside = "side by side, " if design.side_by_side else ""
+    beside = "side by side, " if design.concurrent else ""
     return beside + _ended_text(analysis, design)
 
 
@@ -108,7 +108,7 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
             f"{each_holds}, in an order drawn at random from seed {run.seed}, so that the "
             f"treatments take turns and a drift of the host meets all of them."
         )
-        if not design.side_by_side
+        if not design.concurrent
         else (
             f"{each_holds}. Base and candidate were measured side by side: at the same time, each "
             f"on half of the CPUs. The half was drawn at random from seed {run.seed} and exchanged "
@@ -148,7 +148,7 @@ def _interval(analysis: RunAnalysis) -> str:
 
 def _exclusions(design: Design) -> str:
     beside = ""
-    if design.side_by_side:
+    if design.concurrent:
         beside = f" The trial beside it is left out with it, at the step {BESIDE}."
     return (
         f"A trial is left out where it failed at a step, whatever the reason and whichever the "

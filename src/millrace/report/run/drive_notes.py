@@ -161,7 +161,7 @@ def _about_client(analysis: RunAnalysis) -> list[str]:
     if not shares:
         return []
     said = _range(min(shares), max(shares), percent_text)
-    whose = "its half’s" if analysis.run.design.side_by_side else "the host’s"
+    whose = "its half’s" if analysis.run.design.concurrent else "the host’s"
     lines = [f"the load generator used {said} of {whose} CPU time"]
     if any(map(_polled, analysis.treatments)):
         lines[0] += "; of clients that polled, this and their CPU time are waiting too"

@@ -108,7 +108,7 @@ def test_what_a_trial_lacks_is_not_told() -> None:
 
 def test_side_by_side_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
     stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
-    beside = designed(stored, Design(kind="fixed", blocks=2, side_by_side=True))
+    beside = designed(stored, Design(kind="fixed", blocks=2, concurrent=True))
     in_turns, side_by_side = compare_run(stored), compare_run(beside)
     assert conditions.trial_cpus(stored.run) == 2
     assert conditions.trial_cpus(beside.run) == 1

@@ -16,7 +16,7 @@ from tests.unit.analysis.sequential_runs import designed
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 STORED = designed(
     QueryRun((BASE, OTHER), ("point-query",), (1, 8), 2).build(),
-    Design(kind="fixed", blocks=2, side_by_side=True),
+    Design(kind="fixed", blocks=2, concurrent=True),
 )
 
 
