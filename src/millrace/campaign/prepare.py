@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import paths
+from millrace.campaign.inputs import PreparedTreatment
 from millrace.campaign.requested_options import configuration_of, varied_options
-from millrace.campaign.scheduler import PreparedTreatment
 from millrace.errors import Diagnostic, HostError, InvalidInput, UserError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
